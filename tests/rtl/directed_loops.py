@@ -173,7 +173,7 @@ FAMILIES: tuple[tuple[str, Callable[..., Stimulus], tuple], ...] = (
     ("exactly one bit", lone_counts, tuple(COUNTED)),
     ("many turns of stream", stream_loops, tuple(range(STORE_STREAM + 1))),
     ("a power of two turns of a kernel", whole_kernels, LOOPS),
-    ("many blocks and", many_blocks, (2,)),
+    ("many blocks and", many_blocks, (2, 3)),
     ("many offsets of stream", many_offsets, (0, 1, 2)),
 )
 

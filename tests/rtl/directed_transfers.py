@@ -8,7 +8,7 @@ import numpy as np
 from one_machine import MEMORY_BYTES, Conditions, assembled
 
 from tosaic.hw.config import Config
-from tosaic.hw.constants import BURST_BEATS
+from tosaic.hw.constants import BURST_BEATS, OUTSTANDING_BURSTS
 from tosaic.hw.isa import Condition, Opcode, Space
 from tosaic.sim.stimulus import Stimulus
 
@@ -151,6 +151,19 @@ def under_way(config: Config) -> Iterator[tuple[str, list[Run]]]:
         yield f"{' and '.join(kinds)}, many bursts under way", runs
 
 
+def some_under_way(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """About as many bursts as may be under way, in rows of one beat: the last one is issued before the first answer, or
+    waits for that."""
+    pitch = {"memory_pitch": config.word_bytes, "local_pitch": config.word_bytes}
+    for kind in KINDS:
+        runs = []
+        for rows in range(OUTSTANDING_BURSTS - 8, OUTSTANDING_BURSTS + 4):
+            many = (Opcode[f"{kind}_GO"], {"row_bytes": config.word_bytes, "rows": rows})
+            program = assembled(config, (Opcode[f"{kind}_PITCH"], pitch), many)
+            runs.append((program, Conditions(latency_cycles=150)))
+        yield f"{kind}, a number of bursts under way", runs
+
+
 def row_ends(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """Rows of a power of two bytes and a few, that begin and end at each byte of a word. What they leave alone around
     their ends is seen."""
@@ -174,7 +187,17 @@ def row_ends(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 def transfer_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """All of them, by name."""
-    for family in (long_rows, many_rows, whole_rows, odd_words, patience, behind_errors, under_way, row_ends):
+    for family in (
+        long_rows,
+        many_rows,
+        whole_rows,
+        odd_words,
+        patience,
+        behind_errors,
+        under_way,
+        some_under_way,
+        row_ends,
+    ):
         yield from family(config)
 
 
