@@ -7,10 +7,15 @@ import re
 from collections.abc import Callable, Sequence
 
 from rtl_netlist import Mutant
+from rtl_reachable import word_of_kind
 from rtl_unseen import Bit, Fact, Loose, State, unseen
 
-LOAD, GATHER, KEEP, GROUP, POINTER = 4, 7, 9, 12, 20
-"""Bits of a slot's control (hw/array/layouts.py); the highest one of its place in the delay line."""
+CLEAR, LOAD, GATHER, KEEP, GROUP = 3, 4, 7, 9, 12
+"""Bits of a slot's control (hw/array/layouts.py)."""
+PLACES = range(14, 30)
+"""Those of its places in the delay line, and of whether there is a vector."""
+ALL_BEFORE, BEFORE_END, BEFORE_END_BITS, INPUT_ZP, OPERAND_BITS = 4, 5, 3, 8, 9
+"""Bits of a slot's format: all bytes are before the image; the number of those before its end; the zero point."""
 INSIDE, SECOND_INSIDE, FAR = 75, 76, 79
 """Bits of a slot with its addresses; FAR: its word ends before the image."""
 IS_DEPTHWISE, COUNT, COUNT_BITS, ACCUMULATE, IDLE_ROWS, IDLE_BITS = 396, 397, 24, 441, 466, 6
@@ -25,6 +30,18 @@ VALID |= {FETCHED[-1]: "array.fetch.valid"}
 """There is a slot."""
 PAIRED, SECOND = 13, 1
 """A bit of a slot's control, and one of its format: the pair's second word has bytes in the image."""
+DEPTHWISE_FIELDS = range(460, 472)
+"""Bits of a job: how many rows of a group, and how many are idle."""
+DEPTHWISE_COUNTERS = (
+    ("$signal", 2),
+    ("skip", 2),
+    ("$like$38", 2),
+    ("arriving", 1),
+    ("pointer_1_last", 7),
+    ("pointer_last", 7),
+)
+"""Rows that are left to load, slots before the first vector and of that, whether it has come, the last places of the
+delay line; with their bits."""
 BANKS, PORTS = 4, ("vector", "array", "store")
 ADDRESSES, DENSE, DEPTHWISE = "array.addresses", "array.addresses.dense", "array.addresses.depthwise"
 DELIVERIES = "array.addresses.deliveries"
@@ -110,11 +127,23 @@ def never_before(wire: str, first: int = INSIDE) -> Fact:
     )
 
 
-def far_only_depthwise(wire: str) -> Fact:
-    """Only slots of the depthwise mode have a place in the delay line."""
+def place_of_depthwise(wire: str) -> Fact:
+    """Only slots of the depthwise mode have a place in the delay line, other than the first one."""
     return lambda state: state.implies(
-        state.all((state.bit(VALID[wire]), state.bit(wire, POINTER))), state.bit(wire)
+        state.all((state.bit(VALID[wire]), state.either(state.bit(wire, bit) for bit in PLACES))),
+        state.bit(wire),
     )
+
+
+def zero_point(stage: int) -> Loose:
+    """The zero point of a slot's bytes, of which some is in the image."""
+    form = f"array.fetch.format_{stage}"
+
+    def read(state: State) -> Bit:
+        inside, some = state.either(state.bits(form, 0, 2)), state.bits(form, BEFORE_END, BEFORE_END_BITS)
+        return state.all((inside, state.no(state.bit(form, ALL_BEFORE)), state.either(some)))
+
+    return Loose(form, tuple(range(INPUT_ZP, INPUT_ZP + OPERAND_BITS)), read)
 
 
 def makes_slots(state: State) -> Bit:
@@ -127,9 +156,14 @@ def running(state: State, depthwise: bool) -> Bit:
     return state.all((state.bit(f"{ADDRESSES}.$signal"), mode if depthwise else state.no(mode)))
 
 
+def depthwise_runs(state: State) -> Bit:
+    return running(state, True)
+
+
 def place_only_depthwise(state: State) -> Bit:
-    far = state.all((makes_slots(state), state.bit(f"{DEPTHWISE}.pointer_1", 6)))
-    return state.implies(far, running(state, True))
+    there = [state.bit(f"{DEPTHWISE}.{name}_filled") for name in ("pointer_1", "pointer")]
+    there += [bit for name in ("pointer_1", "pointer") for bit in state.bits(f"{DEPTHWISE}.{name}")]
+    return state.implies(state.all((makes_slots(state), state.either(there))), running(state, True))
 
 
 def checked_is_pending(state: State) -> Bit:
@@ -204,6 +238,19 @@ def depthwise_is_drained(state: State) -> Bit:
     return state.implies(offered, state.all((drain, state.no(accumulate))))
 
 
+def runs_drained(state: State) -> Bit:
+    return state.implies(running(state, True), state.bit(f"{DEPTHWISE}.job", ACCUMULATE + 1))
+
+
+def keeps_nothing(wire: str) -> Fact:
+    return lambda state: state.no(state.bit(wire, KEEP))
+
+
+def whole_instructions(state: State) -> Bit:
+    asked = state.bit("axi__arvalid$85")
+    return state.implies(asked, state.all(state.bits("axi__arlen", 0, INSTRUCTION_BEATS_BITS)))
+
+
 def range_is_checked(state: State) -> Bit:
     """When a program starts it is known whether it lies within the window: what says where was written before."""
     known, is_so = state.bits("sequencer.$signal$49"), state.bits("sequencer.$30")
@@ -240,6 +287,14 @@ OPCODES = (
 )
 COMMANDS, FETCH = "vector.commands", "vector.fetch"
 KINDS = ("bias", "narrow_bias", "multiplier", "shift", "table", "offsets", "test")
+WORD_BITS = 9
+"""Of the number of a word."""
+ARRIVING = (*(f"{FETCH}.arriving_{stage}" for stage in range(3)), "vector.lanes$281.fetched")
+"""Where it is on its way."""
+ROW_ILLEGAL = 17
+"""The bit of a transfer that says so; the first one says that it is a SIGNAL (hw/dma/bursts.py)."""
+INSTRUCTION_BEATS_BITS = 2
+"""Log2 of the beats of an instruction."""
 HEAD_ELEMENT = 30
 """The first bit of VECTOR_STREAM.element in what is kept of an instruction."""
 NARROWEST = (0, 3)
@@ -326,6 +381,14 @@ def one_fetch(state: State) -> Bit:
     return state.all((state.no(state.all((bias, narrow_bias))), at_most_one(state, [parameters, *others])))
 
 
+def arriving(wire: str) -> Loose:
+    """The number of a word that is on its way, if it is of some kind."""
+    kinds = len(KINDS)
+    return Loose(
+        wire, tuple(range(kinds, kinds + WORD_BITS)), lambda state: state.either(state.bits(wire, 0, kinds))
+    )
+
+
 def while_it_works(unit: str) -> Callable[[State], Bit]:
     return lambda state: state.no(state.bit(f"{unit}.halt"))
 
@@ -385,7 +448,41 @@ KNOWN = (
             ),
             *(whole(f"array.pe_array.gather_{stage}", 1) for stage in (2, 3)),
         ),
-        (place_only_depthwise, *(far_only_depthwise(wire) for wire in SLOTS)),
+        (place_only_depthwise, *map(place_of_depthwise, SLOTS)),
+    ),
+    # In the depthwise mode sums begin with those of the row above, and nothing is cleared.
+    Known(
+        (r"array\.(fetch|issue.*)",),
+        (
+            *(
+                Loose(
+                    wire,
+                    (CLEAR,),
+                    lambda state, wire=wire: state.all((state.bit(VALID[wire]), state.no(state.bit(wire)))),
+                )
+                for wire in FETCHED
+            ),
+            whole(
+                "array.pe_array.clear$37",
+                1,
+                read=lambda state: state.no(state.bit("array.pe_array.row_0.chained")),
+            ),
+        ),
+        (place_only_depthwise, *map(place_of_depthwise, SLOTS)),
+    ),
+    # A word of which no byte is in the image has no zero point.
+    Known(
+        (r"array\.(fetch|issue.*)",),
+        (
+            *map(zero_point, (1, 2)),
+            Loose(
+                "array.fetch.format_3",
+                tuple(range(INPUT_ZP, INPUT_ZP + OPERAND_BITS)),
+                lambda state: state.either(
+                    bit for name in ("mask_3", "second_mask_3") for bit in state.bits(f"array.fetch.{name}")
+                ),
+            ),
+        ),
     ),
     # A word of which no byte is in the image has a mask without a bit.
     Known(
@@ -405,15 +502,22 @@ KNOWN = (
     ),
     # With two rows only the first one's group counts its rows.
     Known(
-        (r"array\.addresses\.depthwise",),
+        (r"array\.addresses\.d.*",),
         (
             whole(
                 f"{DEPTHWISE}.group_left",
                 6,
                 read=lambda state: state.all(
-                    (state.bit(f"{DEPTHWISE}.loading"), state.no(state.bit(f"{DEPTHWISE}.row$23")))
+                    (
+                        running(state, True),
+                        state.bit(f"{DEPTHWISE}.loading"),
+                        state.no(state.bit(f"{DEPTHWISE}.row$23")),
+                    )
                 ),
             ),
+            # Fields of depthwise jobs are read by such alone.
+            *(Loose(f"{DEPTHWISE}.job", (bit,), depthwise_runs) for bit in DEPTHWISE_FIELDS),
+            *(whole(f"{DEPTHWISE}.{name}", bits, read=depthwise_runs) for name, bits in DEPTHWISE_COUNTERS),
             whole(f"{DEPTHWISE}.group", 1, read=lambda state: state.bit(f"{DEPTHWISE}.loading")),
             *(Loose(wire, (GROUP,), lambda state, wire=wire: state.bit(wire, LOAD)) for wire in SLOTS),
         ),
@@ -453,8 +557,38 @@ KNOWN = (
         (whole(f"{DELIVERIES}.$signal", 1, read=lambda state: state.bit(f"{DELIVERIES}.flushing")),),
         (one_is_flushed,),
     ),
-    # A depthwise job is drained.
+    # A depthwise job is drained: no slot keeps a partial sum.
     Known((r"array\.addresses(\.d.*)?",), (), (checked_is_pending, depthwise_is_drained)),
+    Known(
+        (r"array\.(fetch|issue.*)",),
+        (),
+        (checked_is_pending, depthwise_is_drained, runs_drained, *map(keeps_nothing, SLOTS)),
+    ),
+    # Where nothing is left to read, the number of the word does not matter, and that of nothing that arrives.
+    Known(
+        (r"vector\.fetch",),
+        (
+            whole(f"{FETCH}.$like", WORD_BITS, read=lambda state: state.either(left(state))),
+            *map(arriving, ARRIVING),
+        ),
+        (one_command, fetch_is_busy, one_fetch, word_of_kind),
+    ),
+    # Whether a SIGNAL is illegal is not looked at.
+    *(
+        Known(
+            (rf"{unit}\.(issue|splitter)",),
+            (
+                Loose(
+                    f"{unit}.splitter.row",
+                    (ROW_ILLEGAL,),
+                    lambda state, unit=unit: state.no(state.bit(f"{unit}.splitter.row")),
+                ),
+            ),
+        )
+        for unit in ("load", "store")
+    ),
+    # Bursts of the program are whole instructions.
+    Known((r"read_arbiter|sequencer\.fetch",), (), (whole_instructions,)),
     # Which dimension of a stream moves, and where its base is.
     Known(
         (r"vector\.streams.*",),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rtl_logic import Fact, State
-from rtl_machine import Machine, Question, inputs
+from rtl_machine import Machine, Question, inputs, outputs
 from rtl_netlist import Mutant
 from rtl_unread import Bit, Cell
 
@@ -72,6 +72,7 @@ class Product:
                 bit = self._machine.wires[f"accelerator.{each.wire}"][index]
                 if bit in self._machine.holds:  # else it is the same as another one, or a constant
                     self._loose[bit] = each
+        self._reads = {name: cell for name, cell in self._cells.items() if cell["type"].startswith("$memrd")}
         self._stored: dict[Bit, Bit] = {}
         """A register's bit of which the mutant changes what is read: what the other machine's holds."""
 
@@ -125,15 +126,26 @@ class Product:
 
     def _spread(self) -> None:
         """The bits of the other machine that may be other ones."""
-        self._change_output(self._place.cell, self._place.cell not in self._machine.plain)
-        for name in self._order():
+        spread = self._machine.plain | self._reads
+        self._change_output(self._place.cell, self._place.cell not in spread)
+        for name in self._order(spread):
             cell, seen = self._cells[name], self._seen(name)
             ports = {
                 port: [seen(port, at, bit) for at, bit in enumerate(bits)] for port, bits in inputs(cell)
             }
             if any(bits != cell["connections"][port] for port, bits in ports.items()):
-                self._other |= self._logic.copy(f"other_{name}", cell, ports)
+                if name in self._reads:
+                    self._other |= self._read_elsewhere(cell, ports["ADDR"])
+                else:
+                    self._other |= self._logic.copy(f"other_{name}", cell, ports)
             self._change_output(name, name == self._place.cell)
+
+    def _read_elsewhere(self, cell: Cell, place: Sequence[Bit]) -> Mapping[Bit, Bit]:
+        """What a memory, in which both machines have the same, gives at `place`: anything where that is another one."""
+        assert not int(cell["parameters"]["CLK_ENABLE"], 2), "what it reads would be a state"
+        logic, ports = self._logic, cell["connections"]
+        moved = logic.either(logic.xor(a, b) for a, b in zip(ports["ADDR"], place, strict=True) if a != b)
+        return {bit: logic.choose(moved, logic.bit(), bit) for bit in ports["DATA"]}
 
     def _change_output(self, name: str, here: bool) -> None:
         """The mutant, if it is at what this cell makes."""
@@ -145,10 +157,10 @@ class Product:
         self._stored[bits[self._place.index]] = own[self._place.index]
         self._other[bits[self._place.index]] = self._mutated(lambda at: own[at])
 
-    def _order(self) -> Iterator[str]:
+    def _order(self, cells: Mapping[str, Cell]) -> Iterator[str]:
         """Cells without a state, each behind those that it depends on."""
-        plain, makes, done = self._machine.plain, self._machine.makes, set[str]()
-        for first in plain:
+        makes, done = {bit: name for name, cell in cells.items() for bit in outputs(cell)}, set[str]()
+        for first in cells:
             stack = [(first, False)]
             while stack:
                 name, ready = stack.pop()
@@ -159,7 +171,7 @@ class Product:
                     yield name
                     continue
                 stack.append((name, True))
-                before = {makes[bit] for _, bits in inputs(plain[name]) for bit in bits if bit in makes}
+                before = {makes[bit] for _, bits in inputs(cells[name]) for bit in bits if bit in makes}
                 stack += [(each, False) for each in before if each not in done]
 
     def _registers(self) -> Iterator[Bit]:
@@ -184,17 +196,13 @@ class Product:
                     yield logic.both(each.read(then), differs) if each else differs
 
     def _memories(self) -> Iterator[Bit]:
-        """Differences of what is written, and of the places that are read."""
+        """Differences of what is written."""
         for name, cell in self._cells.items():
-            if cell["type"].startswith("$mem"):
+            if cell["type"].startswith("$memwr"):
                 seen, place = self._seen(name), cell["connections"]["ADDR"]
                 others = [seen("ADDR", at, bit) for at, bit in enumerate(place)]
                 moved = [self._logic.xor(a, b) for a, b in zip(place, others, strict=True) if a != b]
-                if cell["type"].startswith("$memwr"):
-                    yield from self._written(name, cell, moved)
-                else:
-                    assert not int(cell["parameters"]["CLK_ENABLE"], 2), "what it reads would be a state"
-                    yield from moved
+                yield from self._written(name, cell, moved)
 
     def _written(self, name: str, cell: Cell, moved: Sequence[Bit]) -> Iterator[Bit]:
         """Differences of what a port writes; `moved`: of its address."""
