@@ -10,7 +10,7 @@ from rtl_netlist import Mutant
 from rtl_reachable import word_of_kind
 from rtl_unseen import Bit, Fact, Loose, State, unseen
 
-CLEAR, LOAD, GATHER, KEEP, GROUP = 3, 4, 7, 9, 12
+LOAD, GATHER, KEEP, GROUP = 4, 7, 9, 12
 """Bits of a slot's control (hw/array/layouts.py)."""
 PLACES = range(14, 30)
 """Those of its places in the delay line, and of whether there is a vector."""
@@ -447,26 +447,6 @@ KNOWN = (
                 read=lambda state: state.no(state.bit("array.pe_array.row_0.chained")),
             ),
             *(whole(f"array.pe_array.gather_{stage}", 1) for stage in (2, 3)),
-        ),
-        (place_only_depthwise, *map(place_of_depthwise, SLOTS)),
-    ),
-    # In the depthwise mode sums begin with those of the row above, and nothing is cleared.
-    Known(
-        (r"array\.(fetch|issue.*)",),
-        (
-            *(
-                Loose(
-                    wire,
-                    (CLEAR,),
-                    lambda state, wire=wire: state.all((state.bit(VALID[wire]), state.no(state.bit(wire)))),
-                )
-                for wire in FETCHED
-            ),
-            whole(
-                "array.pe_array.clear$37",
-                1,
-                read=lambda state: state.no(state.bit("array.pe_array.row_0.chained")),
-            ),
         ),
         (place_only_depthwise, *map(place_of_depthwise, SLOTS)),
     ),

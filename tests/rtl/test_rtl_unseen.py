@@ -213,6 +213,7 @@ MEMORY = r"""
   end
   assign q = \accelerator.read ;
 """
+WANTED = r"reg \accelerator.wanted ;"
 MEMORY_PORTS = "input go, input more, input [1:0] d, input [1:0] at, input [1:0] from, output [1:0] q"
 
 
@@ -227,6 +228,20 @@ def test_what_a_memory_keeps_is_seen(tmp_path: pathlib.Path) -> None:
     shown += [netlist.mutant(r"\$or", "", "A", 0, "const0")]
     assert answers(netlist, [*again, *shown]) == [True] * 3 + [False] * 8
     assert answers(netlist, shown, [Loose("read", (0, 1))]) == [False] * 8
+
+
+def test_what_is_read_elsewhere_shows_where_it_is_taken(tmp_path: pathlib.Path) -> None:
+    """`wanted` is there a cycle after its place; without it any place may be read."""
+    body = WANTED + MEMORY.replace("WRITES", "go").replace("from]", "more ? from : at]")
+    body = body.replace("SECOND", r"\accelerator.wanted <= more;")
+    body = body.replace(r"q = \accelerator.read", r"q = \accelerator.wanted ? \accelerator.read : 2'd0")
+    netlist = Netlist(tmp_path, MEMORY_PORTS, body, "opt -full")
+    loose = [Loose("read", (0, 1), lambda state: state.bit("wanted"))]
+    place = r"\S \more"
+    mutants = [netlist.mutant(r"\$mux", place, port, bit, "inv") for port in "AB" for bit in (0, 1)]
+    mutants += [netlist.mutant(r"\$mux", place, "S", 0, mode) for mode in ("const0", "const1")]
+    assert answers(netlist, mutants) == [False] * 6
+    assert answers(netlist, mutants, loose) == [True, True, False, False, False, True]
 
 
 @pytest.mark.parametrize(("enable", "right"), [("(go | clear) | more", True), ("go | more", False)])
