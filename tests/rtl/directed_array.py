@@ -49,6 +49,28 @@ def busy_vector(assembler: Assembler, rng: np.random.Generator) -> None:
     go(assembler, BUSY, 1)
 
 
+def dense_job(assembler: Assembler, fields: Fields, address: int) -> int:
+    """A job, of which VECTOR stores all pixels; returns the address behind them."""
+    emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
+    return take(assembler, fields["pixels"], address)
+
+
+def job_alone(assembler: Assembler, fields: Fields, address: int) -> int:
+    """Likewise, but the array has read everything before VECTOR stores, for it may read where the results come."""
+    emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
+    assembler.pass_token(Opcode.ARRAY_SIGNAL, Opcode.VECTOR_WAIT, 3)
+    address = take(assembler, fields["pixels"], address)
+    assembler.fence()
+    return address
+
+
+def depthwise_job(assembler: Assembler, fields: Fields, address: int) -> int:
+    """A depthwise job, of which VECTOR stores all outputs; returns the address behind them."""
+    count = outputs_of(fields, assembler.config.rows)
+    emit_fields(assembler, fields, *SET_UP[:2], Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_DEPTHWISE_GO)
+    return take(assembler, count, address) if count else address
+
+
 def far_window(config: Config, rng: np.random.Generator) -> Fields:
     """A window whose steps are of any size, and of which some word is at the border of an image of any size."""
     while True:
@@ -172,13 +194,9 @@ def counts(config: Config, part: int) -> Stimulus:
                     fields |= {"line": 22, "out_height": 1}
                 if more > 4 and name.startswith("out"):
                     fields["advances"] = 24
-                count = outputs_of(fields, config.rows)
                 if name == "width":
-                    emit_fields(assembler, fields | ONE_STEP, *SET_UP, Opcode.ARRAY_GO)
-                    address = take(assembler, fields["pixels"], address)
-                emit_fields(assembler, fields, *SET_UP[:2], Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_DEPTHWISE_GO)
-                if count:
-                    address = take(assembler, count, address)
+                    address = dense_job(assembler, fields | ONE_STEP, address)
+                address = depthwise_job(assembler, fields, address)
         assert address <= ENDS_AT
 
     return written(config, rng, emit, ROOM)
@@ -203,8 +221,7 @@ def distances(config: Config, seed: int) -> Stimulus:
             fields |= {"x_start": 9, "y_start": 2, "x_step": between(rng, -1, 1), "weights": wide(rng, 9)}
             fields |= {"address": SAFE_AT + between(rng, 0, 4096), start: near}
             if fits(Opcode.ARRAY_WINDOW, fields):
-                emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
-                address = take(assembler, fields["pixels"], address)
+                address = dense_job(assembler, fields, address)
         # Kernel rows far below one another.
         for _ in range(8):
             fields |= {
@@ -215,8 +232,7 @@ def distances(config: Config, seed: int) -> Stimulus:
             last = (fields["ky_count"] - 1) * fields["ky_step"]
             fields |= {"height": between(rng, 1 << 14, (1 << 16) - 1), "x_start": 2, "width": 2, "pixels": 4}
             fields["y_start"] = max(-(1 << 15), fields["height"] - last + between(rng, -2, 0))
-            emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
-            address = take(assembler, fields["pixels"], address)
+            address = dense_job(assembler, fields, address)
         assert address <= ENDS_AT
 
     return written(config, rng, emit, ROOM)
@@ -235,8 +251,7 @@ def walked_again(config: Config, seed: int) -> Stimulus:
                 fields |= {"x_step": between(rng, -9, 9), "y_step": 1, "y_step_bytes": between(rng, 50, 99)}
                 fields |= {"width": (1 << bit) + more, "pixels": 6, "weights": wide(rng, 9), "drain": 1}
                 fields |= {"x_start": 99, "ky_count": 1, "run_count": 2, "run_step": 5, "chunks": 1}
-                emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
-                address = take(assembler, fields["pixels"], address)
+                address = dense_job(assembler, fields, address)
         assert address <= ENDS_AT
 
     return written(config, rng, emit, ROOM)
@@ -289,24 +304,24 @@ def longest_lines(config: Config, more: int) -> Stimulus:
             fields |= {"x_step": 0, "weights": wide(rng, 9), "drain": 1, "skip": 0, "delay": 2}
             fields |= {"x_stride": 1, "y_stride": 1, "group_rows": 1, "idle_rows": 0} | job
             emit_fields(assembler, fields, *SET_UP[:2], Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_DEPTHWISE_GO)
-            address = take_last(assembler, outputs_of(fields, config.rows), address)
+            vectors = outputs_of(fields, config.rows)
+            address = take_last(assembler, vectors, min(vectors, FEW), address)
 
     return written(config, rng, emit, ROOM)
 
 
-def take_last(assembler: Assembler, vectors: int, address: int) -> int:
-    """VECTOR stores only some of the array's last vectors; returns the address behind them."""
-    few = min(vectors, FEW)
+def take_last(assembler: Assembler, vectors: int, few: int, address: int) -> int:
+    """VECTOR stores only the last `few` of the array's vectors; returns the address behind them."""
     if vectors > few:
         assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.MOV, a_source=Source.ARRAY, to_memory=1)
         stream(assembler, STORE_STREAM, ENDS_AT - assembler.config.columns, [(vectors - few, 0)])
         go(assembler, vectors - few, 1)
-    return take(assembler, few, address)
+    return take(assembler, few, address) if few else address
 
 
 def long_rows(config: Config, seed: int) -> Stimulus:
     """Rows, lines, skipped vectors and outputs that are counted down from a large number, for real."""
-    rng, columns = np.random.default_rng(seed), config.columns
+    rng = np.random.default_rng(seed)
 
     def emit(assembler: Assembler) -> None:
         address = OUTPUT_AT
@@ -323,13 +338,7 @@ def long_rows(config: Config, seed: int) -> Stimulus:
                 fields |= {"skip": 3, "line": 1, "out_width": 1, "out_height": many}
             emit_fields(assembler, fields, *SET_UP[:2], Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_DEPTHWISE_GO)
             vectors = outputs_of(fields, config.rows)
-            few = vectors % 40
-            if vectors > few:
-                assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.MOV, a_source=Source.ARRAY, to_memory=1)
-                stream(assembler, STORE_STREAM, ENDS_AT - columns, [(vectors - few, 0)])
-                go(assembler, vectors - few, 1)
-            if few:
-                address = take(assembler, few, address)
+            address = take_last(assembler, vectors, vectors % 40, address)
 
     return written(config, rng, emit, ROOM)
 
