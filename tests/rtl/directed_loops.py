@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from directed_array import ENDS_AT, ONE_STEP, ROOM, SAFE_AT
-from directed_fields import SET_UP, emit_fields, take
+from directed_array import ENDS_AT, ONE_STEP, ROOM, SAFE_AT, depthwise_job, job_alone
+from directed_fields import SET_UP, emit_fields
 from directed_programs import OUTPUT_AT, OUTPUT_BYTES, go, program, stream
-from directed_wide import between, outputs_of, wide, written
+from directed_wide import between, wide, written
 
 from tosaic.hw.config import Config
 from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Element, Op, Opcode, Source
@@ -48,11 +48,7 @@ def kernels(config: Config, loop: str) -> Stimulus:
             fields |= {"x_step": 1, "weights": wide(rng, 9), "input_zp": between(rng, -9, 9)}
             fields |= {"run_step": between(rng, 1, 9), "ky_step": 1, "ky_step_bytes": between(rng, -99, 99)}
             fields[loop] = (1 << bit) + between(rng, 1, 4)
-            emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
-            # The array may read where the results come.
-            assembler.pass_token(Opcode.ARRAY_SIGNAL, Opcode.VECTOR_WAIT, 3)
-            address = take(assembler, 1, address)
-            assembler.fence()
+            address = job_alone(assembler, fields, address)
 
     return written(config, rng, emit, ROOM)
 
@@ -70,10 +66,7 @@ def lone_counts(config: Config, name: str) -> Stimulus:
             fields |= {"out_width": between(rng, 1, 4), "out_height": between(rng, 1, 3), "group_rows": 1}
             fields |= {"idle_rows": between(rng, 0, config.rows - 1), name: 1 << bit}
             fields["advances"] = config.rows + fields["skip"] + between(rng, 9, 20)
-            count = outputs_of(fields, config.rows)
-            emit_fields(assembler, fields, *SET_UP[:2], Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_DEPTHWISE_GO)
-            if count:
-                address = take(assembler, count, address)
+            address = depthwise_job(assembler, fields, address)
         assert address <= ENDS_AT
 
     return written(config, rng, emit, ROOM)
@@ -117,10 +110,7 @@ def whole_kernels(config: Config, loop: str) -> Stimulus:
                 "ky_step_bytes": 5,
                 loop: 1 << bit,
             }
-            emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
-            assembler.pass_token(Opcode.ARRAY_SIGNAL, Opcode.VECTOR_WAIT, 3)
-            address = take(assembler, 1, address)
-            assembler.fence()
+            address = job_alone(assembler, fields, address)
 
     return written(config, rng, emit, ROOM)
 
