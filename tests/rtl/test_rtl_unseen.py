@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench"))
 
 from rtl_netlist import Mutant  # noqa: E402 (the path comes first)
-from rtl_unseen import Bit, Fact, Loose, State, unseen  # noqa: E402 (the path comes first)
+from rtl_unseen import Bit, Fact, Loose, Renamed, State, unseen  # noqa: E402 (the path comes first)
 from small_netlists import Netlist, judged  # noqa: E402 (the path comes first)
 
 pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("yosys")]
@@ -215,6 +215,42 @@ MEMORY = r"""
 """
 WANTED = r"reg \accelerator.wanted ;"
 MEMORY_PORTS = "input go, input more, input [1:0] d, input [1:0] at, input [1:0] from, output [1:0] q"
+
+
+RENAMED = r"""
+  reg [1:0] \accelerator.lines.words [0:3];
+  reg [1:0] \accelerator.place , \accelerator.later , read;
+  reg \accelerator.there , \accelerator.still ;
+  always @(posedge clk) begin
+    \accelerator.there <= go & ~rst;
+    \accelerator.still <= \accelerator.there & ~rst;
+    \accelerator.place <= at;
+    \accelerator.later <= \accelerator.place ;
+    read <= \accelerator.there ? \accelerator.lines.words [\accelerator.place ] : 2'd0;
+    if (\accelerator.still ) \accelerator.lines.words [\accelerator.later ] <= d;
+  end
+  assign q = read ^ MORE;
+"""
+
+
+@pytest.mark.parametrize(("more", "right"), [("2'd0", True), (r"\accelerator.lines.words [at]", False)])
+def test_words_under_other_names_are_the_same(tmp_path: pathlib.Path, more: str, right: bool) -> None:
+    """Each place is inverted for reads and writes, if there is one: nothing else may read or write there."""
+    ports = "input go, input [1:0] d, input [1:0] at, output [1:0] q"
+    netlist = Netlist(tmp_path, ports, RENAMED.replace("MORE", more), "opt -full")
+    whole = netlist.register("accelerator.place")
+    others = [
+        netlist.register("accelerator.place", mode="const0"),
+        netlist.register("accelerator.place", "Q", 1),
+    ]
+    others += [netlist.register("accelerator.later", port) for port in "QD"]
+    mutants = [whole, *others]
+    loose = [Loose("later", (0,), lambda state: state.bit("still"), lambda _: "1")]
+    for renamed in ([], [Renamed("lines", (1,))], [Renamed("line", (0,))]):
+        assert not unseen(mutants, loose, (), tmp_path, renamed)
+    assert not unseen(mutants, (), (), tmp_path, [Renamed("lines", (0,))])
+    found = unseen(mutants, loose, (), tmp_path, [Renamed("lines", (0,))])
+    assert found == ({whole} if right else set())
 
 
 def test_what_a_memory_keeps_is_seen(tmp_path: pathlib.Path) -> None:
