@@ -11,7 +11,7 @@ from rtl_netlist import Mutant
 from rtl_places import renamed_places
 from rtl_unseen import Bit, Fact, Loose, State, unseen
 
-LOAD, GATHER, KEEP, GROUP = 4, 7, 9, 12
+LOAD, DELIVER, GATHER, KEEP, ROW, GROUP = 4, 6, 7, 9, 11, 12
 """Bits of a slot's control (hw/array/layouts.py)."""
 PLACES = range(14, 30)
 """Those of its places in the delay line, and of whether there is a vector."""
@@ -316,6 +316,31 @@ KNOWN = (
             *(whole(f"array.pe_array.gather_{stage}", 1) for stage in (2, 3)),
         ),
         (place_only_depthwise, *map(place_of_depthwise, SLOTS)),
+    ),
+    # The number of a row is that of one which delivers, or loads weights.
+    Known(
+        (r"array\.(addresses.*|issue.*|fetch|pe_array)",),
+        (
+            whole(f"{DELIVERIES}.next_row", 1, read=lambda state: state.bit(f"{DELIVERIES}.delivering")),
+            *(
+                Loose(
+                    wire,
+                    (ROW,),
+                    lambda state, wire=wire: state.either(
+                        state.bit(wire, bit) for bit in (LOAD, DELIVER, GATHER)
+                    ),
+                )
+                for wire in SLOTS
+            ),
+            whole(
+                "array.pe_array.row_1",
+                1,
+                read=lambda state: state.either(
+                    state.bit(f"array.pe_array.{name}_1") for name in ("deliver", "gather")
+                ),
+            ),
+        ),
+        (checked_is_pending, some_pixels, step_ends, tile_has_rows, second_row_is_left),
     ),
     # A word of which no byte is in the image has no zero point.
     Known(
