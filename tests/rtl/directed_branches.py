@@ -116,8 +116,8 @@ def bursts_under_way(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 
 def blamed(config: Config) -> Iterator[tuple[str, list[Run]]]:
-    """A unit waits for the bus, or for another unit, while all others wait for tokens: the watchdog, which the host
-    sets anew meanwhile, names one of them."""
+    """A unit waits for the bus, or for another unit, while all others wait for tokens or have nothing to do: the
+    watchdog, which the host sets anew meanwhile, names one of them."""
     row = {"row_bytes": 64, "rows": 1}
     for unit, stuck in (
         ("LOAD", [(Opcode.LOAD_GO, row)]),
@@ -131,12 +131,13 @@ def blamed(config: Config) -> Iterator[tuple[str, list[Run]]]:
         ),
     ):
         waits = [(Opcode[f"{other}_WAIT"], {"semaphore": 2, "count": 1}) for other in UNITS if other != unit]
-        program = assembled(config, *stuck, *waits)
-        runs = [
-            (program, Impatient(latency_cycles=600, patient_cycles=moment, patience=100))
-            for moment in (500, 690)
-        ]
-        yield f"the watchdog blames {unit}", runs
+        for name, others in ((unit, waits), (f"{unit} alone", [])):
+            program = assembled(config, *stuck, *others)
+            runs = [
+                (program, Impatient(latency_cycles=600, patient_cycles=moment, patience=100))
+                for moment in (500, 690)
+            ]
+            yield f"the watchdog blames {name}", runs
 
 
 def branch_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:

@@ -21,6 +21,8 @@ WHOLE_BITS = range(4, 11)
 """Of turns of a kernel's loops that are powers of two."""
 BLOCK_BITS = range(4, 14)
 """Of blocks, each of which takes some cycles."""
+REPEAT_BITS = range(6, 12)
+"""Of repetitions of a body."""
 OFFSET_BITS, OFFSETS_BYTES = range(3, 9), 1040
 """Of the number of offsets; where they are made."""
 TEMPLATE = {"row_bytes": 1 << 20, "height": 1 << 14, "y_step": 1, "y_step_bytes": 77, "drain": 1}
@@ -73,13 +75,14 @@ def lone_counts(config: Config, name: str) -> Stimulus:
 
 
 def stream_loops(config: Config, number: int) -> Stimulus:
-    """Vectors by one stream, with 513, 1025, ... turns of one of its loops, and a few more behind its end."""
+    """Vectors by one stream, with 515, 1027, ... turns of one of its loops, and a few more behind its end: what is left
+    at the first turns has its highest bit."""
 
     def emit(assembler: Assembler) -> None:
         fields = {"op": Op.MOV, "a_source": Source.LOAD, "a_index": number % STORE_STREAM, "to_memory": 1}
         assembler.emit(Opcode.VECTOR_UOP, index=0, **fields)
         for bit in STREAM_BITS:
-            turns, dim = (1 << bit) + 1, (bit + number) % STREAM_DIMS
+            turns, dim = (1 << bit) + 3, (bit + number) % STREAM_DIMS
             dims = [(1, 0)] * STREAM_DIMS
             dims[dim], dims[(dim + 2) % STREAM_DIMS] = (turns, 1), (2, 5)
             far = OUTPUT_AT + 16 * bit
@@ -133,6 +136,21 @@ def many_blocks(config: Config, more: int) -> Stimulus:
     return written(config, rng, emit, ROOM)
 
 
+def many_repeats(config: Config, more: int) -> Stimulus:
+    """Bodies that run as many times as each power of two and `more`, for a batch of two vectors and one of one. What
+    the last repetition stores remains in memory."""
+
+    def emit(assembler: Assembler) -> None:
+        fields = {"b_source": Source.ITERATION, "op": Op.ADD, "to_memory": 1}
+        assembler.emit(Opcode.VECTOR_UOP, index=0, **fields)
+        for bit in REPEAT_BITS:
+            place = OUTPUT_AT + 64 * bit
+            stream(assembler, STORE_STREAM, place, [(1 << 15, 0), (2, 0)], element=Element.INT32)
+            go(assembler, 3, 1, slots=2, repeats=(1 << bit) + more, body_end=1)
+
+    return program(config, emit)
+
+
 def many_offsets(config: Config, number: int) -> Stimulus:
     """Rows at as many offsets as each power of two and one more, twice around. Any bytes make offsets within +-1024."""
     offsets, most = OUTPUT_AT + OUTPUT_BYTES - OFFSETS_BYTES, (1 << OFFSET_BITS[-1]) + 1
@@ -164,6 +182,7 @@ FAMILIES: tuple[tuple[str, Callable[..., Stimulus], tuple], ...] = (
     ("many turns of stream", stream_loops, tuple(range(STORE_STREAM + 1))),
     ("a power of two turns of a kernel", whole_kernels, LOOPS),
     ("many blocks and", many_blocks, (2, 3)),
+    ("many repetitions and", many_repeats, (3,)),
     ("many offsets of stream", many_offsets, (0, 1, 2)),
 )
 

@@ -18,6 +18,8 @@ KINDS = {"LOAD": "read_error_at", "STORE": "write_error_at"}
 FENCE = (Opcode.BRANCH, {"condition": Condition.NEVER})
 QUICK = Conditions(latency_cycles=5)
 LONGEST_BITS = 19
+WHOLE_ROWS = (("LOAD", 15, 1), ("LOAD", 16, 1), ("LOAD", 16, 2), ("STORE", 16, 1), ("STORE", 17, 0))
+"""Log2 of beats, and bursts more."""
 
 
 def long_rows(config: Config) -> Iterator[tuple[str, list[Run]]]:
@@ -63,10 +65,10 @@ def many_rows(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 def whole_rows(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """Rows whose count of beats loses its highest bit in one of the first bursts, to their end."""
-    for kind, bits, bursts in (("LOAD", 15, 1), ("STORE", 17, 0)):
+    for kind, bits, bursts in WHOLE_ROWS:
         row_bytes = ((1 << bits) + bursts * BURST_BEATS + BURST_BEATS // 2) * config.word_bytes
         program = assembled(config, (Opcode[f"{kind}_GO"], {"row_bytes": row_bytes, "rows": 1}))
-        yield f"{kind} of 2^{bits} beats", [(behind(program, row_bytes), QUICK)]
+        yield f"{kind} of 2^{bits} beats and {bursts} bursts", [(behind(program, row_bytes), QUICK)]
 
 
 def longest_run(config: Config) -> Stimulus:
