@@ -1,16 +1,22 @@
 """What is known of the states of the configuration `nano`, for proofs that a change is never seen (rtl_unseen.py):
 which registers are not read when, and what holds always."""
 
-import dataclasses
 import pathlib
 import re
 from collections.abc import Callable, Sequence
 
+from rtl_facts_vector import KNOWN_OF_VECTOR
+from rtl_known import Known, whole
 from rtl_netlist import Mutant
+from rtl_places import renamed_places
 from rtl_unseen import Bit, Fact, Loose, State, unseen
 
-LOAD, GATHER, KEEP, GROUP, POINTER = 4, 7, 9, 12, 20
-"""Bits of a slot's control (hw/array/layouts.py); the highest one of its place in the delay line."""
+LOAD, DELIVER, GATHER, KEEP, ROW, GROUP = 4, 6, 7, 9, 11, 12
+"""Bits of a slot's control (hw/array/layouts.py)."""
+PLACES = range(14, 30)
+"""Those of its places in the delay line, and of whether there is a vector."""
+ALL_BEFORE, BEFORE_END, BEFORE_END_BITS, INPUT_ZP, OPERAND_BITS = 4, 5, 3, 8, 9
+"""Bits of a slot's format: all bytes are before the image; the number of those before its end; the zero point."""
 INSIDE, SECOND_INSIDE, FAR = 75, 76, 79
 """Bits of a slot with its addresses; FAR: its word ends before the image."""
 IS_DEPTHWISE, COUNT, COUNT_BITS, ACCUMULATE, IDLE_ROWS, IDLE_BITS = 396, 397, 24, 441, 466, 6
@@ -25,23 +31,22 @@ VALID |= {FETCHED[-1]: "array.fetch.valid"}
 """There is a slot."""
 PAIRED, SECOND = 13, 1
 """A bit of a slot's control, and one of its format: the pair's second word has bytes in the image."""
+DEPTHWISE_FIELDS = range(460, 472)
+"""Bits of a job: how many rows of a group, and how many are idle."""
+DEPTHWISE_COUNTERS = (
+    ("$signal", 2),
+    ("skip", 2),
+    ("$like$38", 2),
+    ("arriving", 1),
+    ("pointer_1_last", 7),
+    ("pointer_last", 7),
+)
+"""Rows that are left to load, slots before the first vector and of that, whether it has come, the last places of the
+delay line; with their bits."""
 BANKS, PORTS = 4, ("vector", "array", "store")
 ADDRESSES, DENSE, DEPTHWISE = "array.addresses", "array.addresses.dense", "array.addresses.depthwise"
 DELIVERIES = "array.addresses.deliveries"
 ROWS, LAST_PHASE = 2, 3
-
-
-@dataclasses.dataclass(frozen=True)
-class Known:
-    """What proves mutants of some modules."""
-
-    modules: tuple[str, ...]
-    loose: tuple[Loose, ...]
-    facts: tuple[Fact, ...] = ()
-
-
-def whole(wire: str, bits: int, **fields) -> Loose:
-    return Loose(wire, tuple(range(bits)), **fields)
 
 
 def bank_read(half: str, bank: int, lane: int) -> Loose:
@@ -110,11 +115,23 @@ def never_before(wire: str, first: int = INSIDE) -> Fact:
     )
 
 
-def far_only_depthwise(wire: str) -> Fact:
-    """Only slots of the depthwise mode have a place in the delay line."""
+def place_of_depthwise(wire: str) -> Fact:
+    """Only slots of the depthwise mode have a place in the delay line, other than the first one."""
     return lambda state: state.implies(
-        state.all((state.bit(VALID[wire]), state.bit(wire, POINTER))), state.bit(wire)
+        state.all((state.bit(VALID[wire]), state.either(state.bit(wire, bit) for bit in PLACES))),
+        state.bit(wire),
     )
+
+
+def zero_point(stage: int) -> Loose:
+    """The zero point of a slot's bytes, of which some is in the image."""
+    form = f"array.fetch.format_{stage}"
+
+    def read(state: State) -> Bit:
+        inside, some = state.either(state.bits(form, 0, 2)), state.bits(form, BEFORE_END, BEFORE_END_BITS)
+        return state.all((inside, state.no(state.bit(form, ALL_BEFORE)), state.either(some)))
+
+    return Loose(form, tuple(range(INPUT_ZP, INPUT_ZP + OPERAND_BITS)), read)
 
 
 def makes_slots(state: State) -> Bit:
@@ -127,9 +144,14 @@ def running(state: State, depthwise: bool) -> Bit:
     return state.all((state.bit(f"{ADDRESSES}.$signal"), mode if depthwise else state.no(mode)))
 
 
+def depthwise_runs(state: State) -> Bit:
+    return running(state, True)
+
+
 def place_only_depthwise(state: State) -> Bit:
-    far = state.all((makes_slots(state), state.bit(f"{DEPTHWISE}.pointer_1", 6)))
-    return state.implies(far, running(state, True))
+    there = [state.bit(f"{DEPTHWISE}.{name}_filled") for name in ("pointer_1", "pointer")]
+    there += [bit for name in ("pointer_1", "pointer") for bit in state.bits(f"{DEPTHWISE}.{name}")]
+    return state.implies(state.all((makes_slots(state), state.either(there))), running(state, True))
 
 
 def checked_is_pending(state: State) -> Bit:
@@ -204,6 +226,19 @@ def depthwise_is_drained(state: State) -> Bit:
     return state.implies(offered, state.all((drain, state.no(accumulate))))
 
 
+def runs_drained(state: State) -> Bit:
+    return state.implies(running(state, True), state.bit(f"{DEPTHWISE}.job", ACCUMULATE + 1))
+
+
+def keeps_nothing(wire: str) -> Fact:
+    return lambda state: state.no(state.bit(wire, KEEP))
+
+
+def whole_instructions(state: State) -> Bit:
+    asked = state.bit("axi__arvalid$85")
+    return state.implies(asked, state.all(state.bits("axi__arlen", 0, INSTRUCTION_BEATS_BITS)))
+
+
 def range_is_checked(state: State) -> Bit:
     """When a program starts it is known whether it lies within the window: what says where was written before."""
     known, is_so = state.bits("sequencer.$signal$49"), state.bits("sequencer.$30")
@@ -215,115 +250,10 @@ def reset_is_reported(state: State) -> Bit:
     return state.implies(state.bit("read_arbiter.reset"), state.bit("control_port.run__report.resetting"))
 
 
-VECTOR_STREAMS = [f"vector.streams.stream_{number}" for number in range(4)]
-ELEMENTS = (
-    "vector.streams.element",
-    "vector.streams.element$39",
-    "vector.streams.element$40",
-    "vector.element",
-)
-INT48, EIGHT_BYTES = 5, 3
-"""An element that `nano` has not, and log2 of its bytes."""
-OPCODES = (
-    "uop",
-    "bounds",
-    "stream",
-    "dims",
-    "param",
-    "table",
-    "go",
-    "mark",
-    "offsets",
-    "test",
-    "wait",
-    "signal",
-)
-COMMANDS, FETCH = "vector.commands", "vector.fetch"
-KINDS = ("bias", "narrow_bias", "multiplier", "shift", "table", "offsets", "test")
-HEAD_ELEMENT = 30
-"""The first bit of VECTOR_STREAM.element in what is kept of an instruction."""
-NARROWEST = (0, 3)
-"""Bits of a beat of which there are some with elements of eight bytes alone: of its lanes' position, and of what is
-known of that."""
-_NAMED = {1: "arithmetic__enable", 5: "out_zp__enable", 7: "finish__enable"}
-BEATS = (
-    ("vector.pipeline.s0_issued", 54, "vector.pipeline.s0_valid"),
-    *(
-        (f"vector.pipeline.s{stage}_beat", 0, f"vector.{_NAMED.get(stage, f'pipeline.s{stage}_valid')}")
-        for stage in range(1, 10)
-    ),
-    ("vector.packed", 0, "vector.pipeline.s10_valid"),
-)
-"""Where a beat is: wire, first bit, and the wire that tells that there is one."""
-
-
-def at_most_one(state: State, bits: Sequence[Bit]) -> Bit:
-    return state.all(state.no(state.all((bit, state.either(bits[:place])))) for place, bit in enumerate(bits))
-
-
-def lowest_moves(stream: str) -> Fact:
-    """The lowest dimension with turns left moves."""
-
-    def fact(state: State) -> Bit:
-        more = state.bits(f"{stream}.$signal$16")
-        lowest = [state.all((bit, state.no(state.either(more[:place])))) for place, bit in enumerate(more)]
-        return state.same(state.bits(f"{stream}.moves"), lowest)
-
-    return fact
-
-
-def owners(stream: str) -> Fact:
-    """A dimension has its base from the start, or where it or a higher one has it."""
-    return lambda state: state.all(
-        state.either(state.equals(state.bits(f"{stream}.owner_{d}"), owner) for owner in (0, *range(d, 6)))
-        for d in range(1, 6)
-    )
-
-
-def one_command(state: State) -> Bit:
-    return at_most_one(state, [state.bit(f"{COMMANDS}.is_vector_{opcode}") for opcode in OPCODES])
-
-
-def int48_is_illegal(state: State) -> Bit:
-    taken = state.all(
-        (state.bit(f"{COMMANDS}.is_vector_stream"), state.no(state.bit(f"{COMMANDS}.illegal$30")))
-    )
-    word = state.bits("sequencer.vector_queue.head", HEAD_ELEMENT, 3)
-    return state.implies(taken, state.no(state.equals(word, INT48)))
-
-
-def narrow_elements(state: State) -> Bit:
-    return state.all(state.no(state.equals(state.bits(element), INT48)) for element in ELEMENTS)
-
-
-def narrow_sizes(state: State) -> Bit:
-    sizes = (state.bits(f"vector.beats.sizes[{number}]") for number in range(4))
-    return state.all(state.no(state.equals(size, EIGHT_BYTES)) for size in sizes)
-
-
-def narrow_beats(state: State) -> Bit:
-    """No beat has elements of eight bytes."""
-    return state.all(
-        state.implies(
-            state.bit(valid), state.no(state.either(state.bit(wire, first + place) for place in NARROWEST))
-        )
-        for wire, first, valid in BEATS
-    )
-
-
-def left(state: State) -> list[Bit]:
-    return [state.bit(f"{FETCH}.{kind}_left") for kind in KINDS]
-
-
-def fetch_is_busy(state: State) -> Bit:
-    return state.implies(state.either(left(state)), state.bit("vector.busy"))
-
-
-def one_fetch(state: State) -> Bit:
-    """Biases of one kind, and only parameters together."""
-    bias, narrow_bias, multiplier, shift, *others = left(state)
-    parameters = state.either((bias, narrow_bias, multiplier, shift))
-    return state.all((state.no(state.all((bias, narrow_bias))), at_most_one(state, [parameters, *others])))
+ROW_ILLEGAL = 17
+"""The bit of a transfer that says so; the first one says that it is a SIGNAL (hw/dma/bursts.py)."""
+INSTRUCTION_BEATS_BITS = 2
+"""Log2 of the beats of an instruction."""
 
 
 def while_it_works(unit: str) -> Callable[[State], Bit]:
@@ -385,7 +315,46 @@ KNOWN = (
             ),
             *(whole(f"array.pe_array.gather_{stage}", 1) for stage in (2, 3)),
         ),
-        (place_only_depthwise, *(far_only_depthwise(wire) for wire in SLOTS)),
+        (place_only_depthwise, *map(place_of_depthwise, SLOTS)),
+    ),
+    # The number of a row is that of one which delivers, or loads weights.
+    Known(
+        (r"array\.(addresses.*|issue.*|fetch|pe_array)",),
+        (
+            whole(f"{DELIVERIES}.next_row", 1, read=lambda state: state.bit(f"{DELIVERIES}.delivering")),
+            *(
+                Loose(
+                    wire,
+                    (ROW,),
+                    lambda state, wire=wire: state.either(
+                        state.bit(wire, bit) for bit in (LOAD, DELIVER, GATHER)
+                    ),
+                )
+                for wire in SLOTS
+            ),
+            whole(
+                "array.pe_array.row_1",
+                1,
+                read=lambda state: state.either(
+                    state.bit(f"array.pe_array.{name}_1") for name in ("deliver", "gather")
+                ),
+            ),
+        ),
+        (checked_is_pending, some_pixels, step_ends, tile_has_rows, second_row_is_left),
+    ),
+    # A word of which no byte is in the image has no zero point.
+    Known(
+        (r"array\.(fetch|issue.*)",),
+        (
+            *map(zero_point, (1, 2)),
+            Loose(
+                "array.fetch.format_3",
+                tuple(range(INPUT_ZP, INPUT_ZP + OPERAND_BITS)),
+                lambda state: state.either(
+                    bit for name in ("mask_3", "second_mask_3") for bit in state.bits(f"array.fetch.{name}")
+                ),
+            ),
+        ),
     ),
     # A word of which no byte is in the image has a mask without a bit.
     Known(
@@ -405,15 +374,22 @@ KNOWN = (
     ),
     # With two rows only the first one's group counts its rows.
     Known(
-        (r"array\.addresses\.depthwise",),
+        (r"array\.addresses\.d.*",),
         (
             whole(
                 f"{DEPTHWISE}.group_left",
                 6,
                 read=lambda state: state.all(
-                    (state.bit(f"{DEPTHWISE}.loading"), state.no(state.bit(f"{DEPTHWISE}.row$23")))
+                    (
+                        running(state, True),
+                        state.bit(f"{DEPTHWISE}.loading"),
+                        state.no(state.bit(f"{DEPTHWISE}.row$23")),
+                    )
                 ),
             ),
+            # Fields of depthwise jobs are read by such alone.
+            *(Loose(f"{DEPTHWISE}.job", (bit,), depthwise_runs) for bit in DEPTHWISE_FIELDS),
+            *(whole(f"{DEPTHWISE}.{name}", bits, read=depthwise_runs) for name, bits in DEPTHWISE_COUNTERS),
             whole(f"{DEPTHWISE}.group", 1, read=lambda state: state.bit(f"{DEPTHWISE}.loading")),
             *(Loose(wire, (GROUP,), lambda state, wire=wire: state.bit(wire, LOAD)) for wire in SLOTS),
         ),
@@ -453,22 +429,30 @@ KNOWN = (
         (whole(f"{DELIVERIES}.$signal", 1, read=lambda state: state.bit(f"{DELIVERIES}.flushing")),),
         (one_is_flushed,),
     ),
-    # A depthwise job is drained.
+    # A depthwise job is drained: no slot keeps a partial sum.
     Known((r"array\.addresses(\.d.*)?",), (), (checked_is_pending, depthwise_is_drained)),
-    # Which dimension of a stream moves, and where its base is.
     Known(
-        (r"vector\.streams.*",),
+        (r"array\.(fetch|issue.*)",),
         (),
-        tuple(rule(stream) for stream in VECTOR_STREAMS for rule in (lowest_moves, owners)),
+        (checked_is_pending, depthwise_is_drained, runs_drained, *map(keeps_nothing, SLOTS)),
     ),
-    # There are no elements of eight bytes.
-    Known(
-        (r"vector(\.(streams|beats|pipeline|store|lanes.*))?",),
-        (whole("vector.beats.last_of_8", 3),),
-        (int48_is_illegal, narrow_elements, narrow_sizes, narrow_beats),
+    # Whether a SIGNAL is illegal is not looked at.
+    *(
+        Known(
+            (rf"{unit}\.(issue|splitter)",),
+            (
+                Loose(
+                    f"{unit}.splitter.row",
+                    (ROW_ILLEGAL,),
+                    lambda state, unit=unit: state.no(state.bit(f"{unit}.splitter.row")),
+                ),
+            ),
+        )
+        for unit in ("load", "store")
     ),
-    # Words of one kind are read at a time.
-    Known((r"vector\.(fetch|commands|next_params)",), (), (one_command, fetch_is_busy, one_fetch)),
+    # Bursts of the program are whole instructions.
+    Known((r"read_arbiter|sequencer\.fetch",), (), (whole_instructions,)),
+    *KNOWN_OF_VECTOR,
     # A program that lies within the window has no more instructions than that.
     Known((r"sequencer",), (), (range_is_checked, reset_is_reported)),
     # A row that is wrong halts its unit.
@@ -493,7 +477,7 @@ def never_seen(mutants: Sequence[Mutant], folder: pathlib.Path) -> set[Mutant]:
         ]
         if here:
             proved |= unseen(here, known.loose, known.facts, folder)
-    return proved
+    return proved | renamed_places([mutant for mutant in mutants if mutant not in proved], folder)
 
 
 __all__ = ["never_seen"]

@@ -11,20 +11,35 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rtl_logic import Fact, State
-from rtl_machine import Machine, Question, inputs
+from rtl_machine import Machine, Question, inputs, outputs
 from rtl_netlist import Mutant
 from rtl_unread import Bit, Cell
 
 
 @dataclasses.dataclass(frozen=True)
 class Loose:
-    """Bits of a register that differ from those of the other machine, at most while `read` is 0; or they differ by
-    `other`, always."""
+    """Bits of a register that differ from those of the other machine, at most while `read` is 0; with `other` they
+    differ by that while `read` is 1, or always."""
 
     wire: str
     bits: tuple[int, ...]
-    read: Callable[[State], Bit] = lambda _: "0"
+    read: Callable[[State], Bit] | None = None
     other: Callable[[State], Bit] | None = None
+
+    def fixed(self, state: State) -> Bit:
+        """Whether the other machine's bits follow from these."""
+        if self.read:
+            return self.read(state)
+        return "1" if self.other else "0"
+
+
+@dataclasses.dataclass(frozen=True)
+class Renamed:
+    """A memory of the module, of which the other machine calls each word by another address: these bits of it are
+    inverted. At first all words are the same, for none was written."""
+
+    module: str
+    bits: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,12 +73,17 @@ class Product:
     """A machine, and the one with the mutant."""
 
     def __init__(
-        self, module: Mapping[str, Any], mutant: Mutant, loose: Sequence[Loose], facts: Sequence[Fact]
+        self,
+        module: Mapping[str, Any],
+        mutant: Mutant,
+        loose: Sequence[Loose],
+        facts: Sequence[Fact],
+        renamed: Sequence[Renamed] = (),
     ):
         self._machine = Machine(module)
         self._cells, self._logic = self._machine.cells, self._machine.logic
         self._place = Place.of(mutant)
-        self._facts = facts
+        self._facts, self._renamed = facts, renamed
         self._other: dict[Bit, Bit] = {}
         """Bits that may differ: what they are in the other machine."""
         self._loose = dict[Bit, Loose]()
@@ -72,6 +92,7 @@ class Product:
                 bit = self._machine.wires[f"accelerator.{each.wire}"][index]
                 if bit in self._machine.holds:  # else it is the same as another one, or a constant
                     self._loose[bit] = each
+        self._reads = {name: cell for name, cell in self._cells.items() if cell["type"].startswith("$memrd")}
         self._stored: dict[Bit, Bit] = {}
         """A register's bit of which the mutant changes what is read: what the other machine's holds."""
 
@@ -82,12 +103,13 @@ class Product:
             return machine.question([], ["1"])
         assumed = [fact(machine.now) for fact in self._facts]
         for bit, each in self._loose.items():
-            if each.other:
-                self._other[bit] = logic.xor(bit, each.other(machine.now))
+            following = logic.xor(bit, each.other(machine.now)) if each.other else bit
+            if each.other and not each.read:
+                self._other[bit] = following
                 continue
             self._other[bit] = logic.bit()
-            differs = logic.xor(bit, self._other[bit])
-            assumed.append(logic.no(logic.both(each.read(machine.now), differs)))
+            differs = logic.xor(following, self._other[bit])
+            assumed.append(logic.no(logic.both(each.fixed(machine.now), differs)))
         self._spread()
         wrong = [*self._registers(), *self._memories()]
         for port in machine.ports.values():
@@ -125,15 +147,36 @@ class Product:
 
     def _spread(self) -> None:
         """The bits of the other machine that may be other ones."""
-        self._change_output(self._place.cell, self._place.cell not in self._machine.plain)
-        for name in self._order():
+        spread = self._machine.plain | self._reads
+        self._change_output(self._place.cell, self._place.cell not in spread)
+        for name in self._order(spread):
             cell, seen = self._cells[name], self._seen(name)
             ports = {
                 port: [seen(port, at, bit) for at, bit in enumerate(bits)] for port, bits in inputs(cell)
             }
-            if any(bits != cell["connections"][port] for port, bits in ports.items()):
+            if name in self._reads:
+                self._other |= self._read_elsewhere(cell, ports["ADDR"])
+            elif any(bits != cell["connections"][port] for port, bits in ports.items()):
                 self._other |= self._logic.copy(f"other_{name}", cell, ports)
             self._change_output(name, name == self._place.cell)
+
+    def _moved(self, cell: Cell, place: Sequence[Bit]) -> list[Bit]:
+        """Bits of which one is 1 if the other machine's `place` is another one than a port's."""
+        logic, renamed = self._logic, set[int]()
+        for each in self._renamed:
+            if f"accelerator.{each.module}." in cell["parameters"]["MEMID"].replace("\\", ""):
+                renamed |= set(each.bits)
+        own = [logic.no(bit) if at in renamed else bit for at, bit in enumerate(cell["connections"]["ADDR"])]
+        return [logic.xor(a, b) for a, b in zip(own, place, strict=True) if a != b]
+
+    def _read_elsewhere(self, cell: Cell, place: Sequence[Bit]) -> Mapping[Bit, Bit]:
+        """What the other machine may read otherwise: anything where it reads another place."""
+        assert not int(cell["parameters"]["CLK_ENABLE"], 2), "what it reads would be a state"
+        logic, moved = self._logic, self._moved(cell, place)
+        if not moved:
+            return {}
+        any_moved = logic.either(moved)
+        return {bit: logic.choose(any_moved, logic.bit(), bit) for bit in cell["connections"]["DATA"]}
 
     def _change_output(self, name: str, here: bool) -> None:
         """The mutant, if it is at what this cell makes."""
@@ -145,10 +188,10 @@ class Product:
         self._stored[bits[self._place.index]] = own[self._place.index]
         self._other[bits[self._place.index]] = self._mutated(lambda at: own[at])
 
-    def _order(self) -> Iterator[str]:
+    def _order(self, cells: Mapping[str, Cell]) -> Iterator[str]:
         """Cells without a state, each behind those that it depends on."""
-        plain, makes, done = self._machine.plain, self._machine.makes, set[str]()
-        for first in plain:
+        makes, done = {bit: name for name, cell in cells.items() for bit in outputs(cell)}, set[str]()
+        for first in cells:
             stack = [(first, False)]
             while stack:
                 name, ready = stack.pop()
@@ -159,7 +202,7 @@ class Product:
                     yield name
                     continue
                 stack.append((name, True))
-                before = {makes[bit] for _, bits in inputs(plain[name]) for bit in bits if bit in makes}
+                before = {makes[bit] for _, bits in inputs(cells[name]) for bit in bits if bit in makes}
                 stack += [(each, False) for each in before if each not in done]
 
     def _registers(self) -> Iterator[Bit]:
@@ -178,23 +221,17 @@ class Product:
                 mine, other = self._machine.following(bit), self._machine.after(cell, index, held)
                 each = self._loose.get(bit)
                 if each and each.other:
-                    yield logic.xor(logic.xor(mine, each.other(then)), other)
-                else:
-                    differs = logic.xor(mine, other)
-                    yield logic.both(each.read(then), differs) if each else differs
+                    mine = logic.xor(mine, each.other(then))
+                differs = logic.xor(mine, other)
+                yield logic.both(each.fixed(then), differs) if each else differs
 
     def _memories(self) -> Iterator[Bit]:
-        """Differences of what is written, and of the places that are read."""
+        """Differences of what is written."""
         for name, cell in self._cells.items():
-            if cell["type"].startswith("$mem"):
+            if cell["type"].startswith("$memwr"):
                 seen, place = self._seen(name), cell["connections"]["ADDR"]
                 others = [seen("ADDR", at, bit) for at, bit in enumerate(place)]
-                moved = [self._logic.xor(a, b) for a, b in zip(place, others, strict=True) if a != b]
-                if cell["type"].startswith("$memwr"):
-                    yield from self._written(name, cell, moved)
-                else:
-                    assert not int(cell["parameters"]["CLK_ENABLE"], 2), "what it reads would be a state"
-                    yield from moved
+                yield from self._written(name, cell, self._moved(cell, others))
 
     def _written(self, name: str, cell: Cell, moved: Sequence[Bit]) -> Iterator[Bit]:
         """Differences of what a port writes; `moved`: of its address."""

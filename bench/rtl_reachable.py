@@ -20,6 +20,8 @@ from rtl_zeros import Zeros
 
 Wires = Mapping[str, Sequence[Bit]]
 PARAMETERS = "vector.fetch."
+WORDS = {"word": "$like", "last": "$like$27"}
+KINDS = ("bias", "narrow_bias", "multiplier", "shift", "table", "offsets")
 FETCH = "sequencer.fetch."
 MOST_INSTRUCTIONS_BITS = 24
 """No program has more than 2**24 instructions."""
@@ -58,26 +60,22 @@ def _queue(inner: Sequence[Bit], ready: Sequence[Bit]) -> Fact:
 
 
 def _parameters(wires: Wires) -> list[Fact]:
+    names = (*WORDS.values(), *(f"{kind}_left" for kind in KINDS))
+    return [word_of_kind] if all(f"accelerator.{PARAMETERS}{name}" in wires for name in names) else []
+
+
+def word_of_kind(state: State) -> Bit:
     """VECTOR's parameters: the number of a word is one that the first kind that is left has."""
-    names = {"word": "$like", "last": "$like$27"}
-    kinds = ("bias", "narrow_bias", "multiplier", "shift", "table", "offsets")
-    names |= {kind: f"{kind}_left" for kind in kinds}
-    if not all(f"accelerator.{PARAMETERS}{name}" in wires for name in names.values()):
-        return []
-
-    def fact(state: State) -> Bit:
-        bits = {key: state.bits(PARAMETERS + name) for key, name in names.items()}
-        word = bits["word"]
-        first = state.no(state.either(word))
-        of_four, of_two = (state.no(state.either(word[place:])) for place in (2, 1))
-        limits = {"bias": of_four, "narrow_bias": of_two, "multiplier": of_four, "shift": first}
-        limits |= dict.fromkeys(("table", "offsets"), state.at_most(word, bits["last"]))
-        result = first
-        for kind in reversed(kinds):
-            result = state.logic.choose(state.either(bits[kind]), limits[kind], result)
-        return result
-
-    return [fact]
+    word, last = (state.bits(PARAMETERS + WORDS[key]) for key in ("word", "last"))
+    first = state.no(state.either(word))
+    of_four, of_two = (state.no(state.either(word[place:])) for place in (2, 1))
+    limits = {"bias": of_four, "narrow_bias": of_two, "multiplier": of_four, "shift": first}
+    limits |= dict.fromkeys(("table", "offsets"), state.at_most(word, last))
+    result = first
+    for kind in reversed(KINDS):
+        left = state.either(state.bits(f"{PARAMETERS}{kind}_left"))
+        result = state.logic.choose(left, limits[kind], result)
+    return result
 
 
 def _program(machine: Machine) -> list[Fact]:
@@ -100,4 +98,4 @@ def _program(machine: Machine) -> list[Fact]:
     return [fact]
 
 
-__all__ = ["reachable", "rules"]
+__all__ = ["reachable", "rules", "word_of_kind"]

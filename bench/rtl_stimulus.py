@@ -22,7 +22,15 @@ from directed_array import array_programs  # noqa: E402 (the path comes first)
 from directed_decode import decode_programs  # noqa: E402 (the path comes first)
 from directed_edges import across_banks, cut, every_unit, field_edges, placed, without_begin  # noqa: E402 (the path comes first)
 from directed_fields import all_directed  # noqa: E402 (the path comes first)
-from directed_jobs import blocks_on_sums, cut_jobs, endless_jobs, jobs_without, lone_bits, set_up_array  # noqa: E402 (the path comes first)
+from directed_jobs import (  # noqa: E402 (the path comes first)
+    blocks_on_sums,
+    cut_jobs,
+    endless_jobs,
+    jobs_without,
+    lone_bits,
+    set_up_array,
+    sums_behind,
+)
 from directed_memory import memory_programs  # noqa: E402 (the path comes first)
 from directed_rows import row_programs  # noqa: E402 (the path comes first)
 from directed_runs import all_runs, more_programs  # noqa: E402 (the path comes first)
@@ -150,6 +158,7 @@ def array_and_banks(config: Config) -> Iterator[Case]:
         *endless_jobs(config),
         *cut_jobs(config),
         *blocks_on_sums(config),
+        *sums_behind(config),
     ):
         yield Case(name, program, Conditions(latency_cycles=5, watchdog_cycles=100), EDGE_CYCLES)
     before = Case("an array that is set up", set_up_array(config))

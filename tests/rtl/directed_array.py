@@ -20,10 +20,13 @@ BUSY = 40
 """Vectors for which VECTOR keeps a bank busy."""
 SAFE_AT = OUTPUT_AT + OUTPUT_BYTES + (1 << 12)
 """Where images are that nobody writes in."""
-PAIRS_AT = (875, 5000)
-"""Words where pairs of image rows may begin."""
+PAIRS_AT = ((875, 1), (5000, 1), (7000, 2))
+"""Words where pairs of image rows may begin, and by how many sizes of the memory two pairs may be apart more. A pair's
+rows are half of that apart, which must not lead to the results."""
 AHEAD = range(3, 8)
 """Bits of the number of weights that are there before the array begins."""
+FEW = 30
+"""Vectors that are stored of very many."""
 COUNTS = 4
 """Programs among which numbers are shared out."""
 Fields = dict[str, int]
@@ -44,6 +47,28 @@ def busy_vector(assembler: Assembler, rng: np.random.Generator) -> None:
     assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.MOV, a_source=Source.LOAD)
     stream(assembler, 0, between(rng, 0, assembler.config.am_bytes - 1), [(BUSY, 0)])
     go(assembler, BUSY, 1)
+
+
+def dense_job(assembler: Assembler, fields: Fields, address: int) -> int:
+    """A job, of which VECTOR stores all pixels; returns the address behind them."""
+    emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
+    return take(assembler, fields["pixels"], address)
+
+
+def job_alone(assembler: Assembler, fields: Fields, address: int) -> int:
+    """Likewise, but the array has read everything before VECTOR stores, for it may read where the results come."""
+    emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
+    assembler.pass_token(Opcode.ARRAY_SIGNAL, Opcode.VECTOR_WAIT, 3)
+    address = take(assembler, fields["pixels"], address)
+    assembler.fence()
+    return address
+
+
+def depthwise_job(assembler: Assembler, fields: Fields, address: int) -> int:
+    """A depthwise job, of which VECTOR stores all outputs; returns the address behind them."""
+    count = outputs_of(fields, assembler.config.rows)
+    emit_fields(assembler, fields, *SET_UP[:2], Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_DEPTHWISE_GO)
+    return take(assembler, count, address) if count else address
 
 
 def far_window(config: Config, rng: np.random.Generator) -> Fields:
@@ -104,7 +129,8 @@ def pair(config: Config, rng: np.random.Generator) -> Fields:
         fields["advances"] = fields["delay"] + between(rng, 3, 12)
     fields |= {"x_step": columns * between(rng, -1, 2), "width": between(rng, 1, 2 * line)}
     # Apart from the results, also half of the memory further.
-    image, turns = columns * int(rng.choice(PAIRS_AT)), between(rng, -200, 200) * config.am_bytes
+    word, sizes = PAIRS_AT[between(rng, 0, len(PAIRS_AT) - 1)]
+    image, turns = columns * word, between(rng, -200 // sizes, 200 // sizes) * sizes * config.am_bytes
     fields |= {
         "address": image + between(rng, 0, 250) * columns,
         "row_bytes": between(rng, 1, line * columns),
@@ -168,13 +194,9 @@ def counts(config: Config, part: int) -> Stimulus:
                     fields |= {"line": 22, "out_height": 1}
                 if more > 4 and name.startswith("out"):
                     fields["advances"] = 24
-                count = outputs_of(fields, config.rows)
                 if name == "width":
-                    emit_fields(assembler, fields | ONE_STEP, *SET_UP, Opcode.ARRAY_GO)
-                    address = take(assembler, fields["pixels"], address)
-                emit_fields(assembler, fields, *SET_UP[:2], Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_DEPTHWISE_GO)
-                if count:
-                    address = take(assembler, count, address)
+                    address = dense_job(assembler, fields | ONE_STEP, address)
+                address = depthwise_job(assembler, fields, address)
         assert address <= ENDS_AT
 
     return written(config, rng, emit, ROOM)
@@ -199,8 +221,7 @@ def distances(config: Config, seed: int) -> Stimulus:
             fields |= {"x_start": 9, "y_start": 2, "x_step": between(rng, -1, 1), "weights": wide(rng, 9)}
             fields |= {"address": SAFE_AT + between(rng, 0, 4096), start: near}
             if fits(Opcode.ARRAY_WINDOW, fields):
-                emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
-                address = take(assembler, fields["pixels"], address)
+                address = dense_job(assembler, fields, address)
         # Kernel rows far below one another.
         for _ in range(8):
             fields |= {
@@ -211,16 +232,96 @@ def distances(config: Config, seed: int) -> Stimulus:
             last = (fields["ky_count"] - 1) * fields["ky_step"]
             fields |= {"height": between(rng, 1 << 14, (1 << 16) - 1), "x_start": 2, "width": 2, "pixels": 4}
             fields["y_start"] = max(-(1 << 15), fields["height"] - last + between(rng, -2, 0))
-            emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
-            address = take(assembler, fields["pixels"], address)
+            address = dense_job(assembler, fields, address)
         assert address <= ENDS_AT
 
     return written(config, rng, emit, ROOM)
 
 
+def walked_again(config: Config, seed: int) -> Stimulus:
+    """Each step of a tile walks its pixels from the marked one on: where the row of pixels ends is counted from there,
+    while one bit of the count and a little is left."""
+    rng = np.random.default_rng(seed)
+
+    def emit(assembler: Assembler) -> None:
+        address = OUTPUT_AT
+        for bit in range(2, 16):
+            for more in (2, 3, 4):
+                fields = {"address": SAFE_AT + between(rng, 0, 4096), "row_bytes": 1 << 20, "height": 1 << 14}
+                fields |= {"x_step": between(rng, -9, 9), "y_step": 1, "y_step_bytes": between(rng, 50, 99)}
+                fields |= {"width": (1 << bit) + more, "pixels": 6, "weights": wide(rng, 9), "drain": 1}
+                fields |= {"x_start": 99, "ky_count": 1, "run_count": 2, "run_step": 5, "chunks": 1}
+                address = dense_job(assembler, fields, address)
+        assert address <= ENDS_AT
+
+    return written(config, rng, emit, ROOM)
+
+
+def beside_images(config: Config, side: str) -> Stimulus:
+    """Words around one side of an image, of which some, one or none byte is inside, again and again, while VECTOR keeps
+    their bank busy: only what has a byte inside waits."""
+    rng, columns = np.random.default_rng(len(side)), config.columns
+    row_bytes, height = 40 * columns, 20
+    borders = {"left": (-columns, 1), "right": (row_bytes, 1), "above": (2, 0), "below": (2, height)}
+    column, line = borders[side]
+
+    def emit(assembler: Assembler) -> None:
+        address = OUTPUT_AT
+        for bank in range(config.am_banks):
+            for off in (-1, 0, 1):
+                is_column = side in ("left", "right")
+                fields = {"x_start": column + off * is_column, "y_start": line + off * (not is_column)}
+                word = bank * config.am_bank_bytes + columns * between(rng, 500, 600)
+                fields |= {"address": word - fields["x_start"], "row_bytes": row_bytes, "height": height}
+                fields |= {"width": 9, "pixels": config.rows, "weights": wide(rng, 9), "drain": 1}
+                fields |= {"ky_count": 1, "run_count": 40, "chunks": 1}
+                emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
+                assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.MOV, a_source=Source.LOAD)
+                for odd in (0, columns):  # a bank is one of even or of odd words
+                    stream(assembler, 0, word + odd, [(BUSY, 0)])
+                    go(assembler, BUSY, 1)
+                address = take(assembler, fields["pixels"], address)
+        assert address <= ENDS_AT
+
+    return written(config, rng, emit, ROOM)
+
+
+def longest_lines(config: Config, more: int) -> Stimulus:
+    """A line, outputs beside one another, outputs below one another, and skipped vectors, of 2^15 and `more`, each
+    counted to its end. VECTOR stores the last few outputs."""
+    rng, many = np.random.default_rng(more), (1 << 15) + more
+    jobs = [
+        {"line": many, "out_width": 2, "out_height": 2, "advances": many + 9},
+        {"line": (1 << 16) - 1, "out_width": many, "out_height": 1, "advances": many + 9},
+        {"line": 1, "out_width": 1, "out_height": many, "advances": many + 9},
+        {"line": 5, "out_width": 3, "out_height": 2, "skip": many, "advances": many + 12},
+    ]
+
+    def emit(assembler: Assembler) -> None:
+        address = OUTPUT_AT
+        for job in jobs:
+            fields = {"address": SAFE_AT, "row_bytes": 1 << 20, "height": 1 << 14, "width": (1 << 16) - 1}
+            fields |= {"x_step": 0, "weights": wide(rng, 9), "drain": 1, "skip": 0, "delay": 2}
+            fields |= {"x_stride": 1, "y_stride": 1, "group_rows": 1, "idle_rows": 0} | job
+            emit_fields(assembler, fields, *SET_UP[:2], Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_DEPTHWISE_GO)
+            vectors = outputs_of(fields, config.rows)
+            address = take_last(assembler, vectors, min(vectors, FEW), address)
+
+    return written(config, rng, emit, ROOM)
+
+
+def take_last(assembler: Assembler, vectors: int, few: int, address: int) -> int:
+    """VECTOR stores only the last `few` of the array's vectors; returns the address behind them."""
+    if vectors > few:
+        assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.MOV, a_source=Source.ARRAY, to_memory=1)
+        stream(assembler, STORE_STREAM, ENDS_AT - assembler.config.columns, [(vectors - few, 0)])
+        go(assembler, vectors - few, 1)
+    return take(assembler, few, address) if few else address
+
+
 def long_rows(config: Config, seed: int) -> Stimulus:
     """Rows, lines, skipped vectors and outputs that are counted down from a large number, for real."""
-    rng, columns = np.random.default_rng(seed), config.columns
+    rng = np.random.default_rng(seed)
 
     def emit(assembler: Assembler) -> None:
         address = OUTPUT_AT
@@ -237,13 +338,7 @@ def long_rows(config: Config, seed: int) -> Stimulus:
                 fields |= {"skip": 3, "line": 1, "out_width": 1, "out_height": many}
             emit_fields(assembler, fields, *SET_UP[:2], Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_DEPTHWISE_GO)
             vectors = outputs_of(fields, config.rows)
-            few = vectors % 40
-            if vectors > few:
-                assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.MOV, a_source=Source.ARRAY, to_memory=1)
-                stream(assembler, STORE_STREAM, ENDS_AT - columns, [(vectors - few, 0)])
-                go(assembler, vectors - few, 1)
-            if few:
-                address = take(assembler, few, address)
+            address = take_last(assembler, vectors, vectors % 40, address)
 
     return written(config, rng, emit, ROOM)
 
@@ -329,6 +424,10 @@ def array_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
         yield f"counts of one bit, {part}", counts(config, part)
     for bit in AHEAD:
         yield f"2^{bit} weights ahead", ahead(config, bit)
+    for side in ("left", "right", "above", "below"):
+        yield f"words beside an image, {side}", beside_images(config, side)
+    for more in (2, 3):
+        yield f"longest lines and {more}", longest_lines(config, more)
     for name, (make, seeds) in FAMILIES.items():
         for seed in range(seeds):
             yield f"{name} {seed}", make(config, seed)
@@ -336,9 +435,10 @@ def array_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
 
 FAMILIES: dict[str, tuple[Callable[[Config, int], Stimulus], int]] = {
     "windows from far away": (far_windows, 1),
-    "pairs of image rows": (pairs, 2),
+    "pairs of image rows": (pairs, 4),
     "distances of one bit": (distances, 1),
     "jobs behind jobs": (successions, 2),
+    "pixels that are walked again": (walked_again, 1),
     "long rows": (long_rows, 1),
 }
 """What makes them, and how many."""

@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
-from directed_sequencer import FAR_ENDS, GATE, STARVES, UNITS, Run
+from directed_sequencer import FAR_ENDS, GATE, STARVES, UNITS, Run, behind_jump
 from odd_hosts import Curious, Impatient
 from one_machine import Conditions, assembled
 
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import MARKS
-from tosaic.hw.isa import INSTRUCTION_BYTES, Condition, Op, Opcode, Source, encode
+from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Condition, Op, Opcode, Source
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.stimulus import Stimulus
 
@@ -65,7 +65,9 @@ def long_program(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 
 def far_units(config: Config) -> Iterator[tuple[str, list[Run]]]:
-    """All units take an instruction far in a program, or wait there for ever; the host asks where they are."""
+    """All units take an instruction far in a program, or wait there for ever; the host asks where they are. Once more a
+    BEGIN comes first."""
+    begin = (Opcode.BEGIN, {"isa_hash": ISA_HASH, "config_hash": config.hash})
     curious = Curious(latency_cycles=5, watchdog_cycles=250)
     for target in FAR_ENDS:
         runs = []
@@ -73,22 +75,8 @@ def far_units(config: Config) -> Iterator[tuple[str, list[Run]]]:
             commands = [
                 (Opcode[f"{unit}_{kind}"], {"semaphore": 1 + (kind == "WAIT"), "count": 1}) for unit in UNITS
             ]
-            runs.append((_far(config, target, commands), curious))
+            runs.append((behind_jump(config, target, [begin, *commands]), curious))
         yield f"all units at instruction {target}", runs
-
-
-def _far(config: Config, target: int, commands: list[tuple[Opcode, dict[str, int]]]) -> Stimulus:
-    """A program that jumps to these commands, from instruction number `target` on."""
-    place = target * INSTRUCTION_BYTES
-    memory = np.zeros(place + 1024, np.uint8)
-    jump = Assembler(config)
-    jump.emit(Opcode.BRANCH, target=place, condition=Condition.ALWAYS)
-    code = b"".join(map(encode, jump.instructions))
-    memory[: len(code)] = np.frombuffer(code, np.uint8)
-    assembler = Assembler(config)
-    for opcode, fields in commands:
-        assembler.emit(opcode, **fields)
-    return Stimulus(memory, 0, place + assembler.place(memory, place))
 
 
 def full_queues(config: Config) -> Iterator[tuple[str, list[Run]]]:
@@ -128,8 +116,8 @@ def bursts_under_way(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 
 def blamed(config: Config) -> Iterator[tuple[str, list[Run]]]:
-    """A unit waits for the bus, or for another unit, while all others wait for tokens: the watchdog, which the host
-    sets anew meanwhile, names one of them."""
+    """A unit waits for the bus, or for another unit, while all others wait for tokens or have nothing to do: the
+    watchdog, which the host sets anew meanwhile, names one of them."""
     row = {"row_bytes": 64, "rows": 1}
     for unit, stuck in (
         ("LOAD", [(Opcode.LOAD_GO, row)]),
@@ -143,12 +131,13 @@ def blamed(config: Config) -> Iterator[tuple[str, list[Run]]]:
         ),
     ):
         waits = [(Opcode[f"{other}_WAIT"], {"semaphore": 2, "count": 1}) for other in UNITS if other != unit]
-        program = assembled(config, *stuck, *waits)
-        runs = [
-            (program, Impatient(latency_cycles=600, patient_cycles=moment, patience=100))
-            for moment in (500, 690)
-        ]
-        yield f"the watchdog blames {unit}", runs
+        for name, others in ((unit, waits), (f"{unit} alone", [])):
+            program = assembled(config, *stuck, *others)
+            runs = [
+                (program, Impatient(latency_cycles=600, patient_cycles=moment, patience=100))
+                for moment in (500, 690)
+            ]
+            yield f"the watchdog blames {name}", runs
 
 
 def branch_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:

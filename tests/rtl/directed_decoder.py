@@ -1,4 +1,5 @@
-"""Instructions with one bit set that no field has, each of which is an error of the sequencer; and branches that leave
+"""Instructions with one bit set that no field has, and opcodes that there are not, each of which is an error of the
+sequencer; and branches that leave
 their program by each bit of their target."""
 
 import functools
@@ -41,9 +42,14 @@ def with_bit(instruction: bytes, bit: int) -> bytes:
     changed = bytearray(
         (int.from_bytes(instruction, "little") ^ 1 << bit).to_bytes(INSTRUCTION_BYTES, "little")
     )
-    changed[CHECK_AT] = 0
-    changed[CHECK_AT] = functools.reduce(operator.xor, changed) ^ CHECK_XOR
-    return bytes(changed)
+    return with_check(changed)
+
+
+def with_check(instruction: bytearray) -> bytes:
+    """The instruction with its check byte right."""
+    instruction[CHECK_AT] = 0
+    instruction[CHECK_AT] = functools.reduce(operator.xor, instruction) ^ CHECK_XOR
+    return bytes(instruction)
 
 
 def own_code(opcode: Opcode, begin: Instruction) -> bytes:
@@ -72,6 +78,10 @@ def decoder_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
             wrong = with_bit(own_code(opcode, begin), bit)
             head = () if opcode is Opcode.BEGIN else (encode(begin),)
             yield f"{opcode.name} with bit {bit}", tiny(*head, wrong, end)
+    for number in sorted(set(range(1 << 8)) - set(Opcode)):
+        none = bytearray(encode(Instruction(Opcode.NOP, {})))
+        none[0] = number
+        yield f"opcode {number}", tiny(encode(begin), with_check(none), end)
     target: Field = FIELDS[Opcode.BRANCH][0]
     for bit in range(target.bits):
         leaves = encode(Instruction(Opcode.BRANCH, {"target": 1 << bit, "condition": Condition.ALWAYS}))

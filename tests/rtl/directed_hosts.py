@@ -1,15 +1,17 @@
 """Programs with hosts that ask where the machine is, that write single bytes of registers and do not wait for answers,
 and that are not patient."""
 
+import random
 from collections.abc import Iterator
 
 from directed_edges import every_unit, placed
 from directed_wide import wide_programs
-from odd_hosts import Counting, Impatient, Meddling, Thorough, Watchful
-from one_machine import Conditions, random_programs
+from odd_hosts import Counting, Impatient, Meddling, Thorough, Vast, Watchful
+from one_machine import Conditions, assembled, random_programs
 
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import COUNTERS
+from tosaic.hw.isa import Opcode
 from tosaic.sim.stimulus import Stimulus
 
 Run = tuple[Stimulus, Conditions]
@@ -81,6 +83,23 @@ def impatient(config: Config) -> Iterator[tuple[str, list[Run]]]:
         yield f"patience of {patience} after a while", runs
 
 
+def vast(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Windows of each power of two and something, most of which the bus does not know: a row that ends with the window
+    is an error of the bus, one byte further one of the window."""
+    rng = random.Random(2)
+    for kind in ("LOAD", "STORE"):
+        runs: list[Run] = []
+        for bit in range(24, 32):
+            size = (1 << bit) + rng.getrandbits(bit)
+            for more in (0, 1):
+                row_bytes = rng.randrange(1, 900)
+                row = {"memory_address": size - row_bytes + more, "row_bytes": row_bytes, "rows": 1}
+                # The window is at 0: it does not end before 2^32.
+                host = Vast(latency_cycles=5, mem_base=0, size=size)
+                runs.append((assembled(config, (Opcode[f"{kind}_GO"], row)), host))
+        yield f"vast windows of {kind}", runs
+
+
 def host_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """The runs of each name follow one another."""
     yield from watched(config)
@@ -88,6 +107,7 @@ def host_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     yield from thorough(config)
     yield from counting(config)
     yield from impatient(config)
+    yield from vast(config)
 
 
-__all__ = ["counting", "host_runs", "impatient", "meddled", "thorough", "watched"]
+__all__ = ["counting", "host_runs", "impatient", "meddled", "thorough", "vast", "watched"]

@@ -76,6 +76,14 @@ def blocks_on_sums(config: Config) -> Iterator[tuple[str, Stimulus]]:
     yield "blocks on sums", placed(assembler)
 
 
+def sums_behind(config: Config) -> Iterator[tuple[str, Stimulus]]:
+    """Sums to go on from where only a depthwise job was, which leaves none."""
+    assembler = Assembler(config)
+    emit_fields(assembler, USUAL, *CONFIGURATION, Opcode.ARRAY_DEPTHWISE_GO)
+    emit_job(assembler, Opcode.ARRAY_GO, {"accumulate": 1})
+    yield "sums behind a depthwise job", placed(assembler)
+
+
 def endless_jobs(config: Config) -> Iterator[tuple[str, Stimulus]]:
     """More vectors than there is room for: the array waits until the watchdog ends it."""
     for name in ("more_blocks", "pixels"):

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from directed_array import ENDS_AT, ONE_STEP, ROOM, SAFE_AT
-from directed_fields import SET_UP, emit_fields, take
+from directed_array import ENDS_AT, ONE_STEP, ROOM, SAFE_AT, depthwise_job, job_alone
+from directed_fields import SET_UP, emit_fields
 from directed_programs import OUTPUT_AT, OUTPUT_BYTES, go, program, stream
-from directed_wide import between, outputs_of, wide, written
+from directed_wide import between, wide, written
 
 from tosaic.hw.config import Config
 from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Element, Op, Opcode, Source
@@ -21,6 +21,8 @@ WHOLE_BITS = range(4, 11)
 """Of turns of a kernel's loops that are powers of two."""
 BLOCK_BITS = range(4, 14)
 """Of blocks, each of which takes some cycles."""
+REPEAT_BITS = range(6, 12)
+"""Of repetitions of a body."""
 OFFSET_BITS, OFFSETS_BYTES = range(3, 9), 1040
 """Of the number of offsets; where they are made."""
 TEMPLATE = {"row_bytes": 1 << 20, "height": 1 << 14, "y_step": 1, "y_step_bytes": 77, "drain": 1}
@@ -48,11 +50,7 @@ def kernels(config: Config, loop: str) -> Stimulus:
             fields |= {"x_step": 1, "weights": wide(rng, 9), "input_zp": between(rng, -9, 9)}
             fields |= {"run_step": between(rng, 1, 9), "ky_step": 1, "ky_step_bytes": between(rng, -99, 99)}
             fields[loop] = (1 << bit) + between(rng, 1, 4)
-            emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
-            # The array may read where the results come.
-            assembler.pass_token(Opcode.ARRAY_SIGNAL, Opcode.VECTOR_WAIT, 3)
-            address = take(assembler, 1, address)
-            assembler.fence()
+            address = job_alone(assembler, fields, address)
 
     return written(config, rng, emit, ROOM)
 
@@ -70,23 +68,21 @@ def lone_counts(config: Config, name: str) -> Stimulus:
             fields |= {"out_width": between(rng, 1, 4), "out_height": between(rng, 1, 3), "group_rows": 1}
             fields |= {"idle_rows": between(rng, 0, config.rows - 1), name: 1 << bit}
             fields["advances"] = config.rows + fields["skip"] + between(rng, 9, 20)
-            count = outputs_of(fields, config.rows)
-            emit_fields(assembler, fields, *SET_UP[:2], Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_DEPTHWISE_GO)
-            if count:
-                address = take(assembler, count, address)
+            address = depthwise_job(assembler, fields, address)
         assert address <= ENDS_AT
 
     return written(config, rng, emit, ROOM)
 
 
 def stream_loops(config: Config, number: int) -> Stimulus:
-    """Vectors by one stream, with 513, 1025, ... turns of one of its loops, and a few more behind its end."""
+    """Vectors by one stream, with 515, 1027, ... turns of one of its loops, and a few more behind its end: what is left
+    at the first turns has its highest bit."""
 
     def emit(assembler: Assembler) -> None:
         fields = {"op": Op.MOV, "a_source": Source.LOAD, "a_index": number % STORE_STREAM, "to_memory": 1}
         assembler.emit(Opcode.VECTOR_UOP, index=0, **fields)
         for bit in STREAM_BITS:
-            turns, dim = (1 << bit) + 1, (bit + number) % STREAM_DIMS
+            turns, dim = (1 << bit) + 3, (bit + number) % STREAM_DIMS
             dims = [(1, 0)] * STREAM_DIMS
             dims[dim], dims[(dim + 2) % STREAM_DIMS] = (turns, 1), (2, 5)
             far = OUTPUT_AT + 16 * bit
@@ -117,10 +113,7 @@ def whole_kernels(config: Config, loop: str) -> Stimulus:
                 "ky_step_bytes": 5,
                 loop: 1 << bit,
             }
-            emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
-            assembler.pass_token(Opcode.ARRAY_SIGNAL, Opcode.VECTOR_WAIT, 3)
-            address = take(assembler, 1, address)
-            assembler.fence()
+            address = job_alone(assembler, fields, address)
 
     return written(config, rng, emit, ROOM)
 
@@ -141,6 +134,21 @@ def many_blocks(config: Config, more: int) -> Stimulus:
             assembler.fence()
 
     return written(config, rng, emit, ROOM)
+
+
+def many_repeats(config: Config, more: int) -> Stimulus:
+    """Bodies that run as many times as each power of two and `more`, for a batch of two vectors and one of one. What
+    the last repetition stores remains in memory."""
+
+    def emit(assembler: Assembler) -> None:
+        fields = {"b_source": Source.ITERATION, "op": Op.ADD, "to_memory": 1}
+        assembler.emit(Opcode.VECTOR_UOP, index=0, **fields)
+        for bit in REPEAT_BITS:
+            place = OUTPUT_AT + 64 * bit
+            stream(assembler, STORE_STREAM, place, [(1 << 15, 0), (2, 0)], element=Element.INT32)
+            go(assembler, 3, 1, slots=2, repeats=(1 << bit) + more, body_end=1)
+
+    return program(config, emit)
 
 
 def many_offsets(config: Config, number: int) -> Stimulus:
@@ -173,7 +181,8 @@ FAMILIES: tuple[tuple[str, Callable[..., Stimulus], tuple], ...] = (
     ("exactly one bit", lone_counts, tuple(COUNTED)),
     ("many turns of stream", stream_loops, tuple(range(STORE_STREAM + 1))),
     ("a power of two turns of a kernel", whole_kernels, LOOPS),
-    ("many blocks and", many_blocks, (2,)),
+    ("many blocks and", many_blocks, (2, 3)),
+    ("many repetitions and", many_repeats, (3,)),
     ("many offsets of stream", many_offsets, (0, 1, 2)),
 )
 

@@ -16,6 +16,7 @@ COMPARES = (Op.GT, Op.GE, Op.EQ)
 CHOICES = (Op.MAX, Op.MIN, Op.SUB)
 FACTORS = (1, 1 << 15, -(1 << 15))
 """What both numbers are multiplied with: the pairs then differ in a bit from 0, or from 15, on."""
+REPEATS = 2500
 FIRST_AT, SECOND_AT = 64, 64 + 4 * 512
 
 
@@ -87,12 +88,42 @@ def counted(config: Config, seed: int) -> Stimulus:
     return _numbers(config, "leading zeros", seed, emit)
 
 
+def scalars(config: Config, side: str) -> Stimulus:
+    """Immediates of one bit, of all bits but one, and of any, and the number of the repetition, as operand a or b of
+    all lanes."""
+    rng, columns = np.random.default_rng(1), config.columns
+    values = [sign * (1 << bit) for bit in range(BITS - 1) for sign in (1, -1)]
+    values += [~value for value in values] + [int(each) for each in rng.integers(-(1 << 31), 1 << 31, 32)]
+    batch, size = config.vector_uops, 4 * columns
+
+    def emit(assembler: Assembler) -> None:
+        output = OUTPUT_AT
+        for first in range(0, len(values), batch):
+            some = values[first : first + batch]
+            for index, value in enumerate(some):
+                fields = {f"{side}_source": Source.IMMEDIATE, "op": Op.ADD, "to_memory": 1}
+                assembler.emit(Opcode.VECTOR_UOP, index=index, **fields)
+                assembler.emit(Opcode.VECTOR_BOUNDS, index=index, immediate=value)
+            stream(assembler, STORE_STREAM, output, [(len(some), size)], element=Element.INT32)
+            go(assembler, 1, len(some))
+            output += len(some) * size
+        fields = {f"{side}_source": Source.ITERATION, "op": Op.ADD, "to_memory": 1}
+        assembler.emit(Opcode.VECTOR_UOP, index=0, **fields)
+        # Of many repetitions the last one remains in memory.
+        stream(assembler, STORE_STREAM, output, [(REPEATS, 0)], element=Element.INT32)
+        go(assembler, 1, 1, repeats=REPEATS, body_end=1)
+
+    return program(config, emit)
+
+
 def number_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
     """All of them, by name; they end well."""
     for op in (*COMPARES, *CHOICES):
         yield f"{op.name} of pairs that differ in a bit", compared(config, op, 1)
     for seed in (1, 2):
         yield f"leading zeros {seed}", counted(config, seed)
+    for side in ("a", "b"):
+        yield f"scalars as operand {side}", scalars(config, side)
 
 
 __all__ = ["number_programs"]

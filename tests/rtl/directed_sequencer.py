@@ -1,8 +1,9 @@
 """Programs of all lengths that begin, jump and end everywhere in a burst; tokens that are counted to the last one; a
 host that resets the machine while it works."""
 
+import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from directed_decoder import tiny
@@ -144,34 +145,31 @@ def far_places(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 def far_end(config: Config, target: int, opcode: Opcode, fields: dict[str, int]) -> Stimulus:
     """A program that jumps to instruction number `target`, which is this one. Behind a NOP there is no END."""
+    if opcode is not Opcode.NOP:
+        never = (Opcode.BRANCH, {"condition": Condition.NEVER})
+        return behind_jump(config, target, [(opcode, fields), never])
+    program = behind_jump(config, target, [(opcode, fields)])
+    return dataclasses.replace(program, program_bytes=program.program_bytes - INSTRUCTION_BYTES)
+
+
+def behind_jump(config: Config, target: int, commands: Iterable[tuple[Opcode, dict[str, int]]]) -> Stimulus:
+    """A program that jumps to these commands, from instruction number `target` on."""
     place = target * INSTRUCTION_BYTES
     memory = np.zeros(place + 1024, np.uint8)
-    assembler = Assembler(config)
-    assembler.emit(Opcode.BRANCH, target=place, condition=Condition.ALWAYS)
-    code = b"".join(map(encode, assembler.instructions))
+    jump, assembler = Assembler(config), Assembler(config)
+    jump.emit(Opcode.BRANCH, target=place, condition=Condition.ALWAYS)
+    code = b"".join(map(encode, jump.instructions))
     memory[: len(code)] = np.frombuffer(code, np.uint8)
     assembler.instructions = []
-    assembler.emit(opcode, **fields)
-    if opcode is not Opcode.NOP:
-        assembler.emit(Opcode.BRANCH, condition=Condition.NEVER)
-    size = assembler.place(memory, place) - INSTRUCTION_BYTES * (opcode is Opcode.NOP)
-    return Stimulus(memory, 0, place + size)
+    for opcode, fields in commands:
+        assembler.emit(opcode, **fields)
+    return Stimulus(memory, 0, place + assembler.place(memory, place))
 
 
 def last_places(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """Each unit takes instructions far in a program, and the host asks where each of them was."""
-    runs = []
-    for target in NEAR_TARGETS:
-        place = target * INSTRUCTION_BYTES
-        assembler = Assembler(config)
-        assembler.emit(Opcode.BRANCH, target=place, condition=Condition.ALWAYS)
-        code = b"".join(map(encode, assembler.instructions))
-        memory = np.zeros(place + 1024, np.uint8)
-        memory[: len(code)] = np.frombuffer(code, np.uint8)
-        assembler.instructions = []
-        for unit in UNITS:
-            assembler.emit(Opcode[f"{unit}_SIGNAL"], semaphore=1, count=1)
-        runs.append((Stimulus(memory, 0, place + assembler.place(memory, place)), Curious(latency_cycles=5)))
+    signals = [(Opcode[f"{unit}_SIGNAL"], {"semaphore": 1, "count": 1}) for unit in UNITS]
+    runs = [(behind_jump(config, target, signals), Curious(latency_cycles=5)) for target in NEAR_TARGETS]
     yield "places of all units", runs
 
 
@@ -244,4 +242,4 @@ def sequencer_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     yield from itertools.chain.from_iterable(family(config) for family in families)
 
 
-__all__ = ["Run", "sequencer_runs"]
+__all__ = ["Run", "behind_jump", "sequencer_runs"]

@@ -8,7 +8,7 @@ import numpy as np
 from one_machine import MEMORY_BYTES, Conditions, assembled
 
 from tosaic.hw.config import Config
-from tosaic.hw.constants import BURST_BEATS
+from tosaic.hw.constants import BURST_BEATS, OUTSTANDING_BURSTS
 from tosaic.hw.isa import Condition, Opcode, Space
 from tosaic.sim.stimulus import Stimulus
 
@@ -18,6 +18,8 @@ KINDS = {"LOAD": "read_error_at", "STORE": "write_error_at"}
 FENCE = (Opcode.BRANCH, {"condition": Condition.NEVER})
 QUICK = Conditions(latency_cycles=5)
 LONGEST_BITS = 19
+WHOLE_ROWS = (("LOAD", 15, 1), ("LOAD", 16, 1), ("LOAD", 16, 2), ("STORE", 16, 1), ("STORE", 17, 0))
+"""Log2 of beats, and bursts more."""
 
 
 def long_rows(config: Config) -> Iterator[tuple[str, list[Run]]]:
@@ -63,10 +65,10 @@ def many_rows(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 def whole_rows(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """Rows whose count of beats loses its highest bit in one of the first bursts, to their end."""
-    for kind, bits, bursts in (("LOAD", 15, 1), ("STORE", 17, 0)):
+    for kind, bits, bursts in WHOLE_ROWS:
         row_bytes = ((1 << bits) + bursts * BURST_BEATS + BURST_BEATS // 2) * config.word_bytes
         program = assembled(config, (Opcode[f"{kind}_GO"], {"row_bytes": row_bytes, "rows": 1}))
-        yield f"{kind} of 2^{bits} beats", [(behind(program, row_bytes), QUICK)]
+        yield f"{kind} of 2^{bits} beats and {bursts} bursts", [(behind(program, row_bytes), QUICK)]
 
 
 def longest_run(config: Config) -> Stimulus:
@@ -151,6 +153,19 @@ def under_way(config: Config) -> Iterator[tuple[str, list[Run]]]:
         yield f"{' and '.join(kinds)}, many bursts under way", runs
 
 
+def some_under_way(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """About as many bursts as may be under way, in rows of one beat: the last one is issued before the first answer, or
+    waits for that."""
+    pitch = {"memory_pitch": config.word_bytes, "local_pitch": config.word_bytes}
+    for kind in KINDS:
+        runs = []
+        for rows in range(OUTSTANDING_BURSTS - 8, OUTSTANDING_BURSTS + 4):
+            many = (Opcode[f"{kind}_GO"], {"row_bytes": config.word_bytes, "rows": rows})
+            program = assembled(config, (Opcode[f"{kind}_PITCH"], pitch), many)
+            runs.append((program, Conditions(latency_cycles=150)))
+        yield f"{kind}, a number of bursts under way", runs
+
+
 def row_ends(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """Rows of a power of two bytes and a few, that begin and end at each byte of a word. What they leave alone around
     their ends is seen."""
@@ -174,7 +189,17 @@ def row_ends(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 def transfer_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """All of them, by name."""
-    for family in (long_rows, many_rows, whole_rows, odd_words, patience, behind_errors, under_way, row_ends):
+    for family in (
+        long_rows,
+        many_rows,
+        whole_rows,
+        odd_words,
+        patience,
+        behind_errors,
+        under_way,
+        some_under_way,
+        row_ends,
+    ):
         yield from family(config)
 
 

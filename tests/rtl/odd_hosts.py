@@ -96,6 +96,13 @@ class Distant(Conditions):
 
 
 @dataclasses.dataclass(frozen=True)
+class Vast(Conditions):
+    """The host says that the window has `size` bytes, of which the bus does not know most."""
+
+    size: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
 class Impatient(Conditions):
     """The host loses its patience: from some cycle on the watchdog waits for `patience` cycles."""
 
@@ -183,6 +190,15 @@ def run_distantly(
     stream = Stream(program.program_address + conditions.offset, program.program_bytes)
     size = conditions.offset + len(memory)
     registers.start(conditions.mem_base, size, [stream], conditions.watchdog_cycles)
+    return finish(harness, registers, memory, max_cycles)
+
+
+def run_vastly(
+    harness: Harness, config: Config, program: Stimulus, conditions: Vast, max_cycles: int
+) -> Seen:
+    memory, registers = made_ready(harness, config, program, conditions)
+    stream = Stream(program.program_address, program.program_bytes)
+    registers.start(conditions.mem_base, conditions.size, [stream], conditions.watchdog_cycles)
     return finish(harness, registers, memory, max_cycles)
 
 
@@ -285,6 +301,8 @@ def run_any(
             return run_counting(harness, config, program, conditions, max_cycles)
         case Distant():
             return run_distantly(harness, config, program, conditions, max_cycles)
+        case Vast():
+            return run_vastly(harness, config, program, conditions, max_cycles)
         case Impatient():
             return run_impatiently(harness, config, program, conditions, max_cycles)
         case Meddling():
@@ -302,6 +320,7 @@ __all__ = [
     "Impatient",
     "Meddling",
     "Thorough",
+    "Vast",
     "Watchful",
     "run_any",
 ]

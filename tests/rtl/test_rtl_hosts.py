@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 from directed_distance import distances, moves, tight_rows
-from directed_hosts import counting, impatient, meddled, thorough, watched
+from directed_hosts import counting, impatient, meddled, thorough, vast, watched
 from odd_hosts import COUNTED, PORT_BYTES, Watchful, run_any
 from one_machine import READ
 
@@ -108,6 +108,16 @@ def test_long_rows_to_the_windows_end_are_allowed():
             seen = run_any(harness, CONFIG, program, conditions, CYCLES)
             assert REGISTER["ERROR"].field("code").extract(dict(seen.registers)["ERROR"]) == error, name
         harness.close()
+
+
+def test_rows_end_with_a_window_of_any_size():
+    """What is inside is asked of the bus, which does not know it; one byte further is an error at once."""
+    for kind, (_, runs) in zip(("READ", "WRITE"), vast(CONFIG), strict=True):
+        codes = [
+            REGISTER["ERROR"].field("code").extract(dict(seen.registers)["ERROR"])
+            for _, _, _, seen in runs_of([(kind, runs)])
+        ]
+        assert codes == [Error[f"BUS_{kind}"], Error.MEMORY_RANGE] * 8
 
 
 def test_the_watchdog_ends_a_run_as_soon_as_the_host_says():

@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench"))
 
 from rtl_netlist import Mutant  # noqa: E402 (the path comes first)
-from rtl_unseen import Bit, Fact, Loose, State, unseen  # noqa: E402 (the path comes first)
+from rtl_unseen import Bit, Fact, Loose, Renamed, State, unseen  # noqa: E402 (the path comes first)
 from small_netlists import Netlist, judged  # noqa: E402 (the path comes first)
 
 pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("yosys")]
@@ -213,7 +213,44 @@ MEMORY = r"""
   end
   assign q = \accelerator.read ;
 """
+WANTED = r"reg \accelerator.wanted ;"
 MEMORY_PORTS = "input go, input more, input [1:0] d, input [1:0] at, input [1:0] from, output [1:0] q"
+
+
+RENAMED = r"""
+  reg [1:0] \accelerator.lines.words [0:3];
+  reg [1:0] \accelerator.place , \accelerator.later , read;
+  reg \accelerator.there , \accelerator.still ;
+  always @(posedge clk) begin
+    \accelerator.there <= go & ~rst;
+    \accelerator.still <= \accelerator.there & ~rst;
+    \accelerator.place <= at;
+    \accelerator.later <= \accelerator.place ;
+    read <= \accelerator.there ? \accelerator.lines.words [\accelerator.place ] : 2'd0;
+    if (\accelerator.still ) \accelerator.lines.words [\accelerator.later ] <= d;
+  end
+  assign q = read ^ MORE;
+"""
+
+
+@pytest.mark.parametrize(("more", "right"), [("2'd0", True), (r"\accelerator.lines.words [at]", False)])
+def test_words_under_other_names_are_the_same(tmp_path: pathlib.Path, more: str, right: bool) -> None:
+    """Each place is inverted for reads and writes, if there is one: nothing else may read or write there."""
+    ports = "input go, input [1:0] d, input [1:0] at, output [1:0] q"
+    netlist = Netlist(tmp_path, ports, RENAMED.replace("MORE", more), "opt -full")
+    whole = netlist.register("accelerator.place")
+    others = [
+        netlist.register("accelerator.place", mode="const0"),
+        netlist.register("accelerator.place", "Q", 1),
+    ]
+    others += [netlist.register("accelerator.later", port) for port in "QD"]
+    mutants = [whole, *others]
+    loose = [Loose("later", (0,), lambda state: state.bit("still"), lambda _: "1")]
+    for renamed in ([], [Renamed("lines", (1,))], [Renamed("line", (0,))]):
+        assert not unseen(mutants, loose, (), tmp_path, renamed)
+    assert not unseen(mutants, (), (), tmp_path, [Renamed("lines", (0,))])
+    found = unseen(mutants, loose, (), tmp_path, [Renamed("lines", (0,))])
+    assert found == ({whole} if right else set())
 
 
 def test_what_a_memory_keeps_is_seen(tmp_path: pathlib.Path) -> None:
@@ -227,6 +264,20 @@ def test_what_a_memory_keeps_is_seen(tmp_path: pathlib.Path) -> None:
     shown += [netlist.mutant(r"\$or", "", "A", 0, "const0")]
     assert answers(netlist, [*again, *shown]) == [True] * 3 + [False] * 8
     assert answers(netlist, shown, [Loose("read", (0, 1))]) == [False] * 8
+
+
+def test_what_is_read_elsewhere_shows_where_it_is_taken(tmp_path: pathlib.Path) -> None:
+    """`wanted` is there a cycle after its place; without it any place may be read."""
+    body = WANTED + MEMORY.replace("WRITES", "go").replace("from]", "more ? from : at]")
+    body = body.replace("SECOND", r"\accelerator.wanted <= more;")
+    body = body.replace(r"q = \accelerator.read", r"q = \accelerator.wanted ? \accelerator.read : 2'd0")
+    netlist = Netlist(tmp_path, MEMORY_PORTS, body, "opt -full")
+    loose = [Loose("read", (0, 1), lambda state: state.bit("wanted"))]
+    place = r"\S \more"
+    mutants = [netlist.mutant(r"\$mux", place, port, bit, "inv") for port in "AB" for bit in (0, 1)]
+    mutants += [netlist.mutant(r"\$mux", place, "S", 0, mode) for mode in ("const0", "const1")]
+    assert answers(netlist, mutants) == [False] * 6
+    assert answers(netlist, mutants, loose) == [True, True, False, False, False, True]
 
 
 @pytest.mark.parametrize(("enable", "right"), [("(go | clear) | more", True), ("go | more", False)])

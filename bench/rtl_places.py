@@ -1,0 +1,44 @@
+"""Mutants that give the places of the array's delay line other names: a bit of a place is inverted on its way to the
+memory, for reads as for writes, so that each word is found where it was put."""
+
+import pathlib
+import re
+from collections.abc import Sequence
+
+from rtl_netlist import Mutant
+from rtl_unseen import Loose, Renamed, unseen
+
+STAGES = range(1, 5)
+"""Of a slot's control behind its issue; reads are made from the last but one, writes from the last one."""
+FIRST_BIT, PLACE_BITS = 14, 7
+"""Of the place in group 1's memory, in a slot's control (hw/array/layouts.py)."""
+MEMORY = "array.fetch.delay_line.group_1"
+_HERE = re.compile(
+    r"-mode inv .*-wire accelerator\.array\.(?:issue\.slot|fetch\.control_(?P<stage>\d)) -wirebit (?P<bit>\d+)"
+)
+
+
+def renamed_places(mutants: Sequence[Mutant], folder: pathlib.Path) -> set[Mutant]:
+    """Those of the netlist in `folder` that are proved to do so."""
+    proved = set[Mutant]()
+    for mutant in mutants:
+        found = _HERE.search(mutant.change.replace("\\", ""))
+        if found and 0 <= int(found["bit"]) - FIRST_BIT < PLACE_BITS:
+            bit = int(found["bit"])
+            loose = [inverted(stage, bit) for stage in STAGES if stage > int(found["stage"] or 0)]
+            renamed = Renamed(MEMORY, (bit - FIRST_BIT,))
+            proved |= unseen([mutant], loose, (), folder, [renamed])
+    return proved
+
+
+def inverted(stage: int, bit: int) -> Loose:
+    """A slot that is there has it inverted."""
+    return Loose(
+        f"array.fetch.control_{stage}",
+        (bit,),
+        lambda state: state.bit(f"array.fetch.valid_{stage}"),
+        lambda _: "1",
+    )
+
+
+__all__ = ["renamed_places"]
