@@ -44,7 +44,7 @@ are, at their GO:
   TABLE16: 512).
 - ARRAY_GO and ARRAY_DEPTHWISE_GO without ARRAY_INPUT, ARRAY_WINDOW and ARRAY_KERNEL or ARRAY_DEPTHWISE; with an
   `input_zp` outside -128..128 (of unsigned bytes 0..255), or a `weight_zp` outside -128..128.
-- ARRAY_GO with `accumulate` and no ARRAY_GO before it.
+- ARRAY_GO with `accumulate` where no ARRAY_GO left sums: none came, or an ARRAY_DEPTHWISE_GO after it.
 
 The first fault ends the run, and ERROR and PC name its unit and its instruction: the GO, or whatever was wrong,
 not what the unit took after it. After BUS_READ, BUS_WRITE and DECODE the instruction is the unit's last GO or

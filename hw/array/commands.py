@@ -70,7 +70,7 @@ class ArrayCommands(wiring.Component):
         legal = self._legal(m, job) & defined & (job.is_depthwise | ~job.accumulate | sums)
         with m.If(pending & ~checked):
             with m.If(legal):
-                m.d.sync += [checked.eq(1), handed.eq(handed + 1), sums.eq(self._leaves_sums(job, sums))]
+                m.d.sync += [checked.eq(1), handed.eq(handed + 1), sums.eq(self._leaves_sums(job))]
             with m.Else():
                 m.d.sync += pending.eq(0)
         with m.If(self.jobs.valid & self.jobs.ready):
@@ -83,11 +83,10 @@ class ArrayCommands(wiring.Component):
         m.d.comb += self.busy.eq(pending | (handed != done) | waits | self.fault)
         return m
 
-    def _leaves_sums(self, job: data.View, sums: Signal) -> Value:
-        """Whether there are sums to go on from after a job. Divided rows, which only a drained job has, leave none."""
-        if self._config.most_row_parts == 1:
-            return sums | ~job.is_depthwise
-        return Mux(job.is_depthwise, sums, ~job.drain)
+    def _leaves_sums(self, job: data.View) -> Value:
+        """Whether there are sums to go on from after a job: not those of a depthwise one, nor of divided rows, which
+        only a drained job has."""
+        return ~(job.is_depthwise | (job.drain & (self._config.most_row_parts > 1)))
 
     def _take(self, m: Module, job: data.View, set_up: Signal, pending: Signal, unknown: Signal) -> None:
         """Configuration and GOs go into `job` unless a GO is `pending`; `unknown` where the opcode is."""

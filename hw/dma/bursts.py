@@ -1,6 +1,6 @@
 """Rows to AXI bursts: the splitter that both DMA units use."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -134,7 +134,8 @@ class BurstSplitter(wiring.Component):
         lane_bits = exact_log2(config.word_bytes)
         # Stage 1: a transfer; its addresses are those of the row that goes to stage 2 next.
         self.row = Signal(Transfer(config.core_mask_bits), reset_less=True)
-        self.room = Signal(signed(MEMORY_ADDRESS_BITS + 1), reset_less=True)  # where a row may begin: below
+        # Where a row may begin: below `room`, or nowhere.
+        self.room, self.no_room = Signal(MEMORY_ADDRESS_BITS, reset_less=True), Signal(reset_less=True)
         self.row_valid = Signal()
         self.row_is_last = Signal(reset_less=True)
         self.row_advances = Signal()
@@ -172,7 +173,7 @@ class BurstSplitter(wiring.Component):
         row, lane_bits = self.row, len(start_lane)
         misaligned, outside = Signal(), Signal()
         m.d.comb += [
-            outside.eq(row.memory_address >= self.room),
+            outside.eq(self.no_room | (row.memory_address >= self.room)),
             misaligned.eq(
                 start_lane.any() | row.local_address[:lane_bits].any() | ~row.span[:lane_bits].all()
             ),
@@ -200,7 +201,7 @@ class BurstSplitter(wiring.Component):
         with m.If(self.transfers.valid & self.transfers.ready):
             m.d.sync += [
                 row.eq(given),
-                self.room.eq(self.mem_size - given.span),
+                Cat(self.room, self.no_room).eq(self.mem_size - given.span),
                 self.row_valid.eq(1),
                 self.row_is_last.eq(given.purpose.is_signal | (given.rows == 1)),
             ]

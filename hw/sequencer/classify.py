@@ -18,8 +18,9 @@ QUEUES = (Unit.LOAD, Unit.ARRAY, Unit.VECTOR, Unit.STORE)
 
 Action = data.StructLayout(
     {
-        # What is wrong with it, the first of these that is set; with one of the first two nothing else counts.
+        # What is wrong with it, the first of these that is set; with one of the first three nothing else counts.
         "bus_error": 1,
+        "damaged": 1,
         "illegal": 1,
         "isa_mismatch": 1,
         "config_mismatch": 1,
@@ -38,11 +39,16 @@ def error_of(action: data.View) -> Value:
     for is_wrong, code in (
         (action.config_mismatch, Error.CONFIG_MISMATCH),
         (action.isa_mismatch, Error.ISA_MISMATCH),
-        (action.illegal, Error.ILLEGAL),
+        (action.damaged | action.illegal, Error.ILLEGAL),
         (action.bus_error, Error.BUS_READ),
     ):
         error = Mux(is_wrong, code.value, error)
     return error
+
+
+def counts(action: data.View) -> Value:
+    """Whether it is an instruction, and the others of its bits mean something."""
+    return ~(action.bus_error | action.damaged | action.illegal)
 
 
 def byte_offset(index: Value) -> Value:
@@ -81,7 +87,8 @@ class Classifier(wiring.Component):
         m.d.comb += [
             decoder.instruction.eq(instruction),
             action.bus_error.eq(self.fetched.bus_error),
-            action.illegal.eq(~decoder.legal | (self.is_first & ~is_begin)),
+            action.damaged.eq(decoder.damaged),
+            action.illegal.eq(decoder.unknown | (self.is_first & ~is_begin)),
             action.isa_mismatch.eq(is_begin & (begin.isa_hash != ISA_HASH)),
             action.config_mismatch.eq(is_begin & (begin.config_hash != self.config.hash)),
             action.leaves.eq((opcode == Opcode.BRANCH) & leaves),

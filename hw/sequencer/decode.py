@@ -11,15 +11,18 @@ from ..isa import CHECK_XOR, INSTRUCTION_BYTES, Opcode, used_bits
 
 
 class Decoder(wiring.Component):
-    """Combinational: is this an instruction as `isa.decode` accepts it, for cores that there are?
+    """Combinational: is this an instruction as `isa.decode` accepts it, for cores that there are? It is one if neither
+    port says otherwise; they are two because each takes a good part of a cycle.
 
     Ports:
         `instruction`: the 16 bytes.
-        `legal`: the check byte fits, the opcode exists, and the bits beyond its last field are zero.
+        `damaged`: the check byte does not fit.
+        `unknown`: the opcode does not exist, or a bit beyond its last field is not zero.
     """
 
     instruction: In(8 * INSTRUCTION_BYTES)
-    legal: Out(1)
+    damaged: Out(1)
+    unknown: Out(1)
 
     def __init__(self, core_mask_bits: int = 0):
         self.core_mask_bits = core_mask_bits
@@ -48,5 +51,5 @@ class Decoder(wiring.Component):
                 beyond, upper = bit, end
                 with m.Case(*opcodes):
                     m.d.comb += clean.eq(~bit)
-        m.d.comb += self.legal.eq(clean & (check == CHECK_XOR))
+        m.d.comb += [self.damaged.eq(check != CHECK_XOR), self.unknown.eq(~clean)]
         return m

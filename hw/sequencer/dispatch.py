@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..isa import INSTRUCTION_BYTES, Condition, Error, Opcode, Unit, layout
-from .classify import OFFSET_BITS, Action, Classifier, byte_offset, error_of
+from .classify import OFFSET_BITS, Action, Classifier, byte_offset, counts, error_of
 from .faults import CODE_BITS, UNIT_BITS, Fault
 from .fetch import Fetched
 from .queue import INDEX_BITS, Dispatched
@@ -158,7 +158,7 @@ class Dispatch(wiring.Component):
         """Offers the held instruction to its queue; the sequencer's own are done with at once."""
         to_queue = self._action.to_queue
         taken_by = Signal(len(to_queue))
-        m.d.comb += self._counts.eq(self._held & ~self._action.bus_error & ~self._action.illegal)
+        m.d.comb += self._counts.eq(self._held & counts(self._action))
         for bit, queue in enumerate((self.load, self.array, self.vector, self.store)):
             m.d.comb += [
                 queue.payload.instruction.eq(self._instruction),

@@ -62,12 +62,12 @@ class Offsets(wiring.Component):
 
         # The number of the offset that the memory gives, and the one that follows it.
         ahead = Signal(range(OFFSETS_MAX))
-        present, following = Signal.like(ahead), Signal.like(ahead)
+        following = Signal.like(ahead)
         place_bits = (self.entries - 1).bit_length()
         place = Signal(range(max(self.entries, 2)))
         m.d.comb += [
-            present.eq(Mux(self.idle, 0, ahead)),
-            following.eq(Mux(present == self.last_turn, 0, present + 1)),
+            # `idle` comes late: what follows 0 is not made of it.
+            following.eq(Mux(self.idle, self.last_turn != 0, Mux(ahead == self.last_turn, 0, ahead + 1))),
             read.en.eq(self.idle | self.step),
             read.addr.eq(following[place_bits:]),
         ]

@@ -65,7 +65,7 @@ class Array:
         self._steps = _Steps.of((), (), np.zeros(0, np.int64), np.zeros(0, np.int64))
         """Those of the last ARRAY_KERNEL."""
         self._accumulators: np.ndarray | None = None
-        """int32 [samples, rows, W] that the last ARRAY_GO left; None: there was none."""
+        """int32 [samples, rows, W] that the last GO left; None: there was none, or it left none."""
         self._partial_sums = np.zeros(
             (state.samples, state.config.partial_sums, state.config.columns), np.int32
         )
@@ -147,6 +147,7 @@ class Array:
             raise Fault(Error.ILLEGAL, f"idle_rows {go.idle_rows} must be less than {config.rows}")
         if depthwise.paired:
             self._check_pairs(depthwise, go)
+        self._accumulators = None
         # Step 1 is the pair's second row.
         pitch, second = self._get("window").y_step_bytes >> 1, np.arange(1 + depthwise.paired)
         steps = _Steps.of((len(second),), (pitch,), second, 0 * second)

@@ -142,6 +142,17 @@ def test_sums_to_go_on_from_are_gone_where_rows_may_be_divided(machine: str, for
         array.go(further)
 
 
+def test_a_depthwise_go_leaves_no_sums() -> None:
+    """Its own take their place in the array."""
+    array = array_of(get_config("base"), *(command(opcode) for opcode in list(GIVEN)[:4]))
+    further = command(Opcode.ARRAY_GO, accumulate=1, drain=0)
+    array.go(command(Opcode.ARRAY_GO, drain=0))
+    array.go(further)
+    array.depthwise_go(command(Opcode.ARRAY_DEPTHWISE_GO))
+    with pytest.raises(Fault, match="no ARRAY_GO came before it whose sums it could go on from"):
+        array.go(further)
+
+
 PAIRED = {Opcode.ARRAY_DEPTHWISE: dict(paired=1, delay=3), Opcode.ARRAY_DEPTHWISE_GO: dict(group_rows=1)}
 
 

@@ -32,7 +32,7 @@ def splitter():
         end.eq(dut.mem_base + dut.mem_size),
         Assume(end <= 1 << 32),
         Assume(dut.transfers.payload.rows != 0),
-        Assert(implies(dut.row_valid, dut.room == dut.mem_size - dut.row.span)),
+        Assert(implies(dut.row_valid, Cat(dut.room, dut.no_room) == (dut.mem_size - dut.row.span)[:33])),
         first.eq(Cat(dut.first_lane, dut.beat)),
         last.eq(Cat(dut.last_lane, dut.beat + dut.beats_left)),
         Assert(implies(live, (first >= dut.mem_base) & (last < end) & (first <= last))),

@@ -23,6 +23,7 @@ from tosaic.hw.config import CONFIGS
 from tosaic.hw.constants import OUTSTANDING_BURSTS
 from tosaic.hw.isa import FIELDS, Unit
 from tosaic.hw.sequencer import queue as queue_module
+from tosaic.hw.sequencer.classify import counts
 from tosaic.hw.sequencer.dispatch import Dispatch
 from tosaic.hw.sequencer.queue import INDEX_BITS, OPERATION_BITS, CommandQueue
 
@@ -169,10 +170,10 @@ def test_dispatch_hands_over_in_order(tmp_path):
         Assert(implies(Cat(q.valid & q.ready for q in queues).any(), dut._done_with)),
         Assert(implies(gone, dut.running)),
     ]
-    counts = held & ~dut._action.bus_error & ~dut._action.illegal
+    is_one = held & counts(dut._action)
     m.d.comb += [
         Assert(implies(held & dut._action.passes, dut._action.to_queue == 0)),
-        Assert(implies(dut._done_with, counts)),
+        Assert(implies(dut._done_with, is_one)),
     ]
     for bit, queue, its_unit in zip(
         range(4), queues, (Unit.LOAD, Unit.ARRAY, Unit.VECTOR, Unit.STORE), strict=True
@@ -180,7 +181,7 @@ def test_dispatch_hands_over_in_order(tmp_path):
         waits = before(m, queue.valid & ~queue.ready)
         m.d.comb += [
             Assert(implies(held & dut._action.to_queue[bit], unit == its_unit)),
-            Assert(implies(queue.valid, counts & (unit == its_unit) & dut.dispatching)),
+            Assert(implies(queue.valid, is_one & (unit == its_unit) & dut.dispatching)),
             Assert(implies(queue.valid, queue.payload.instruction == instruction)),
             Assert(implies(queue.valid, queue.payload.index == (place - 1)[:INDEX_BITS])),
             Assert(implies(waits & dut.dispatching, queue.valid)),

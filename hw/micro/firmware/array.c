@@ -281,6 +281,7 @@ static u32 depthwise_go(const u32 *go, u32 pc)
     if (!array.active) {
         if (!is_legal_depthwise(go))
             fail(ERROR_ILLEGAL, UNIT_ARRAY, pc);
+        array.has_sums = 0;
         array.out_x = array.out_y = 0;
         array.position = array.x = ARRAY_DEPTHWISE_skip(depthwise) + last_row_with_a_tap(go);
         array.iy = 0;

@@ -6,7 +6,7 @@ from amaranth.sim import Simulator
 from sequencer_bench import END, NOP, begin, config_of, pitch, signal, wait
 
 from tosaic.hw.isa import ISA_HASH, Condition, Error, Opcode, encode, make
-from tosaic.hw.sequencer.classify import QUEUES, Classifier, error_of
+from tosaic.hw.sequencer.classify import QUEUES, Classifier, counts, error_of
 
 CONFIG = config_of(4)
 COUNT = 7
@@ -18,9 +18,9 @@ def branch(target):
 
 def classify(raw, *, is_first=False, bus_error=False):
     """(error, units that it goes to, passes, ends, branches); but for the error nothing of what is no instruction."""
-    m, found, error = Module(), [], Signal(Error)
+    m, found, error, means = Module(), [], Signal(Error), Signal()
     m.submodules.dut = dut = Classifier(CONFIG)
-    m.d.comb += error.eq(error_of(dut.action))
+    m.d.comb += [error.eq(error_of(dut.action)), means.eq(counts(dut.action))]
 
     async def testbench(ctx):
         ctx.set(dut.fetched.instruction, int.from_bytes(raw, "little"))
@@ -31,9 +31,7 @@ def classify(raw, *, is_first=False, bus_error=False):
         action = ctx.get(dut.action)
         units = [unit.name for bit, unit in enumerate(QUEUES) if action.to_queue >> bit & 1]
         kinds = (action.passes, action.ends, action.branches)
-        found.append(
-            (ctx.get(error), *(([], 0, 0, 0) if action.bus_error or action.illegal else (units, *kinds)))
-        )
+        found.append((ctx.get(error), *((units, *kinds) if ctx.get(means) else ([], 0, 0, 0))))
 
     simulator = Simulator(m)
     simulator.add_testbench(testbench)

@@ -20,7 +20,7 @@ def _legal(instructions, core_mask_bits=0):
     async def testbench(ctx):
         for raw in instructions:
             ctx.set(decoder.instruction, int.from_bytes(raw, "little"))
-            verdicts.append(ctx.get(decoder.legal))
+            verdicts.append(int(not (ctx.get(decoder.damaged) or ctx.get(decoder.unknown))))
 
     simulator = Simulator(decoder)
     simulator.add_testbench(testbench)
