@@ -1,4 +1,4 @@
-"""Executes pieces of work as they were emitted, one after the other, and compares what each touches with what it tells."""
+"""Executes pieces of work as they were emitted, in order, and compares what each touches with what it tells."""
 
 from collections.abc import Iterable
 from types import SimpleNamespace

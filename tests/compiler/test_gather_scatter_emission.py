@@ -1,5 +1,5 @@
-"""GATHER and SCATTER as they are emitted, part by part: what is executed is NumPy's result, and each piece of work tells
-what it touches. The parts' sizes are given here; tile/gather_scatter.py chooses them for a machine."""
+"""GATHER and SCATTER as they are emitted, part by part: what is executed is NumPy's result, and each piece of work
+tells what it touches. The parts' sizes are given here; tile/gather_scatter.py chooses them for a machine."""
 
 import dataclasses
 import itertools
