@@ -20,7 +20,7 @@ from tosaic.driver.quantize import Quantization, quantization, quantize_graph
 
 RECORDED = Path(__file__).with_name("integer_graphs.txt")
 _STEPS = 16
-"""What is seen of tensors counts in sixteenths: sums in another order, and another library's functions, round otherwise."""
+"""What is seen of tensors counts in sixteenths: another order of sums, and other libraries, round otherwise."""
 _INLINE = 8
 """Elements of a constant that is written out."""
 

@@ -1,7 +1,7 @@
 """The integer graphs that float networks become, operator by operator: `integer_graphs.txt` has them.
 
 That they are close to the floats is tested elsewhere, with room for a step more or less; here no scale, zero point,
-bound or choice may change unseen. If a change is meant, `python tests/quantizer/integer_listing.py` writes them again."""
+bound or choice may change unseen. `python tests/quantizer/integer_listing.py` writes them again."""
 
 from collections.abc import Callable
 
