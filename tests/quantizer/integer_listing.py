@@ -15,8 +15,8 @@ from unittest import mock
 import numpy as np
 
 from tosaic.compiler.ir import Graph
-from tosaic.compiler.quantizer import Statistics
-from tosaic.driver.quantize import Quantization, quantization, quantize_graph
+from tosaic.compiler.quantizer import Quantized, Statistics
+from tosaic.driver.quantize import quantization, quantize_graph
 
 RECORDED = Path(__file__).with_name("integer_graphs.txt")
 _STEPS = 16
@@ -36,7 +36,7 @@ def coarse_samples(graph: Graph, count: int = 3) -> dict[str, np.ndarray]:
     return arrays
 
 
-def integers_of(graph: Graph, **options: str) -> Quantization:
+def integers_of(graph: Graph, **options: str) -> Quantized:
     """The integer graph of a float one."""
     calibrate = quantization.calibrate
 
@@ -50,19 +50,19 @@ def integers_of(graph: Graph, **options: str) -> Quantization:
         return found
 
     with mock.patch.object(quantization, "calibrate", coarse):
-        return quantize_graph(graph, coarse_samples(graph), **options)  # type: ignore[arg-type]
+        return quantize_graph(graph, coarse_samples(graph), **options).result  # type: ignore[arg-type]
 
 
 def _rounded(value):
     return np.rint(np.asarray(value) * _STEPS) / _STEPS if np.ndim(value) else round(value * _STEPS) / _STEPS
 
 
-def listing(found: Quantization) -> Iterator[str]:
+def listing(found: Quantized) -> Iterator[str]:
     """Inputs, operators and outputs; constants are in the lines of who reads them."""
     graph, numbers = found.graph, dict[str, str]()
     for name in graph.inputs:
         numbers[name] = f"%{len(numbers)}"
-        yield f"{numbers[name]} = {name}: {graph.tensors[name].dtype.spelling}{_encoding(found.result.inputs, name)}"
+        yield f"{numbers[name]} = {name}: {graph.tensors[name].dtype.spelling}{_encoding(found.inputs, name)}"
     for op in graph.operators:
         operands = ", ".join(numbers.get(name) or _constant(graph, name) for name in op.inputs)
         results = []
@@ -74,7 +74,7 @@ def listing(found: Quantization) -> Iterator[str]:
         attributes = " ".join(f"{key}={getattr(value, 'name', value)}" for key, value in sorted(kept.items()))
         yield f"{', '.join(results)} = {op.op}({operands}) {attributes}".rstrip()
     for name in graph.outputs:
-        yield f"{name} is {numbers[name]}{_encoding(found.result.outputs, name)}"
+        yield f"{name} is {numbers[name]}{_encoding(found.outputs, name)}"
 
 
 def _encoding(encodings: dict, name: str) -> str:

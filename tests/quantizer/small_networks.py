@@ -345,3 +345,53 @@ def weights_at_run_time(low):
 def products_of_two_types(low):
     x = low.input("x", (1, 3, 4))
     return matmul(low, low.op("SIGMOID", x), low.transpose(x, (0, 2, 1)))
+
+
+@network
+def depthwise_weights_at_run_time(low):
+    x, weight = low.input("x", (1, 3, 3, 4)), low.input("w", (2, 2, 4, 2))
+    zeros = [low.scalar(0, x)] * 2
+    zeros = [low.constant([0.0], DType.FP32) for _ in zeros]
+    attributes = dict(pad=[0] * 4, stride=[1, 1], dilation=[1, 1], acc_type=DType.FP32, local_bound=False)
+    return low.op("DEPTHWISE_CONV2D", x, weight, low.normal(8), *zeros, dtype=DType.FP32, **attributes)
+
+
+@network
+def sums_of_products_at_run_time(low):
+    """What the bound of each is shows in the steps of the sum."""
+    x = low.input("x", SMALL)
+    parts = [
+        convolution.convolve(low, x, low.input(name, (3, 1, 1, 4)), low.normal(3), POINT) for name in "vw"
+    ]
+    return low.add(*parts)
+
+
+@network
+def sums_that_are_larger_than_int32(low):
+    """A constant next to values that are small beside it."""
+    x = _point(low, low.input("x", SMALL), 4)
+    return low.add(x, low.constant(np.full(SMALL, 2.0**20), DType.FP32)), low.times(x, 2.0**-24)
+
+
+@network
+def a_bounded_product(low):
+    x = _point(low, low.input("x", SMALL), 4)
+    y = low.mul(low.clamp(x, 0.0, 0.25), _line(low, 1.0, 2.0, 1.0, 1.0))
+    return _point(low, y, 2), low.mul(low.clamp(x, -0.5, 8.0), _line(low, 1.0, 2.0, 1.0, 1.0))
+
+
+@network
+def slopes_of_what_is_read_twice(low):
+    x = _point(low, low.input("x", SMALL), 4)
+    y = activations.leaky_relu(low, x, _line(low, 0.5, 0.25, -0.5, 2.0))
+    return low.mul(y, _line(low, 1.0, 2.0, 4.0, 0.5)), low.add(y, x)
+
+
+@network
+def sums_of_squares_of_steps(low):
+    """Logarithms of squares whose range is wide: computed in finer steps where they are small."""
+    x = low.times(low.input("x", (1, 8, 4)), 2.0**-4)
+    y = low.add(x, low.constant(np.linspace(-1.0, 1.0, 32).reshape(1, 8, 4), DType.FP32))
+    squares = low.reduce("SUM", low.mul(y, y), [2])
+    pairs = low.add(low.mul(x, x), low.mul(y, y))
+    return low.op("LOG", low.plus(squares, 2.0**-20)), low.op("LOG", low.plus(pairs, 2.0**-20))

@@ -10,13 +10,16 @@ import pytest
 import small_networks
 from float_networks import Floats
 from integer_listing import integers_of, listing, recorded
+from onnx_pairs import Pairs
 from test_quantizer_logarithms import spectrum
+from test_quantizer_onnx_pairs import attention, convolutions, products, trained_unfused
 from test_quantizer_operators import NETWORKS
 from test_quantizer_recurrent import gru, lstm
 from test_quantizer_slopes import LAYERS
 
 from tosaic.compiler.ir import DType, Graph
-from tosaic.driver.quantize import Quantization
+from tosaic.compiler.quantizer import Quantized
+from tosaic.driver.quantize import import_encoded
 
 LARGE = {
     "three_transformer_blocks",
@@ -48,7 +51,11 @@ FUNCTIONS: dict[str, Callable] = {
     "spectrum": lambda low: spectrum(low, filters=False),
     "filtered spectrum": lambda low: spectrum(low, filters=True),
 }
+ENCODED = {
+    f"encoded {network.__name__}": network for network in (attention, convolutions, products, trained_unfused)
+}
 CASES = [(name, kind) for name in (*FUNCTIONS, *RECURRENT) for kind in ("int8", "int16")]
+CASES += [(name, kind) for name in ENCODED for kind in ("int8", "uint8")]
 CASES += [(name, kind) for kind, names in MORE.items() for name in names]
 
 
@@ -60,7 +67,11 @@ class Coarse(Floats):
         return self.constant(values, DType.FP32)
 
 
-def integers(name: str, kind: str) -> Quantization:
+def integers(name: str, kind: str) -> Quantized:
+    if name in ENCODED:
+        found = import_encoded(ENCODED[name](Pairs(kind)))
+        assert found is not None
+        return found
     if name in RECURRENT:
         return integers_of(RECURRENT[name](), **OPTIONS[kind])
     low = Coarse()
