@@ -19,8 +19,9 @@ from tosaic.compiler.quantizer import Quantized, Statistics
 from tosaic.driver.quantize import quantization, quantize_graph
 
 RECORDED = Path(__file__).with_name("integer_graphs.txt")
-_STEPS = 16
-"""What is seen of tensors counts in sixteenths: another order of sums, and other libraries, round otherwise."""
+_STEP, _CHANNEL_STEP, _SUM_STEP = 1 / 8, 1 / 4, 4.0
+"""What is seen of tensors counts in such steps, extremes of channels and sums over them in coarser ones: another order
+of sums, and other libraries, round otherwise."""
 _INLINE = 8
 """Elements of a constant that is written out."""
 
@@ -43,9 +44,10 @@ def integers_of(graph: Graph, **options: str) -> Quantized:
     def coarse(*arguments: object, **named: object) -> Statistics:
         found = calibrate(*arguments, **named)  # type: ignore[arg-type]
         for values in (found.low, found.high):
-            values.update({name: _rounded(value) for name, value in values.items()})
+            values.update({name: float(_rounded(value, _STEP)) for name, value in values.items()})
         for key, channels in found.channels.items():
-            kept = {name: _rounded(getattr(channels, name)) for name in ("low", "high", "total", "square")}
+            kept = {name: _rounded(getattr(channels, name), _CHANNEL_STEP) for name in ("low", "high")}
+            kept |= {name: _rounded(getattr(channels, name), _SUM_STEP) for name in ("total", "square")}
             found.channels[key] = dataclasses.replace(channels, **kept)
         return found
 
@@ -53,8 +55,8 @@ def integers_of(graph: Graph, **options: str) -> Quantized:
         return quantize_graph(graph, coarse_samples(graph), **options).result  # type: ignore[arg-type]
 
 
-def _rounded(value):
-    return np.rint(np.asarray(value) * _STEPS) / _STEPS if np.ndim(value) else round(value * _STEPS) / _STEPS
+def _rounded(value: float | np.ndarray, step: float) -> np.ndarray:
+    return np.rint(np.asarray(value) / step) * step
 
 
 def listing(found: Quantized) -> Iterator[str]:

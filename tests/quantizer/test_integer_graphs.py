@@ -11,11 +11,13 @@ import small_networks
 from float_networks import Floats
 from integer_listing import integers_of, listing, recorded
 from onnx_pairs import Pairs
+from test_quantizer_graphs import stretched_network
 from test_quantizer_logarithms import spectrum
 from test_quantizer_onnx_pairs import attention, convolutions, products, trained_unfused
 from test_quantizer_operators import NETWORKS
 from test_quantizer_recurrent import gru, lstm
 from test_quantizer_slopes import LAYERS
+from test_streams import joined, pooled_and_padded, relu, residual, slopes
 
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.quantizer import Quantized
@@ -39,7 +41,8 @@ MORE = {
     "weights of int16": ("conv2d_relu", "depthwise_conv2d", "fully_connected"),
     "percentile": ("conv2d_relu", "residual_add"),
 }
-RECURRENT: dict[str, Callable[[], Graph]] = {
+GRAPHS: dict[str, Callable[[], Graph]] = {
+    "stretched channels": stretched_network,
     "LSTM": lambda: lstm(3, 1, 5),
     "all states of an LSTM": lambda: lstm(2, 2, 3, outputs=True, reverse=True),
     "GRU": lambda: gru(3, 1, 4),
@@ -48,13 +51,16 @@ FUNCTIONS: dict[str, Callable] = {
     **{name: network for name, network in NETWORKS.items() if name not in LARGE},
     **small_networks.NETWORKS,
     **{f"slopes {network.__name__}": network for network in LAYERS},
+    "stream": lambda low: residual(low, relu),
+    "stream that is pooled": lambda low: pooled_and_padded(low, slopes),
+    "streams that are joined": lambda low: joined(low, slopes),
     "spectrum": lambda low: spectrum(low, filters=False),
     "filtered spectrum": lambda low: spectrum(low, filters=True),
 }
 ENCODED = {
     f"encoded {network.__name__}": network for network in (attention, convolutions, products, trained_unfused)
 }
-CASES = [(name, kind) for name in (*FUNCTIONS, *RECURRENT) for kind in ("int8", "int16")]
+CASES = [(name, kind) for name in (*FUNCTIONS, *GRAPHS) for kind in ("int8", "int16")]
 CASES += [(name, kind) for name in ENCODED for kind in ("int8", "uint8")]
 CASES += [(name, kind) for kind, names in MORE.items() for name in names]
 
@@ -72,8 +78,8 @@ def integers(name: str, kind: str) -> Quantized:
         found = import_encoded(ENCODED[name](Pairs(kind)))
         assert found is not None
         return found
-    if name in RECURRENT:
-        return integers_of(RECURRENT[name](), **OPTIONS[kind])
+    if name in GRAPHS:
+        return integers_of(GRAPHS[name](), **OPTIONS[kind])
     low = Coarse()
     outputs = FUNCTIONS[name](low)
     graph = low.finish(*(outputs if isinstance(outputs, tuple) else (outputs,)))
