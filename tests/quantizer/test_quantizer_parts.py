@@ -5,9 +5,11 @@ import pytest
 
 from tosaic.compiler.ir import DType, GraphBuilder, Operator
 from tosaic.compiler.quantizer.calibration import Channels, Statistics
+from tosaic.compiler.quantizer.emission import Emission
 from tosaic.compiler.quantizer.encoding import Encoding, Integers
 from tosaic.compiler.quantizer.grids import StepGrid
 from tosaic.compiler.quantizer.kept_grids import keep_grids, moved_encoding
+from tosaic.compiler.quantizer.plan import Plan
 from tosaic.compiler.quantizer.weight_grids import WeightGrid, weight_grid, with_biases
 
 # --- integers that constants were
@@ -261,3 +263,49 @@ def test_what_runs_show_of_a_tensor() -> None:
     assert joined.count == 6 and joined.mean.tolist() == [4 / 3, 4.0]
     nothing = Channels(*(np.zeros(1) for _ in range(4)))
     assert nothing.mean.tolist() == nothing.power.tolist() == [0.0]
+
+
+# --- conversions
+
+
+def emission() -> Emission:
+    build = GraphBuilder("empty")
+    return Emission(Plan(build.graph, Statistics()))
+
+
+@pytest.mark.parametrize(
+    "ratio, limit",
+    [
+        (2.0**10, 2**18),
+        (2.0**26, 4),
+        (2.0**27, 2),
+        (1.5 * 2.0**27, 1),
+        (2.0**28, 1),
+        (2.0**30, 1),
+        (0.75, 2**28 * 4 // 3),
+        (0.25, 2**30),
+        (2.0**-20, 2**30),
+    ],
+)
+def test_what_is_cut_so_that_its_rescale_stays_in_int32(ratio: float, limit: int) -> None:
+    """2^28 over the ratio, from 1 to 2^30."""
+    emitting = emission()
+    source = Integers(
+        emitting.low.build.input("x", (2, 3), DType.INT32), DType.INT32, np.array(1.0), 0, 2.0**31
+    )
+    found = emitting._limited(source, np.array(ratio))
+    assert found.bound == limit and found.reach == limit
+    graph = emitting.low.build.graph
+    below, above = graph.operators
+    assert (below.op, above.op) == ("MINIMUM", "MAXIMUM")
+    assert graph.tensors[below.inputs[1]].data.ravel().tolist() == [limit]
+    assert graph.tensors[above.inputs[1]].data.ravel().tolist() == [-limit]
+
+
+def test_what_is_in_an_encoding() -> None:
+    """The bound is the end of the type that is further from the zero point."""
+    for zero_point, bound in ((0, 128), (-1, 128), (-128, 255), (127, 255), (10, 138), (-10, 137)):
+        encoding = Encoding(DType.INT8, 0.5, zero_point)
+        found = emission().held("x", encoding)
+        assert (found.bound, found.zero_point, found.reach) == (bound, zero_point, bound / 2)
+        assert found.encoding is encoding
