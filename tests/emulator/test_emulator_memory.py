@@ -61,7 +61,7 @@ def test_vectors_leave_the_array_in_their_order(takes: tuple[int, ...]) -> None:
         queue.pop(1)
 
 
-@pytest.mark.parametrize("samples", [1, 3])
+@pytest.mark.parametrize("samples", [1, 2, 3])
 def test_words_of_weights_are_those_that_were_written_last(samples: int) -> None:
     """Whether all samples got the same or each its own, in any order; numbers of words wrap."""
     words, columns = 8, 4

@@ -23,6 +23,7 @@ from tosaic.compiler.place.geometry import View, Window
 from tosaic.compiler.place.pixel_groups import group_pixels
 from tosaic.compiler.place.placement import BufferKey, Role
 from tosaic.compiler.tile.arriving import Arriving
+from tosaic.compiler.tile.convolution import _following_weights
 from tosaic.compiler.tile.elementwise import box_limit
 from tosaic.compiler.tile.image_boxes import ImageBoxes
 from tosaic.compiler.tile.largest_fit import largest_fit
@@ -418,3 +419,17 @@ def test_blobs_begin_at_multiples() -> None:
 def test_what_lies_in_the_ring(address: int, size: int, spans: list[tuple[int, int]]) -> None:
     wanted = [Span(Region.WEIGHT, first, last) for first, last in spans]
     assert ring_spans(address, size, 100) == WeightRing(100).spans(address, size) == wanted
+
+
+def test_weights_that_come_behind_an_image() -> None:
+    """Those of the next operator on the array, whatever stands between; none if they are computed or it is the last."""
+    build = LayerBuilder(1)
+    x, w = build.input("x", (1, 4, 4, 4), DType.INT8), build.input("w", (2, 1, 1, 4), DType.INT8)
+    build.conv(x, 8, (3, 3))
+    build.conv(x, 8, (1, 1))
+    build.rescale(build.conv(x, 2, (2, 2)), DType.INT8)
+    zeros = [build.zero_point(DType.INT8) for _ in range(2)]
+    how = dict(pad=[0] * 4, stride=[1, 1], dilation=[1, 1], acc_type=DType.INT32, local_bound=False)
+    build.add("CONV2D", [x, w, build.constant([1, 2], DType.INT32), *zeros], **how)
+    found = [_following_weights(build.graph, operator) for operator in build.graph.operators]
+    assert found == [8 * 4, 2 * 2 * 2 * 4, 0, 0, 0]
