@@ -395,3 +395,10 @@ def sums_of_squares_of_steps(low):
     squares = low.reduce("SUM", low.mul(y, y), [2])
     pairs = low.add(low.mul(x, x), low.mul(y, y))
     return low.op("LOG", low.plus(squares, 2.0**-20)), low.op("LOG", low.plus(pairs, 2.0**-20))
+
+
+@network
+def a_part_of_a_wider_range_that_is_in_memory_anyway(low):
+    """In coarser steps it is made from those that the convolution reads, in finer ones from the sums."""
+    x = _point(low, low.input("x", SMALL), 4)
+    return _point(low, x, 2), low.concat([x, low.times(x, 16.0)], 3)

@@ -1,9 +1,12 @@
 """Parts of the quantizer alone: integers that constants were, grids of the model, what calibration learns."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from tosaic.compiler.ir import DType, GraphBuilder, Operator
+from tosaic.compiler.quantizer.arithmetic import _saturating
 from tosaic.compiler.quantizer.calibration import Channels, Statistics
 from tosaic.compiler.quantizer.emission import Emission
 from tosaic.compiler.quantizer.encoding import Encoding, Integers
@@ -309,3 +312,37 @@ def test_what_is_in_an_encoding() -> None:
         found = emission().held("x", encoding)
         assert (found.bound, found.zero_point, found.reach) == (bound, zero_point, bound / 2)
         assert found.encoding is encoding
+
+
+@pytest.mark.parametrize(
+    "seen, held, high, saturates",
+    [
+        (1.0, False, 0.0, True),
+        (1.01, False, 0.0, True),
+        (1.02, False, 0.0, False),
+        (0.0, False, 0.0, False),
+        (-1.0, False, 0.0, False),
+        (1.0, True, 1.0, True),
+        (1.0, True, 1.01, True),
+        (1.0, True, 1.02, False),
+        (1.0, False, 9.0, True),
+    ],
+)
+def test_an_upper_bound_that_saturation_applies(
+    seen: float, held: bool, high: float, saturates: bool
+) -> None:
+    """Nothing was seen above the least bound of the channels, 2 times 0.5, and an activation ends there."""
+    plan = SimpleNamespace(
+        statistics=SimpleNamespace(range_seen=lambda _: (-5.0, seen)),
+        held=lambda _: held,
+        encoding=lambda _: SimpleNamespace(high=high),
+    )
+    source, op = Integers("x", DType.INT32, np.array(1.0), low=0.0, high=2.0), SimpleNamespace(outputs=["y"])
+
+    def high_of(line: list[float], integers: Integers = source) -> float:
+        return _saturating(SimpleNamespace(plan=plan), op, integers, np.array(line)).high  # type: ignore[arg-type]
+
+    assert high_of([0.5, 3.0]) == (np.inf if saturates else 2.0)
+    # One factor for all moves the bound; one that is not positive turns it.
+    assert high_of([0.5]) == high_of([-0.5, 3.0]) == 2.0
+    assert high_of([0.5, 3.0], Integers("x", DType.INT32, np.array(1.0))) == np.inf
