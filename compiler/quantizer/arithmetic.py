@@ -129,10 +129,14 @@ def product(emission: Emission, op: Operator) -> Integers:
     value = emission.data(b)
     if value is None:
         return _product(emission, op, _factor(emission, a), _factor(emission, b))
+    if not np.all(np.isfinite(value)):
+        raise UnsupportedError(
+            f"{op} (tensor {emission.graph.tensors[b]}): factors that are not finite have no integer form; clamp them"
+        )
     shape = emission.shape(op.outputs[0])
     line = value.reshape(-1).astype(np.float64)
     along_last = value.size == 1 or (value.shape[-1] == value.size and value.size == shape[-1])
-    if not along_last or emission.shape(a) != shape or not np.all(np.isfinite(line)) or not line.any():
+    if not along_last or emission.shape(a) != shape or not line.any():
         largest = float(np.abs(value).max()) or 1.0
         constant = Encoding(DType.INT16, largest / DType.INT16.max)
         factor = emission.held(emission.low.constant(constant.quantize(value), DType.INT16), constant)

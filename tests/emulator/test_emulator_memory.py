@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tosaic.sim.emulator.faults import Diverged, Fault
-from tosaic.sim.emulator.state import AccumulatorQueue, ActivationMemory, agreed
+from tosaic.sim.emulator.state import AccumulatorQueue, ActivationMemory, WeightMemory, agreed
 
 SIZE, WORD = 256, 8
 
@@ -59,3 +59,26 @@ def test_vectors_leave_the_array_in_their_order(takes: tuple[int, ...]) -> None:
         first += count
     with pytest.raises(Fault, match="takes 1 vectors out of the array, which has sent 0"):
         queue.pop(1)
+
+
+@pytest.mark.parametrize("samples", [1, 2, 3])
+def test_words_of_weights_are_those_that_were_written_last(samples: int) -> None:
+    """Whether all samples got the same or each its own, in any order; numbers of words wrap."""
+    words, columns = 8, 4
+    for seed in range(60):
+        dice = np.random.default_rng(seed)
+        memory, wanted = WeightMemory(samples, words, columns), np.zeros((samples, words, columns), np.int8)
+        for _ in range(8):
+            first, count = int(dice.integers(0, 3 * words)), int(dice.integers(1, words + 1))
+            numbers = (first + np.arange(count)) % words
+            shared = dice.random() < 0.5
+            data = dice.integers(-128, 128, (1 if shared else samples, count, columns)).astype(np.int8)
+            memory.write(memory.places(first, count), data)
+            wanted[:, numbers] = data
+            first, count = int(dice.integers(0, 3 * words)), int(dice.integers(1, words + 1))
+            found = memory.read(memory.places(first, count))
+            assert len(found) in (1, samples)
+            numbers = (first + np.arange(count)) % words
+            np.testing.assert_array_equal(
+                np.broadcast_to(found, (samples, count, columns)), wanted[:, numbers]
+            )

@@ -12,7 +12,15 @@ from tosaic.sim.assembler import Assembler
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.emulator.timing_array import ArrayUnit, Part
 from tosaic.sim.emulator.timing_dma import LoadUnit, StoreUnit
-from tosaic.sim.emulator.timing_parts import Accesses, AccumulatorFifo, Bus, Fabric, Queue
+from tosaic.sim.emulator.timing_parts import (
+    Accesses,
+    AccumulatorFifo,
+    BurstBeats,
+    Bus,
+    Fabric,
+    Queue,
+    burst_of,
+)
 
 CONFIG = get_config("base,weight_banks=1")
 WORD, BANK = CONFIG.word_bytes, 2
@@ -204,3 +212,23 @@ def test_instructions_are_fetched_in_bursts_that_end_at_their_multiples(
     beats = {(place // most, place // config.word_bytes) for place in places}
     assert result.counters["fetch_beats"] == len(beats)
     assert starts == [address, *range((address // most + 1) * most, address + size, most)]
+
+
+@pytest.mark.parametrize(
+    "machine, address, beats, on_bus",
+    [
+        ("base", 0, 3, 3),
+        ("base", 40, 3, 3),
+        ("base,cores=2,bus_words=2", 0, 1, 1),
+        ("base,cores=2,bus_words=2", 0, 2, 1),
+        ("base,cores=2,bus_words=2", 16, 2, 2),
+        ("base,cores=2,bus_words=2", 16, 3, 2),
+        ("base,cores=2,bus_words=2", 31, 1, 1),
+        ("base,cores=2,bus_words=2", 32, 3, 2),
+        ("base,cores=2,bus_words=2", 47, 4, 2),
+        ("base,cores=2,bus_words=2", 48, 4, 3),
+    ],
+)
+def test_beats_on_a_wider_bus(machine: str, address: int, beats: int, on_bus: int) -> None:
+    """Words of 16 bytes from the one on that holds the address, two of which are a beat of the bus."""
+    assert burst_of(get_config(machine), address, beats) == BurstBeats(beats, on_bus)

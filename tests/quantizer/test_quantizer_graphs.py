@@ -145,6 +145,18 @@ def test_unsupported_operators_are_named():
         quantize_graph(graph, samples(graph))
 
 
+@pytest.mark.parametrize("activations", ["int8", "int16"])
+@pytest.mark.parametrize("factor", [np.inf, np.nan])
+def test_factors_that_are_not_finite_are_refused(activations, factor):
+    low = Floats()
+    x = low.input("x", (1, 3))
+    graph = low.finish(low.mul(x, low.constant([[1.0, factor, 2.0]], DType.FP32)))
+    with pytest.raises(
+        UnsupportedError, match=r"MUL_0 \(tensor .*: factors that are not finite have no integer"
+    ):
+        quantize_graph(graph, samples(graph), activations=activations)
+
+
 @pytest.mark.parametrize("option", [{"method": "best"}, {"activations": "int4"}])
 def test_unknown_options(option):
     low = Floats()

@@ -74,3 +74,17 @@ def test_decibels_of_quiet_and_loud(filters):
     found = quantize_graph(graph, loud_and_quiet(), activations="int16")
     assert worst_db(found) > 20
     run_everywhere(found)
+
+
+def test_small_powers_are_computed_in_finer_steps():
+    """From numbers that saturate, whose squares are chosen where the power is small; filters hide the squares."""
+    for filters, finer in ((False, True), (True, False)):
+        low = Floats()
+        graph = quantize_graph(
+            low.finish(spectrum(low, filters)), loud_and_quiet(), activations="int16"
+        ).graph
+        cut = [
+            op for op in graph.operators if op.op == "CLAMP" and op.attributes["min_val"] == -DType.INT16.max
+        ]
+        assert [op.op for name in cut for op in graph.consumers(name.outputs[0])] == ["MUL"] * (2 * finer)
+        assert any(op.op == "SELECT" for op in graph.operators)

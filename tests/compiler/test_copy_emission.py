@@ -1,0 +1,327 @@
+"""Layout copies as they are emitted, block by block: what is executed is NumPy's result wherever the blocks end and
+whatever lies where, and each piece of work tells what it touches."""
+
+import itertools
+import math
+import random
+
+import numpy as np
+import pytest
+from executed_work import Machine, gos
+
+from tosaic.compiler.emit.commands import Work
+from tosaic.compiler.emit.emitter import MAX_ROWS, Emitter
+from tosaic.compiler.emit.layout_copy import CopyEmission
+from tosaic.compiler.emit.turn import _boxes, _parts, _pieces, emit_turn
+from tosaic.compiler.fuse.moves import Move, Part
+from tosaic.compiler.place.address import Address, Region, activation_span
+from tosaic.compiler.place.external import ExternalMemory
+from tosaic.compiler.place.placement import Placement, resident
+from tosaic.compiler.tile.layout_copy import CopyBuffers, LayoutCopy
+from tosaic.compiler.tile.loops import Axis
+from tosaic.compiler.tile.turn import Scratch, Turn, turn_of
+from tosaic.hw.config_text import get_config
+from tosaic.hw.isa import Unit
+
+CONFIG = get_config("small")
+SOURCE, TARGET = 0, 0x8000
+"""Outside."""
+HERE, THERE, WHOLE, GATHERED, BLOCKS = 0, 0x1000, 0x2000, 0x3000, (0x3800, 0x3C00)
+SCRATCH = Scratch((0x3400, 0x3600), 0x200)
+SOURCE_ELEMENTS = 400
+
+
+def random_move(dice: random.Random) -> Move:
+    """Parts along one axis: elements of a source by any strides, or one value."""
+    rank = dice.randint(1, 4)
+    shape = tuple(dice.choice((1, 2, 3, 5)) for _ in range(rank))
+    axis = dice.randrange(rank)
+    ends = sorted({0, shape[axis], dice.randint(0, shape[axis])})
+    parts = []
+    for low, high in itertools.pairwise(ends):
+        counts = tuple(high - low if number == axis else count for number, count in enumerate(shape))
+        lows = tuple(low if number == axis else 0 for number in range(rank))
+        if dice.random() < 0.25:
+            parts.append(Part(None, lows, counts, fill=dice.randint(-128, 127)))
+            continue
+        strides = [dice.choice((0, 1, -1, 2, 3, 7)) for _ in shape]
+        if dice.random() < 0.5:
+            # Those of a dense tensor whose axes are in another order.
+            order, step = dice.sample(range(rank), rank), 1
+            for number in order:
+                strides[number], step = step * dice.choice((1, 1, -1)), step * counts[number]
+        reach = [(count - 1) * stride for count, stride in zip(counts, strides, strict=True)]
+        below = -sum(min(0, each) for each in reach)
+        above = SOURCE_ELEMENTS - 1 - sum(max(0, each) for each in reach)
+        parts.append(Part("x", lows, counts, dice.randint(below, above), tuple(strides)))
+    return Move(shape, tuple(parts))
+
+
+def put_together(move: Move, source: np.ndarray) -> np.ndarray:
+    result = np.zeros(move.shape, source.dtype)
+    for part in move.parts:
+        for turns in itertools.product(*(range(count) for count in part.counts)):
+            place = tuple(a + b for a, b in zip(part.low, turns, strict=True))
+            if part.source is None:
+                result[place] = part.fill
+                continue
+            at = part.offset + sum(t * s for t, s in zip(turns, part.strides, strict=True))
+            result[place] = source[at]
+    return result
+
+
+def executed(
+    move: Move,
+    size: int,
+    kind: str,
+    *,
+    target_inside: bool,
+    block: int,
+    targets: int,
+    scratch: Scratch | None,
+) -> tuple[list[Work], np.ndarray, np.ndarray]:
+    """Work, result and what is right. `kind`: where the source is, or how it is fetched."""
+    external = ExternalMemory()
+    source_bytes, address = SOURCE_ELEMENTS * size, Address(Region.DATA, SOURCE)
+    place = resident(HERE, source_bytes) if kind == "inside" else Placement(address, source_bytes)
+    total = math.prod(move.shape) * size
+    target = resident(THERE, total) if target_inside else Placement(Address(Region.DATA, TARGET), total)
+    buffers = CopyBuffers(
+        block,
+        [] if target_inside else list(BLOCKS[:targets]),
+        {address: WHOLE} if kind == "whole" else {},
+        GATHERED if kind == "gathered" else None,
+        scratch,
+    )
+    emitter = Emitter(CONFIG, external)
+    CopyEmission(emitter, LayoutCopy(move, {"x": place}, target, buffers, size)).emit()
+    works, machine = emitter.blocks.current.work, Machine(CONFIG, external)
+    values = np.random.default_rng(5).integers(0, 256, source_bytes).astype(np.uint8)
+    (machine.activations if kind == "inside" else machine.data)[:source_bytes] = values
+    machine.run(works)
+    memory, start = (machine.activations, THERE) if target_inside else (machine.data, TARGET)
+    dtype = {1: np.int8, 2: np.int16, 4: np.int32}[size]
+    found = memory[start : start + total].view(dtype).reshape(move.shape)
+    return works, found, put_together(move, values.view(dtype))
+
+
+@pytest.mark.parametrize("kind", ["inside", "whole", "gathered"])
+@pytest.mark.parametrize("target_inside", [False, True])
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_any_move_in_any_blocks(kind: str, target_inside: bool, size: int) -> None:
+    for seed in range(12):
+        dice = random.Random(f"{kind} {target_inside} {size} {seed}")
+        move = random_move(dice)
+        block, targets = dice.choice((1, 2, 4, 7, 30, 1000)), dice.choice((1, 2))
+        scratch = SCRATCH if dice.random() < 0.5 else None
+        _, found, wanted = executed(
+            move, size, kind, target_inside=target_inside, block=block, targets=targets, scratch=scratch
+        )
+        np.testing.assert_array_equal(found, wanted, f"{move} {block}")
+
+
+def matrix(lines: int, line: int) -> Move:
+    """A transpose of lines of a source."""
+    return Move((line, lines), (Part("x", (0, 0), (line, lines), 0, (1, line)),))
+
+
+@pytest.mark.parametrize("lines, line", [(4, 64), (3, 100), (8, 40), (9, 40), (16, 20), (2, 150)])
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("scratch_bytes", [256, 512])
+def test_turned_copies(lines: int, line: int, size: int, scratch_bytes: int) -> None:
+    scratch = Scratch(SCRATCH.addresses, scratch_bytes)
+    works, found, wanted = executed(
+        matrix(lines, line), size, "inside", target_inside=True, block=1000, targets=1, scratch=scratch
+    )
+    np.testing.assert_array_equal(found, wanted)
+    axes = [Axis(line, (size, lines * size)), Axis(lines, (line * size, size))]
+    turn = turn_of(axes, size, CONFIG)
+    assert (turn is not None) == any(go.repeats > 1 or go.uops > 1 for go in gos(works))
+
+
+def test_as_many_elements_are_emitted_as_are_asked_for() -> None:
+    """Blocks of 4 of 10 elements: those that hold the first ones, each once."""
+    move = Move((10,), (Part("x", (0,), (10,), 3, (1,)),))
+    copy = LayoutCopy(
+        move,
+        {"x": resident(HERE, 400)},
+        Placement(Address(Region.DATA, TARGET), 10),
+        CopyBuffers(4, list(BLOCKS), {}, None),
+        1,
+    )
+    emitter = Emitter(CONFIG, ExternalMemory())
+    emission, seen = CopyEmission(emitter, copy), []
+    for elements in (0, 1, 4, 5, 100, None):
+        emission.emit(elements)
+        seen.append(len(emitter.blocks.current.work))
+    assert seen == [0, 2, 2, 4, 6, 6]
+    stores = [work for work in emitter.blocks.current.work if work.unit is Unit.STORE]
+    assert [work.reads for work in stores] == [
+        [activation_span(start, start + size)]
+        for start, size in zip((*BLOCKS, BLOCKS[0]), (4, 4, 2), strict=True)
+    ]
+    assert [work.writes[0].start for work in stores] == [TARGET, TARGET + 4, TARGET + 8]
+
+
+@pytest.mark.parametrize(
+    "offset, count, stride, pieces",
+    [
+        (0, 4096, 1, [0]),
+        (0, 4097, 1, [0, 1]),
+        (1, 4096, 1, [0, 1]),
+        (4096, 2, 1, [1]),
+        (4095, 2, -1, [0]),
+        (4096, 2, -1, [0, 1]),
+        (0, 3, 4096, [0, 1, 2]),
+        (9999, 1, 0, [2]),
+    ],
+)
+def test_pieces_of_a_source_that_is_fetched_whole(
+    offset: int, count: int, stride: int, pieces: list[int]
+) -> None:
+    """Of 4096 bytes, the last one of 10000 shorter; what is there is not fetched again."""
+    address = Address(Region.DATA, 64)
+    place = Placement(address, 10000)
+    move = Move((count,), (Part("x", (0,), (count,), offset, (stride,)),))
+    emitter = Emitter(CONFIG, ExternalMemory())
+    copy = LayoutCopy(
+        move, {"x": place}, resident(0, count), CopyBuffers(2048, [], {address: WHOLE}, None), 1
+    )
+    CopyEmission(emitter, copy).emit()
+    loads = [work for work in emitter.blocks.current.work if work.unit is Unit.LOAD]
+    sizes = [min(4096, 10000 - 4096 * piece) for piece in pieces]
+    assert [(work.reads[0].start, work.writes[0].start) for work in loads] == [
+        (64 + 4096 * piece, WHOLE + 4096 * piece) for piece in pieces
+    ]
+    assert [go.row_bytes for go in gos(loads)] == sizes
+
+
+def test_what_load_brings_straight_to_its_place() -> None:
+    """Three rows of 20 bytes, 30 bytes apart, between 5 bytes of filling each."""
+    part = Part("x", (0, 0), (3, 20), 7, (30, 1))
+    move = Move((3, 25), (part, Part(None, (0, 20), (3, 5), fill=9)))
+    place = Placement(Address(Region.DATA, 0), 100)
+    copy = LayoutCopy(
+        move, {"x": place}, resident(512, 75), CopyBuffers(75, [], {}, None), 1, frozenset({"x"})
+    )
+    emitter, external = Emitter(CONFIG, ExternalMemory()), ExternalMemory()
+    CopyEmission(emitter, copy).emit()
+    works, machine = emitter.blocks.current.work, Machine(CONFIG, external)
+    assert works[0].reads == [Address(Region.DATA, 7).span(80)]
+    assert works[0].writes == [activation_span(512, 512 + 70)]
+    (load, *_) = gos(works)
+    assert (load.row_bytes, load.rows, load.local_address) == (20, 3, 512)
+    machine.data[:100] = np.arange(100)
+    machine.run(works)
+    wanted = np.full((3, 25), 9)
+    wanted[:, :20] = 7 + 30 * np.arange(3)[:, None] + np.arange(20)
+    assert machine.activations[512:587].reshape(3, 25).tolist() == wanted.tolist()
+
+
+def gathered(part: Part, size: int = 1):
+    address = Address(Region.DATA, 100)
+    copy = LayoutCopy(
+        Move(part.counts, (part,)),
+        {"x": Placement(address, 4000)},
+        resident(0, 4000),
+        CopyBuffers(4000, [], {}, GATHERED),
+        size,
+    )
+    emitter = Emitter(CONFIG, ExternalMemory())
+    first, steps = CopyEmission(emitter, copy)._gather(part, address, GATHERED)
+    (work,) = emitter.blocks.current.work
+    rows = [(go.row_bytes, go.rows, go.local_address) for go in gos([work])]
+    return first - GATHERED, steps, rows, (work.reads[0].start - 100, work.reads[0].end - 100), work.writes[0]
+
+
+@pytest.mark.parametrize(
+    "counts, offset, strides, first, steps, rows, span",
+    [
+        ((5,), 3, (1,), 0, [1], [(5, 1, 0)], (3, 8)),
+        ((5,), 7, (-1,), 4, [-1], [(5, 1, 0)], (3, 8)),
+        ((5,), 3, (2,), 0, [1], [(1, 5, 0)], (3, 12)),
+        ((5,), 11, (-2,), 4, [-1], [(1, 5, 0)], (3, 12)),
+        ((3, 4), 0, (4, 1), 0, [4, 1], [(12, 1, 0)], (0, 12)),
+        ((3, 4), 0, (6, 1), 0, [4, 1], [(4, 3, 0)], (0, 16)),
+        ((4, 3), 0, (1, 6), 0, [1, 4], [(4, 3, 0)], (0, 16)),
+        ((3, 4), 0, (0, 1), 0, [0, 1], [(4, 1, 0)], (0, 4)),
+        ((1, 4), 0, (9, 1), 0, [0, 1], [(4, 1, 0)], (0, 4)),
+        ((2, 3, 4), 5, (40, 6, 1), 0, [12, 4, 1], [(4, 3, 0), (4, 3, 12)], (5, 5 + 40 + 12 + 4)),
+        ((2, 3, 4), 45, (-40, 6, 1), 12, [-12, 4, 1], [(4, 3, 0), (4, 3, 12)], (5, 5 + 40 + 12 + 4)),
+    ],
+)
+def test_parts_that_are_fetched_densely(counts, offset, strides, first, steps, rows, span) -> None:
+    """Each element once, in the order of its place in the source; (first element, bytes along each axis)."""
+    found = gathered(Part("x", (0,) * len(counts), counts, offset, strides))
+    bases = [(size, count, GATHERED + at) for size, count, at in rows]
+    elements = math.prod(count for count, stride in zip(counts, strides, strict=True) if stride)
+    assert found == (first, steps, bases, span, activation_span(GATHERED, GATHERED + elements))
+
+
+def test_very_many_rows_are_fetched_in_parts() -> None:
+    _, _, rows, span, _ = gathered(Part("x", (0,), (MAX_ROWS + 3,), 0, (2,)))
+    assert rows == [(1, MAX_ROWS, GATHERED), (1, 3, GATHERED + MAX_ROWS)]
+    assert span == (0, 2 * (MAX_ROWS + 2) + 1)
+
+
+# --- parts of turned copies
+
+
+@pytest.mark.parametrize(
+    "most, parts", [(10, [(0, 10)]), (4, [(0, 4), (4, 4), (8, 2)]), (5, [(0, 5), (5, 5)])]
+)
+def test_stretches_of_an_axis(most: int, parts: list[tuple[int, int]]) -> None:
+    found = list(_parts(Axis(10, (3, 7)), most))
+    assert found == [((3 * start, 7 * start), Axis(count, (3, 7))) for start, count in parts]
+
+
+@pytest.mark.parametrize(
+    "most, boxes",
+    [
+        (24, [((0, 0), [2, 3, 4])]),
+        (23, [((0, 0), [1, 3, 4]), ((100, 7), [1, 3, 4])]),
+        (12, [((0, 0), [1, 3, 4]), ((100, 7), [1, 3, 4])]),
+        (11, [((100 * i + 10 * j, 7 * i + 5 * j), [n, 4]) for i in range(2) for j, n in ((0, 2), (2, 1))]),
+        (
+            3,
+            [
+                ((100 * i + 10 * j + k, 7 * i + 5 * j + 30 * k), [n])
+                for i in range(2)
+                for j in range(3)
+                for k, n in ((0, 3), (3, 1))
+            ],
+        ),
+    ],
+)
+def test_nests_of_a_number_of_turns(most: int, boxes: list) -> None:
+    loops = [Axis(2, (100, 7)), Axis(3, (10, 5)), Axis(4, (1, 30))]
+    found = [(offsets, [axis.count for axis in inner]) for offsets, inner in _boxes(loops, most)]
+    assert found == boxes
+    assert list(_boxes([], most)) == [((0, 0), [])]
+
+
+def test_the_last_lines_make_a_chunk_with_some_before_them() -> None:
+    """Ten lines, four at a time: the last two go with the two before."""
+    turn = Turn((), Axis(5, (1, 10)), Axis(10, (5, 1)), (4,), 1)
+    found = list(_pieces(turn, 1 << 10))
+    assert [(offsets, [axis.count for axis in piece.outer]) for offsets, piece in found] == [
+        ((0, 0), [2]),
+        ((30, 6), [1]),
+    ]
+    even = list(_pieces(Turn((), Axis(5, (1, 8)), Axis(8, (5, 1)), (4,), 1), 1 << 10))
+    assert [offsets for offsets, _ in even] == [(0, 0)]
+    few = list(_pieces(Turn((), Axis(5, (1, 10)), Axis(10, (5, 1)), (4,), 1), 12))
+    assert [piece.line.count for _, piece in few] == [3, 3, 2, 2, 3, 2]
+
+
+def test_a_turn_reads_and_writes_what_it_should() -> None:
+    turn = Turn((Axis(2, (100, 60)),), Axis(5, (1, 12)), Axis(4, (5, 1)), (4,), 1)
+    emitter, external = Emitter(CONFIG, ExternalMemory()), ExternalMemory()
+    emit_turn(emitter, turn, SCRATCH, 0, 0x1000)
+    machine = Machine(CONFIG, external)
+    machine.activations[:200] = np.arange(200)
+    machine.run(emitter.blocks.current.work)
+    for outer, line, number in itertools.product(range(2), range(5), range(4)):
+        assert (
+            machine.activations[0x1000 + 60 * outer + 12 * line + number] == 100 * outer + line + 5 * number
+        )

@@ -1,0 +1,435 @@
+"""Choices and sizes of layers, each from numbers that can be counted by hand."""
+
+import dataclasses
+import itertools
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from layer_graphs import LayerBuilder
+
+from tosaic.compiler.emit.pool import Stretch, stretches
+from tosaic.compiler.emit.weight_ring import WeightRing, ring_spans
+from tosaic.compiler.fuse.drain_cost import drains_too_slowly
+from tosaic.compiler.fuse.fold import constant_scalar
+from tosaic.compiler.fuse.moves import moved
+from tosaic.compiler.fuse.summed_rows import sums_pay, sums_rows
+from tosaic.compiler.ir import DType
+from tosaic.compiler.memory_speed import FULL_SPEED
+from tosaic.compiler.place.address import Address, Region, Span
+from tosaic.compiler.place.arena import Arena
+from tosaic.compiler.place.geometry import View, Window
+from tosaic.compiler.place.pixel_groups import group_pixels
+from tosaic.compiler.place.placement import BufferKey, Role
+from tosaic.compiler.tile.arriving import Arriving
+from tosaic.compiler.tile.convolution import _following_weights
+from tosaic.compiler.tile.elementwise import box_limit
+from tosaic.compiler.tile.image_boxes import ImageBoxes
+from tosaic.compiler.tile.largest_fit import largest_fit
+from tosaic.compiler.tile.states import plan_states
+from tosaic.hw.config_text import get_config
+
+BASE = get_config("base")
+"""16 columns and rows, 16 slots, and ten cycles from slot to slot of one register."""
+
+
+def window(**sizes: int) -> Window:
+    ih, iw, ic = sizes.get("ih", 8), sizes.get("iw", 8), sizes.get("ic", 4)
+    given = dict(n=1, oh=ih, ow=iw, kh=1, kw=1, sy=1, sx=1, dy=1, dx=1, top=0, left=0) | sizes
+    return Window(**(given | dict(ih=ih, iw=iw, ic=ic)), view=View("x", 0, iw * ic, ih * iw * ic))
+
+
+# --- fuse
+
+
+def drained(pixels: tuple[int, int], channels: int, depth: int, beats: list[int], **program: bool) -> bool:
+    build = LayerBuilder(1)
+    y = build.conv(build.input("x", (1, *pixels, depth), DType.INT8), channels, (1, 1))
+    parts = dict(bias=False, per_channel=False) | program
+    chain = SimpleNamespace(uop_beats=lambda stored: beats, **parts)
+    layer = SimpleNamespace(base=build.graph.operators[-1], output=y, program=chain)
+    return drains_too_slowly(build.graph, layer, BASE)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "pixels, channels, depth, beats, parameters, slow",
+    [
+        # Of one pixel the array takes 16 cycles for a tile, a chain of n micro-operations 10 n. As two layers: 16 for
+        # each of 16 tiles, 60, and the chain once on 16 slots, 16 cycles each.
+        ((1, 1), 256, 16, [1] * 2, False, False),
+        ((1, 1), 256, 16, [1] * 3, False, True),
+        ((1, 1), 128, 16, [1] * 3, False, True),
+        ((1, 1), 48, 16, [1] * 4, False, False),
+        ((1, 1), 48, 16, [1] * 6, False, True),
+        ((1, 1), 48, 16, [1] * 5, False, False),
+        ((1, 1), 256, 32, [1] * 4, False, True),
+        ((1, 1), 256, 33, [1] * 4, False, False),
+        # With parameters ten cycles more, in either way: 20 for the sums alone.
+        ((1, 1), 256, 16, [1] * 2, True, True),
+        ((1, 1), 256, 32, [1] * 2, True, False),
+        # Ten pixels are as many slots as a micro-operation takes to be complete.
+        ((1, 9), 256, 16, [1] * 3, False, False),
+        ((3, 3), 256, 16, [1] * 30, False, False),
+        ((3, 3), 256, 16, [1] * 60, False, True),
+        ((2, 5), 256, 16, [1] * 60, False, False),
+        ((1, 1), 256, 16, [4] * 3, False, False),
+    ],
+)
+def test_what_drains_too_slowly(pixels, channels, depth, beats, parameters, slow) -> None:
+    assert drained(pixels, channels, depth, beats, bias=parameters) is slow
+    assert drained(pixels, channels, depth, beats, per_channel=parameters) is slow
+
+
+def test_only_a_convolution_drains() -> None:
+    build = LayerBuilder(1)
+    x = build.input("x", (1, 1, 1, 16), DType.INT8)
+    y = build.conv(x, 16, (1, 1), depthwise=True)
+    chain = SimpleNamespace(uop_beats=lambda stored: [1] * 90, bias=False, per_channel=False)
+    layer = SimpleNamespace(base=build.graph.operators[-1], output=y, program=chain)
+    assert not drains_too_slowly(build.graph, layer, BASE)  # type: ignore[arg-type]
+    layer.base = None
+    assert not drains_too_slowly(build.graph, layer, BASE)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "shape, axis, summed",
+    [
+        ((1, 5, 4, 8), 1, True),
+        ((1, 4, 4, 8), 1, False),
+        ((1, 17, 1, 8), 1, False),
+        ((1, 9, 2, 8), 1, True),
+        ((1, 2, 16, 8), 1, True),
+        ((1, 2, 17, 8), 1, False),
+        ((2, 5, 4, 8), 1, False),
+        ((1, 5, 4, 8), 2, False),
+        ((1, 5, 4), 1, False),
+    ],
+)
+def test_sums_of_rows(shape: tuple[int, ...], axis: int, summed: bool) -> None:
+    """Of an image of more pixels than rows and slots, 16 each, whose columns are two at least and fit the slots."""
+    build = LayerBuilder(1)
+    build.add("REDUCE_SUM", [build.input("x", shape, DType.INT32)], axis=axis)
+    assert sums_rows(build.graph, build.graph.operators[0], BASE) is summed
+
+
+def test_other_reductions_are_no_sums() -> None:
+    build = LayerBuilder(1)
+    build.add("REDUCE_MAX", [build.input("x", (1, 5, 4, 8), DType.INT32)], axis=1, nan_mode="PROPAGATE")
+    assert not sums_rows(build.graph, build.graph.operators[0], BASE)
+
+
+@pytest.mark.parametrize(
+    "height, width, depth, beats, pays",
+    [
+        # The body's two micro-operations take ten cycles each for a row; the array takes 16 for 16 pixels and channels.
+        (16, 16, 16, [9, 1, 1, 9], False),
+        (16, 16, 32, [9, 1, 1, 9], True),
+        # 20 rows of 8: 160 pixels, 400 cycles of draining, 10 tiles; 128 cycles are saved.
+        (20, 8, 27, [9, 1, 1, 9], True),
+        (20, 8, 17, [9, 1, 1, 9], True),
+        (20, 8, 16, [9, 1, 1, 9], False),
+        # 17 rows of 2: 34 pixels, 340 cycles of draining, 3 tiles, and 26 cycles are saved.
+        (17, 2, 16 * 6, [9, 1, 1, 9], False),
+        (17, 2, 16 * 7, [9, 1, 1, 9], True),
+        (17, 4, 16, [9, 1, 1, 9], False),
+    ],
+)
+def test_whether_sums_of_rows_pay(height, width, depth, beats, pays) -> None:
+    build = LayerBuilder(1)
+    build.conv(build.input("x", (1, height, width, depth), DType.INT8), 16, (1, 1))
+    program = SimpleNamespace(uop_beats=lambda stored: beats, body_start=1, body_end=3)
+    layer = SimpleNamespace(base=build.graph.operators[-1], program=program)
+    assert sums_pay(build.graph, layer, BASE) is pays  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "values, dtype, found",
+    [
+        ([7], DType.INT8, 7),
+        ([[-3, -3], [-3, -3]], DType.INT16, -3),
+        ([1, 2], DType.INT8, None),
+        ([(1 << 31) - 1], DType.INT48, (1 << 31) - 1),
+        ([1 << 31], DType.INT48, None),
+        ([-(1 << 31)], DType.INT48, -(1 << 31)),
+        ([-(1 << 31) - 1], DType.INT48, None),
+        (np.zeros(0), DType.INT8, None),
+    ],
+)
+def test_constants_of_one_value(values: Any, dtype: DType, found: int | None) -> None:
+    build = LayerBuilder(1)
+    assert constant_scalar(build.graph, build.constant(np.array(values), dtype)) == found
+    assert constant_scalar(build.graph, build.input("x", (1,), dtype)) is None
+
+
+# --- place
+
+
+def grouped(channels: int, image: Window, zero_point: int = 0, config: Any = BASE):
+    build = LayerBuilder(1)
+    weights = build.random.integers(-128, 128, (channels, image.kh, image.kw, image.ic))
+    operator = SimpleNamespace(op="CONV2D", inputs=["x", build.constant(weights, DType.INT8)])
+    return group_pixels(build.graph, operator, image, config.columns, zero_point, config), weights  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "channels, ow, pixels",
+    [
+        (16, 8, 1),
+        (8, 8, 2),
+        (4, 8, 4),
+        (40, 8, 2),
+        (24, 8, 2),
+        (12, 8, 4),
+        (8, 7, 1),
+        (4, 6, 2),
+        (1, 16, 4),
+        (32, 8, 1),
+    ],
+)
+def test_pixels_that_share_vectors(channels: int, ow: int, pixels: int) -> None:
+    """Eight rows, and a kernel of one pixel of 4 channels, four of which are a word: the fewest that make the fewest
+    tiles of 16 rows, and divide a row."""
+    found, _ = grouped(channels, window(iw=ow))
+    if pixels == 1:
+        assert found is None
+        return
+    assert found is not None and found.pixels == pixels
+    assert (found.window.ow, found.window.sx, found.window.kw) == (ow // pixels, pixels, pixels)
+    assert len(found.layout.blobs) == -(-pixels * channels // 16)
+
+
+@pytest.mark.parametrize(
+    "channels, kw, sx, zero_point", [(8, 3, 1, 0), (4, 2, 2, 5), (24, 3, 1, -3), (12, 1, 1, 0)]
+)
+def test_weights_of_grouped_pixels(channels: int, kw: int, sx: int, zero_point: int) -> None:
+    """Each lane's products with the row behind its first pixel are the convolution of its pixel and channel."""
+    image = window(ih=40, iw=16, oh=39, ow=(16 - kw) // sx // 4 * 4, kh=2, kw=kw, sx=sx)
+    found, weights = grouped(channels, image, zero_point)
+    assert found is not None
+    packed = moved(found.layout.move, found.pack())
+    values = np.random.default_rng(2).integers(-9, 9, (2, 16 * 4 + 400))
+    for tile, blob in enumerate(found.layout.blobs):
+        own = packed[tile].reshape(-1)[: 2 * blob.chunks * 256].reshape(2, blob.chunks * 16, 16)
+        for lane in range(blob.channels):
+            pixel, channel = divmod(blob.first + lane, channels)
+            start = pixel * sx * 4
+            wanted = (values[:, start : start + kw * 4] * weights[channel].reshape(2, kw * 4)).sum()
+            row = values[:, blob.input_offset : blob.input_offset + own.shape[1]]
+            rest = zero_point * (row.sum() - values[:, start : start + kw * 4].sum())
+            assert (row * own[:, :, lane]).sum() - rest == wanted
+
+
+def test_what_is_not_grouped() -> None:
+    """Pixels that are apart in a kernel, and blobs that fill more than a quarter of the weight memory."""
+    assert grouped(8, window())[0] is not None
+    assert grouped(8, window(kw=2, dx=2))[0] is None
+    assert grouped(8, window(dx=2))[0] is not None
+    for wm_bytes, fits in ((1024, True), (1023, False)):
+        config = dataclasses.replace(BASE, name="little memory", wm_bytes=1 << 10)
+        object.__setattr__(config, "wm_bytes", wm_bytes)
+        assert (grouped(8, window(), config=config)[0] is not None) is fits
+
+
+# --- tile
+
+
+KEY = BufferKey(Role.OPERAND, "x")
+
+
+@pytest.mark.parametrize(
+    "most, whole, step, largest",
+    [
+        (100, 1000, 1, 50),
+        (49, 1000, 1, 49),
+        (100, 1000, 8, 48),
+        (100, 1000, 60, 60),
+        (100, 1000, 100, 100),
+        (100, 1000, 101, None),
+        (1, 90, 90, 90),
+        (2, 90, 45, 90),
+        (1, 60, 60, 60),
+    ],
+)
+def test_the_largest_size_that_fits_twice_or_once(
+    most: int, whole: int, step: int, largest: int | None
+) -> None:
+    arena = Arena(100, 1)
+    assert largest_fit(arena, most, whole, step, lambda size: {KEY: size}) == largest
+    assert arena.gaps() == [(0, 100)]
+
+
+@pytest.mark.parametrize(
+    "limit, tile, found", [(0, 16, 16), (15, 16, 16), (16, 16, 16), (31, 16, 16), (32, 16, 32), (40, 8, 40)]
+)
+def test_boxes_begin_with_a_tile(limit: int, tile: int, found: int) -> None:
+    assert box_limit(limit, tile) == found
+
+
+def arriving(cycles_per_row: int, weight_bytes: int = 0) -> tuple[Arriving, ImageBoxes]:
+    """An image of 32 rows of 16 pixels and 16 bytes: 16 cycles to bring a row, and 24 instructions of 16 bytes for a
+    box take 24."""
+    work = SimpleNamespace(weight_bytes=weight_bytes)
+
+    def of(rows: int) -> Any:
+        return SimpleNamespace(array_cycles=rows * cycles_per_row, **vars(work))
+
+    return Arriving(BASE, FULL_SPEED, of), ImageBoxes(window(ih=32, iw=16, ic=16), 16, 16)
+
+
+@pytest.mark.parametrize(
+    "most, first, cycles_per_row, weights, cycles",
+    [
+        # All in one: 24 + 512 cycles until it is there.
+        (32, 0, 10, 0, 24 + 512 + 320),
+        (32, 0, 10, 160, 10 + 24 + 512 + 320),
+        # Two boxes: the second comes after 48 + 512, when the first is long done.
+        (16, 0, 10, 0, 48 + 512 + 160),
+        (16, 0, 40, 0, 24 + 256 + 640 + 640),
+        # Boxes of 4, 8, 16 and 4 rows.
+        (16, 4, 40, 0, 24 + 64 + 32 * 40),
+        (16, 4, 1, 0, 4 * 24 + 512 + 4),
+    ],
+)
+def test_cycles_until_the_last_box_is_computed(most, first, cycles_per_row, weights, cycles) -> None:
+    found, cut = arriving(cycles_per_row, weights)
+    assert found._cycles(cut, most, first) == cycles
+
+
+@pytest.mark.parametrize(
+    "cycles_per_row, most, first",
+    [(40, 16, 1), (40, 1, 0), (1, 16, 0), (16, 16, 0), (200, 2, 0), (2, 32, 16)],
+)
+def test_rows_of_the_first_box(cycles_per_row: int, most: int, first: int) -> None:
+    """A small first box is worth its instructions where the array takes longer than the image to come."""
+    found, cut = arriving(cycles_per_row)
+    best = found.first_rows(cut, most)
+    steps = [0, *itertools.takewhile(lambda rows: rows < most, (1 << n for n in range(9)))]
+    cycles = {rows: found._cycles(cut, most, rows) for rows in steps}
+    assert best == min(steps, key=lambda rows: (cycles[rows] if rows else 0.99 * cycles[0], rows))
+    assert best == first
+
+
+@pytest.mark.parametrize("cycles_per_row, fewest", [(10, 2), (100, 2), (1, 4), (40, 3)])
+def test_rows_of_an_arriving_box(cycles_per_row: int, fewest: int) -> None:
+    found, cut = arriving(cycles_per_row)
+    heights = [fewest, *(-(-32 // boxes) for boxes in range(1, -(-32 // fewest)))]
+    cycles = {rows: found._cycles(cut, rows, 0) for rows in heights}
+    least = min(cycles.values())
+    wanted = (
+        fewest if least >= 0.99 * cycles[fewest] else max(rows for rows in heights if cycles[rows] == least)
+    )
+    assert found.rows(cut, fewest) == wanted
+
+
+@pytest.mark.parametrize(
+    "read_by, output, swapped, in_place, at_the_end",
+    [
+        ({}, None, False, {"p": "a", "q": "b"}, {}),
+        ({"a": 0, "b": 0}, None, False, {"q": "b"}, {"a": "p"}),
+        ({"a": -1, "b": 1}, None, False, {"p": "a"}, {"b": "q"}),
+        ({}, "a", False, {"q": "b"}, {"a": "p"}),
+        ({}, None, True, {}, {"a": "b", "b": "q"}),
+    ],
+)
+def test_how_states_come_to_their_places(read_by, output, swapped, in_place, at_the_end) -> None:
+    """Layer 0 makes p, which is `a` next (or `b` is, `swapped`), and layer 1 makes q, which is `b` next. A state is
+    written over where nothing reads it any more; what is shown, or becomes another state, stays until the end."""
+    layers = [SimpleNamespace(root=SimpleNamespace(outputs=[name])) for name in "pq"]
+    following = {"a": SimpleNamespace(output="b" if swapped else "p"), "b": SimpleNamespace(output="q")}
+    graph = SimpleNamespace(states=following, run_outputs=[output] if output else [])
+    tensors = SimpleNamespace(graph=graph, storage={name: name for name in "abpq"})
+    plan = plan_states(tensors, layers, read_by)  # type: ignore[arg-type]
+    assert (plan.in_place, plan.at_the_end) == (in_place, at_the_end)
+    assert plan.shown == ([output] if output else [])
+
+
+# --- emit
+
+
+@pytest.mark.parametrize(
+    "outputs, stride, pad, kernel, extent, found",
+    [
+        (range(4), 1, 0, 2, 5, [Stretch(0, 4, 0, 2)]),
+        (range(4), 1, 1, 3, 4, [Stretch(0, 1, 1, 2), Stretch(1, 2, 0, 3), Stretch(3, 1, 0, 2)]),
+        (range(3), 2, 1, 3, 6, [Stretch(0, 1, 1, 2), Stretch(1, 2, 0, 3)]),
+        (range(3), 2, 1, 3, 5, [Stretch(0, 1, 1, 2), Stretch(1, 1, 0, 3), Stretch(2, 1, 0, 2)]),
+        (range(1, 3), 2, 1, 3, 5, [Stretch(1, 1, 0, 3), Stretch(2, 1, 0, 2)]),
+        (range(2), 3, 2, 5, 2, [Stretch(0, 1, 2, 2), Stretch(1, 1, 0, 1)]),
+        (range(2, 2), 1, 0, 2, 5, []),
+    ],
+)
+def test_windows_by_their_taps_inside_the_image(outputs, stride, pad, kernel, extent, found) -> None:
+    assert stretches(outputs, stride, pad, kernel, extent) == found
+
+
+def blob(offset: int) -> Address:
+    return Address(Region.CONSTANTS, offset)
+
+
+def test_blobs_stay_until_the_ring_has_gone_round() -> None:
+    ring = WeightRing(100)
+    assert [ring.place(blob(number), 40) for number in range(3)] == [(0, True), (40, True), (80, True)]
+    # The third one runs over the end and over the first 20 bytes of blob 0.
+    assert ring.place(blob(1), 40) == (40, False)
+    assert ring.place(blob(0), 40) == (20, True)
+    assert ring.place(blob(1), 40) == (60, True)
+    assert ring.place(blob(2), 40) == (0, True)
+    assert ring.place(blob(2), 39) == (40, True)
+    ring.forget()
+    assert ring.place(blob(2), 39) == (79, True)
+
+
+def test_a_blob_that_fills_the_ring_stays() -> None:
+    ring = WeightRing(100)
+    assert ring.place(blob(0), 100) == (0, True)
+    assert ring.place(blob(0), 100) == (0, False)
+    assert ring.place(blob(1), 1) == (0, True)
+    assert ring.place(blob(0), 100) == (1, True)
+
+
+def test_whole_blobs_do_not_run_over_the_end() -> None:
+    ring = WeightRing(100)
+    ring.place(blob(0), 70)
+    assert ring.place(blob(1), 30, whole=True) == (70, True)
+    ring.place(blob(2), 70)
+    assert ring.place(blob(3), 31, whole=True) == (0, True)
+
+
+def test_blobs_begin_at_multiples() -> None:
+    ring = WeightRing(96, 16)
+    assert [ring.place(blob(number), 17) for number in range(4)] == [
+        (0, True),
+        (32, True),
+        (64, True),
+        (0, True),
+    ]
+    assert ring.place(blob(1), 17) == (32, False)
+
+
+@pytest.mark.parametrize(
+    "address, size, spans",
+    [
+        (0, 100, [(0, 100)]),
+        (60, 40, [(60, 100)]),
+        (60, 41, [(60, 100), (0, 1)]),
+        (99, 100, [(99, 100), (0, 99)]),
+    ],
+)
+def test_what_lies_in_the_ring(address: int, size: int, spans: list[tuple[int, int]]) -> None:
+    wanted = [Span(Region.WEIGHT, first, last) for first, last in spans]
+    assert ring_spans(address, size, 100) == WeightRing(100).spans(address, size) == wanted
+
+
+def test_weights_that_come_behind_an_image() -> None:
+    """Those of the next operator on the array, whatever stands between; none if they are computed or it is the last."""
+    build = LayerBuilder(1)
+    x, w = build.input("x", (1, 4, 4, 4), DType.INT8), build.input("w", (2, 1, 1, 4), DType.INT8)
+    build.conv(x, 8, (3, 3))
+    build.conv(x, 8, (1, 1))
+    build.rescale(build.conv(x, 2, (2, 2)), DType.INT8)
+    zeros = [build.zero_point(DType.INT8) for _ in range(2)]
+    how = dict(pad=[0] * 4, stride=[1, 1], dilation=[1, 1], acc_type=DType.INT32, local_bound=False)
+    build.add("CONV2D", [x, w, build.constant([1, 2], DType.INT32), *zeros], **how)
+    found = [_following_weights(build.graph, operator) for operator in build.graph.operators]
+    assert found == [8 * 4, 2 * 2 * 2 * 4, 0, 0, 0]
