@@ -9,7 +9,7 @@ from tosaic.compiler.fuse.layer_building import LayerBuilding, Members
 from tosaic.compiler.fuse.microprogram import TooComplex, TooManyOperands
 from tosaic.compiler.fuse.summed_rows import sums_pay, sums_rows
 from tosaic.compiler.ir import DType, Graph, Operator
-from tosaic.compiler.legalize.reshapes import data_operands
+from tosaic.compiler.legalize.reshapes import parameter_inputs
 from tosaic.compiler.machine import BASES, KIND, Kind
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
@@ -151,8 +151,8 @@ class Fuser:
             return KIND[consumer.op] is Kind.REDUCTION and joins and same
         if KIND.get(producer.op) in BASES and group.base is not None:
             return False
-        if producer.outputs[0] in consumer.inputs[data_operands(consumer) :]:
-            # A table or scales, which are read from memory, even where they have the shape of the data.
+        if producer.outputs[0] in parameter_inputs(consumer):
+            # They are read from memory, even where they have the shape of the data.
             return False
         joins = KIND.get(producer.op) in (Kind.ELEMENTWISE, *BASES)
         return joins and self._shape(producer) == self._shape(consumer)

@@ -131,6 +131,12 @@ class _Sinking:
         self.pending[result.name] = (early.name, reshape)
 
 
+def parameter_inputs(operator: Operator) -> list[str]:
+    """Zero points, tables and scales: inputs that are not broadcast to the result, but read as they are."""
+    operands = OPERATORS[operator.op].operands
+    return [name for name, operand in zip(operator.inputs, operands, strict=False) if operand.ranks == (1, 1)]
+
+
 def data_operands(operator: Operator) -> int:
     """Number of leading operands that are broadcast to the result; zero points and tables are none."""
     return sum(operand.ranks != (1, 1) for operand in OPERATORS[operator.op].operands)

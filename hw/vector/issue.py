@@ -1,6 +1,6 @@
 """Issues slots of micro-ops when all they need is there."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -60,11 +60,18 @@ class Issuer(wiring.Component):
         ended = Signal()
         m.d.comb += ended.eq(self.issue & ~self.more)
         history = Signal(self.config.vector_latency_cycles - 1)
-        young = Signal(range(self.config.vector_latency_cycles))
-        m.d.sync += [history.eq(Cat(ended, history)), young.eq(young + ended - history[-1])]
+        young, left = (
+            Signal(range(self.config.vector_latency_cycles), name=name) for name in ("young", "left")
+        )
+        m.d.comb += left.eq(young - history[-1])
+        m.d.sync += [history.eq(Cat(ended, history)), young.eq(left + ended)]
+        # Whether they are fewer than the slots of a batch, in a register: much depends on it. What it will be is known
+        # both ways before it is known whether a slot ends, which another one follows at once.
+        few, count, next_count = Signal(), self.place.count, self.next_place.count
+        m.d.sync += few.eq(Mux(ended, left + 1 < next_count, left < Mux(self.busy, count, next_count)))
 
         takes = self.fields.array & self.first
-        old_enough = ~self.fields.registers | ~self.first | (young < self.place.count)
+        old_enough = ~self.fields.registers | ~self.first | few
         array_there = ~takes | self.array_valid
         m.d.comb += [
             self.issue.eq(self.busy & old_enough & array_there),
