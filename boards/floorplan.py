@@ -146,8 +146,7 @@ def _array_rules() -> list[Rule]:
         *elements,
         Rule(RAM, f"{_MACHINE}wm.", r22[:_RIGHT] + r46[24:_RIGHT]),
         Rule(RAM, f"{_MACHINE}array.fetch.", r46[:8]),
-        # Four memories of 16: the blocks of each lie together, for its address and its enable go to all of them.
-        Rule(RAM, f"{_MACHINE}am.", r46[8:24] + r70[12:_RIGHT] + r70[:12] + r82[:20]),
+        Rule(RAM, f"{_MACHINE}am.", r46[8:24] + r70[:_RIGHT] + r82[:20]),
     ]
 
 
