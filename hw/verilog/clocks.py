@@ -6,7 +6,7 @@ Verilog of a module wants to know that there is one clock; and the reset of a mo
 
 from collections.abc import Iterable
 
-from .module import Instance, Module
+from .module import Instance, Module, Signal
 
 CLOCK, RESET = "clk", "rst"
 
@@ -40,7 +40,7 @@ def _is(kind: str, port: str) -> bool:
 
 
 def _rename_ports(instance: Instance, child: Module, names: dict[str, str]) -> None:
-    signals = {}
+    signals: dict[str, Signal] = {}
     for name, signal in child.signals.items():
         signal.name = names.get(name, name)
         signals.setdefault(signal.name, signal)
