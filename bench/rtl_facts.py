@@ -235,7 +235,7 @@ def keeps_nothing(wire: str) -> Fact:
 
 
 def whole_instructions(state: State) -> Bit:
-    asked = state.bit("axi__arvalid$85")
+    asked = state.bit("axi__arvalid$92")
     return state.implies(asked, state.all(state.bits("axi__arlen", 0, INSTRUCTION_BEATS_BITS)))
 
 

@@ -33,7 +33,7 @@ COMMANDS, FETCH = "vector.commands", "vector.fetch"
 KINDS = ("bias", "narrow_bias", "multiplier", "shift", "table", "offsets", "test")
 WORD_BITS = 9
 """Of the number of a word."""
-ARRIVING = (*(f"{FETCH}.arriving_{stage}" for stage in range(3)), "vector.lanes$281.fetched")
+ARRIVING = (*(f"{FETCH}.arriving_{stage}" for stage in range(3)), "vector.lanes$284.fetched")
 """Where it is on its way."""
 HEAD_ELEMENT = 30
 """The first bit of VECTOR_STREAM.element in what is kept of an instruction."""
@@ -81,7 +81,7 @@ def one_command(state: State) -> Bit:
 
 def int48_is_illegal(state: State) -> Bit:
     taken = state.all(
-        (state.bit(f"{COMMANDS}.is_vector_stream"), state.no(state.bit(f"{COMMANDS}.illegal$30")))
+        (state.bit(f"{COMMANDS}.is_vector_stream"), state.no(state.bit(f"{COMMANDS}.illegal$36")))
     )
     word = state.bits("sequencer.vector_queue.head", HEAD_ELEMENT, 3)
     return state.implies(taken, state.no(state.equals(word, INT48)))
