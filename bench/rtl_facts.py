@@ -247,7 +247,7 @@ def range_is_checked(state: State) -> Bit:
 
 def reset_is_reported(state: State) -> Bit:
     """Nothing starts while the machine is reset."""
-    return state.implies(state.bit("read_arbiter.reset"), state.bit("control_port.run__report.resetting"))
+    return state.implies(state.bit("soft_reset.reset"), state.bit("control_port.run__report.resetting"))
 
 
 ROW_ILLEGAL = 17

@@ -1,9 +1,10 @@
 """A flat netlist, Yosys' JSON, for one cycle of its clock: what registers hold after it is logic of what they held.
 
 Registers have no value of their own here, and memories read anything: a solver chooses them. Rules about states are
-proved by induction: `base` asks whether they hold behind the first cycle of reset, whatever was before in registers
-that a reset reaches, and with 0 in the others, as they begin; `step`, whether they hold a cycle after they held,
-whatever the inputs are. Yosys' SAT solver answers such questions (`proved`).
+proved by induction: `base` asks whether they hold behind the second cycle of reset, in which those that the first one
+reached reset the rest (hw/top.py), whatever was before in registers that they reach, and with 0 in the others, as they
+begin; `step`, whether they hold a cycle after they held, whatever the inputs are. Yosys' SAT solver answers such
+questions (`proved`).
 """
 
 import collections
@@ -18,7 +19,8 @@ from rtl_netlist import yosys
 from rtl_unread import REGISTER, Bit, Cell
 
 SAT_SECONDS = 60
-RESET = "rst"
+RESET, LATER_RESETS = "rst", ("accelerator.core_rst", "accelerator.units_rst")
+"""A port, and registers that are 1 in the cycle after it."""
 SOLVE = """read_json question{number}.json
 pmuxtree
 opt_clean
@@ -102,8 +104,11 @@ class Machine:
         return value
 
     def base(self, rules: Iterable[Bit]) -> Question:
-        """Whether the rules, bits of `then`, hold behind the first cycle of reset."""
-        reset = self.ports[RESET]["bits"]
+        """Whether the rules, bits of `then`, hold behind the second cycle of reset."""
+        reset = [
+            *self.ports[RESET]["bits"],
+            *(bit for name in LATER_RESETS for bit in self.wires.get(name, ())),
+        ]
         begins = self.logic.either(self._never_reset(reset))
         return self.question([*reset, self.logic.no(begins)], map(self.logic.no, rules))
 
