@@ -18,9 +18,8 @@ class SoftReset(wiring.Component):
         `bus_idle`: no transaction is outstanding.
         `resetting`: from the cycle after the request until the reset is done.
         `stop`: the bus managers begin no transaction.
-        `reset`: the machine's reset, a register (it goes everywhere), one cycle long, after at least SETTLE_CYCLES;
-            without `bus_idle` after drain_limit_cycles.
-        `will_reset`: `reset` a cycle earlier.
+        `reset`: the cycle of the reset, one, after at least SETTLE_CYCLES; without `bus_idle` after drain_limit_cycles.
+        `will_reset`: `reset` a cycle earlier, for the registers that reset the machine.
     """
 
     def __init__(self, drain_limit_cycles: int = DRAIN_LIMIT_CYCLES):
