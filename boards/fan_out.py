@@ -4,6 +4,10 @@ A signal that enables 500 registers is a wire as long as the part: 10 ns of a cy
 Yosys has one driver for it, and nextpnr makes no copies. Where a floorplan places blocks, it is known before placement
 about where all other cells will lie: between the blocks that they are connected with. What a driver drives is parted by
 that into neighbourhoods, each of which gets a copy of the LUT or register; and what drives many copies is copied, too.
+
+A register with fewer ends is copied, too, if they lie far from each other and it only passes on what another register
+has, as those between two units do: its copies cost no LUT, and what comes to it has the time of a whole cycle to go to
+all of them.
 """
 
 import collections
@@ -16,11 +20,16 @@ import numpy as np
 
 MOST_ENDS = 96
 """What one driver drives at most."""
+MOST_SPAN = 10.0
+"""Columns or rows between the ends of one register that only passes on what another one has."""
 _ROUNDS = 60
 """In each the cells move to the middle of what they are connected with."""
 _LOCAL_ENDS = 24
 """A wire with more ends says nothing about where its cells lie."""
-_COPIED = {"LUT4": "Z", "TRELLIS_FF": "Q"}
+_REGISTER = "TRELLIS_FF"
+_ALWAYS = "1 "
+"""CEMUX of a register without an enable, as Yosys writes it."""
+_COPIED = {"LUT4": "Z", _REGISTER: "Q"}
 """Kinds of drivers, each with its output."""
 _SITE = re.compile(r"X(\d+)/Y(\d+)/")
 Cells = dict[str, dict[str, Any]]
@@ -78,21 +87,27 @@ def places(cells: Cells, wires: Wires) -> dict[str, np.ndarray]:
     return dict(zip(cells, at, strict=True))
 
 
-def neighbourhoods(at: np.ndarray, most: int) -> list[np.ndarray]:
-    """Numbers of places (n, 2), parted until there are at most `most` in each, across the longer side."""
+def neighbourhoods(at: np.ndarray, most: int, span: float = np.inf) -> list[np.ndarray]:
+    """Numbers of places (n, 2), parted until there are at most `most` in each, as many on both sides, and none is
+    further than `span` from another, in the middle between them; across the longer side."""
     parts, left = [], [np.arange(len(at))]
     while left:
         part = left.pop()
-        if len(part) <= most:
+        sides = np.ptp(at[part], axis=0)
+        if len(part) <= most and sides.max() <= span:
             parts.append(part)
             continue
-        side = int(np.argmax(np.ptp(at[part], axis=0)))
-        order = part[np.argsort(at[part, side], kind="stable")]
-        left += [order[len(order) // 2 :], order[: len(order) // 2]]
+        along = at[part, int(np.argmax(sides))]
+        order = part[np.argsort(along, kind="stable")]
+        middle = (along.min() + along.max()) / 2
+        first = len(order) // 2 if len(part) > most else np.count_nonzero(along <= middle)
+        left += [order[first:], order[:first]]
     return parts
 
 
-def copy_drivers(design: dict[str, Any], top: str, most_ends: int = MOST_ENDS) -> int:
+def copy_drivers(
+    design: dict[str, Any], top: str, most_ends: int = MOST_ENDS, most_span: float = MOST_SPAN
+) -> int:
     """Change module `top` of a design, Yosys' JSON, some of whose cells have places; how many copies it got."""
     module = design["modules"][top]
     cells: Cells = module["cells"]
@@ -101,23 +116,33 @@ def copy_drivers(design: dict[str, Any], top: str, most_ends: int = MOST_ENDS) -
     outside = {bit for port in module["ports"].values() for bit in port["bits"]}
     free = 1 + max((bit for nets in (wires.driver, wires.ends) for bit in nets), default=0)
     before = len(cells)
+
+    def give_copies(net: int, parts: list[np.ndarray]) -> None:
+        """The driver of `net` keeps the ends of the first part; each other one gets a copy."""
+        nonlocal free
+        name, port = wires.driver[net]
+        ends = wires.ends[net]
+        for part in parts[1:]:
+            twin, twin_name = copy.deepcopy(cells[name]), f"{name}_copy{len(cells)}"
+            twin["connections"][port] = [free]
+            for index in part:
+                end, where, place = ends[index]
+                cells[end]["connections"][where][place] = free
+            at[twin_name] = np.mean([at[ends[index][0]] for index in part], axis=0)
+            cells[twin_name] = twin
+            wires.add(twin_name, twin)
+            wires.ends[free] = [ends[index] for index in part]
+            free += 1
+        wires.ends[net] = [ends[index] for index in parts[0]]
+
+    def places_of(net: int) -> np.ndarray:
+        return np.array([at[end] for end, _, _ in wires.ends[net]])
+
+    for net in list(_passed_on(cells, wires, outside)):
+        give_copies(net, neighbourhoods(places_of(net), most_ends, most_span))
     while wide := list(_wide(cells, wires, outside, most_ends)):
         for net in wide:
-            name, port = wires.driver[net]
-            ends = wires.ends[net]
-            first, *others = neighbourhoods(np.array([at[end] for end, _, _ in ends]), most_ends)
-            for part in others:
-                twin, twin_name = copy.deepcopy(cells[name]), f"{name}_copy{len(cells)}"
-                twin["connections"][port] = [free]
-                for index in part:
-                    end, where, place = ends[index]
-                    cells[end]["connections"][where][place] = free
-                at[twin_name] = np.mean([at[ends[index][0]] for index in part], axis=0)
-                cells[twin_name] = twin
-                wires.add(twin_name, twin)
-                wires.ends[free] = [ends[index] for index in part]
-                free += 1
-            wires.ends[net] = [ends[index] for index in first]
+            give_copies(net, neighbourhoods(places_of(net), most_ends))
     return len(cells) - before
 
 
@@ -129,4 +154,21 @@ def _wide(cells: Cells, wires: Wires, outside: set[int], most_ends: int) -> Iter
                 yield net
 
 
-__all__ = ["MOST_ENDS", "copy_drivers", "neighbourhoods"]
+def _passed_on(cells: Cells, wires: Wires, outside: set[int]) -> Iterator[int]:
+    """Nets of registers that take, in every cycle, what another register has."""
+    for net, (name, _) in wires.driver.items():
+        cell = cells[name]
+        if cell["type"] != _REGISTER or net in outside or not wires.ends[net]:
+            continue
+        always = cell["parameters"].get("CEMUX") == _ALWAYS
+        if always and _driver_type(cells, wires, cell, "DI") == _REGISTER:
+            yield net
+
+
+def _driver_type(cells: Cells, wires: Wires, cell: dict[str, Any], port: str) -> str | None:
+    """Of what drives an input of one bit; None for a constant or a port."""
+    driver = wires.driver.get(cell["connections"][port][0])
+    return cells[driver[0]]["type"] if driver else None
+
+
+__all__ = ["MOST_ENDS", "MOST_SPAN", "copy_drivers", "neighbourhoods"]

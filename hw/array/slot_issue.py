@@ -85,7 +85,7 @@ class SlotIssue(wiring.Component):
         a_valid, a = Signal(), Signal(Slot(self._config), reset_less=True)
         b_valid, b = Signal(), Signal(layout, reset_less=True)
         c_valid, c = Signal(), self.slot
-        c_reads = Signal(reset_less=True)
+        c_reads = Signal()  # stage C has a slot, and it reads
         spare_valid, spare, following = Signal(), Signal(layout, reset_less=True), Signal(layout)
 
         m.d.comb += slots.ready.eq(~spare_valid)
@@ -101,22 +101,25 @@ class SlotIssue(wiring.Component):
             m.d.sync += [
                 c_valid.eq(b_valid | spare_valid),
                 c.eq(following),
-                c_reads.eq(following.format.inside | following.format.second_inside),
+                c_reads.eq(
+                    (b_valid | spare_valid) & (following.format.inside | following.format.second_inside)
+                ),
                 spare_valid.eq(0),
             ]
         with m.Elif(slots.ready):
             m.d.sync += spare_valid.eq(b_valid)
 
         held = Signal()
+        no_room, no_weights = c.control.deliver & ~self.room, c.streamed & ~self.weights_there
         m.d.comb += [
-            self.held_by_room.eq(c_valid & c.control.deliver & ~self.room),
-            self.held_by_weights.eq(c_valid & c.streamed & ~self.weights_there & ~self.held_by_room),
-            held.eq(self.held_by_room | self.held_by_weights),
+            held.eq(no_room | no_weights),
+            self.held_by_room.eq(c_valid & no_room),
+            self.held_by_weights.eq(c_valid & no_weights & ~no_room),
             self.am.prepare.eq(~c_valid | self.issued),
             self.am.address.eq(following.address),
             self.am.paired.eq(following.control.paired),
             self.am.second.eq(following.second),
-            self.am.request.eq(c_valid & c_reads & ~held),
+            self.am.request.eq(c_reads & ~held),
             self.held_by_am.eq(self.am.request & ~self.am.grant),
             self.issued.eq(c_valid & ~held & ~self.held_by_am),
             self.weights_taken.eq(self.issued & c.streamed),

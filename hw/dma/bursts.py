@@ -91,7 +91,8 @@ def beats_of(burst: data.View) -> Value:
 
 
 def lanes_of(burst: data.View, is_first: Value, is_last: Value, word_bytes: int) -> Value:
-    """Bit per lane: it counts in this beat of the burst, its first one, its last one, both or neither."""
+    """Bit per lane: it counts in this beat of the burst, its first one, its last one, both or neither. Of `burst` only
+    `first_lane` and `last_lane` are read."""
     all_lanes = Const((1 << word_bytes) - 1, word_bytes)
     return (all_lanes << Mux(is_first, burst.first_lane, 0)) & (
         all_lanes >> Mux(is_last, ~burst.last_lane, 0)

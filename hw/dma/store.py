@@ -53,9 +53,10 @@ class StoreUnit(DmaUnit):
         self.output = data.View(beat, self.beats.r_data)
         # A read is granted; `mark` belongs to it. A beat is sent.
         self.taken, self.sent = Signal(), Signal()
-        self.mark = Signal(self.beat_mark, reset_less=True)
-        # Beats that may still be read, the number of the next one in its burst, and whether it is 0; for the proofs.
-        self.credit = Signal(range(_BEATS_BUFFERED + 1), init=_BEATS_BUFFERED)
+        self.mark = Signal(self.beat_mark)
+        # Beats that may still be read, one less where a read was `prepared` in the cycle before; the number of the next
+        # one in its burst, and whether it is 0; for the proofs.
+        self.credit, self.prepared = Signal(range(_BEATS_BUFFERED + 1), init=_BEATS_BUFFERED), Signal()
         self.index = Signal(BEAT_BITS)
         self.is_first = Signal(init=1)
 
@@ -96,10 +97,13 @@ class StoreUnit(DmaUnit):
         head, am, pending = data.View(Burst(self.config), self.pending.r_data), self.am, self.pending
         index, credit, is_first = self.index, self.credit, self.is_first
         next_address = Signal(LOCAL_ADDRESS_BITS, reset_less=True)
+        # Of the beat that is asked for. Off the critical path: its lanes follow from these a cycle later.
+        lanes = {"first_lane": len(head.first_lane), "last_lane": len(head.last_lane)}
+        asked = Signal(data.StructLayout({"is_first": 1, "is_last": 1, **lanes}), reset_less=True)
         is_last, wanted, prepares, asking = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             is_last.eq(index == head.last_beat),
-            wanted.eq(pending.r_rdy & (credit != 0)),
+            wanted.eq(pending.r_rdy & (credit != self.prepared)),
             prepares.eq(wanted & (~asking | am.grant)),
             am.prepare.eq(prepares),
             am.address.eq(Mux(is_first, head.local_address, next_address)),
@@ -107,19 +111,24 @@ class StoreUnit(DmaUnit):
             self.taken.eq(asking & am.grant),
             self.stall_am.eq(am.request & ~am.grant),
             pending.r_en.eq(prepares & is_last),
+            self.mark.last.eq(asked.is_last),
+            self.mark.strobe.eq(lanes_of(asked, asked.is_first, asked.is_last, self.config.word_bytes)),
         ]
         with m.If(~asking | am.grant):
             m.d.sync += asking.eq(wanted)
         with m.If(prepares):
             m.d.sync += [
-                self.mark.last.eq(is_last),
-                self.mark.strobe.eq(lanes_of(head, is_first, is_last, self.config.word_bytes)),
+                asked.is_first.eq(is_first),
+                asked.is_last.eq(is_last),
+                asked.first_lane.eq(head.first_lane),
+                asked.last_lane.eq(head.last_lane),
                 next_address.eq(am.address + self.config.word_bytes),
                 index.eq(Mux(is_last, 0, index + 1)),
                 is_first.eq(is_last),
             ]
-        # Off the critical path: the grant arrives late, so the sum does not use `prepares`, only its enable does.
-        with m.If(self.sent ^ prepares):
+        # Off the critical path: the grant arrives late, so a read is counted a cycle later.
+        m.d.sync += self.prepared.eq(prepares)
+        with m.If(self.sent ^ self.prepared):
             m.d.sync += credit.eq(Mux(self.sent, credit + 1, credit - 1))
 
     def _send(self, m: Module) -> None:

@@ -147,18 +147,24 @@ class ActivationMemory(wiring.Component):
         read = {k: self._access(m, port, f"{k}_read") for k, port in reads.items()}
         writes = {"vector": self.vector_write, "load": self.load_write}
         write = {k: self._access(m, port, f"{k}_write") for k, port in writes.items()}
+
+        # Off the critical path: what an access takes is known before whether it is made.
+        def blocks(first: _Access, port: wiring.PureInterface, second: _Access) -> Value:
+            return port.request & (first.reach & second.reach).any()
+
         m.d.comb += [
             self.vector_read.grant.eq(self.vector_read.request),
             self.array_read.grant.eq(
-                self.array_read.request & ~(read["array"].reach & read["vector"].banks).any()
+                self.array_read.request & ~blocks(read["vector"], self.vector_read, read["array"])
             ),
             self.store_read.grant.eq(
                 self.store_read.request
-                & ~(read["store"].reach & (read["vector"].banks | read["array"].banks)).any()
+                & ~blocks(read["vector"], self.vector_read, read["store"])
+                & ~blocks(read["array"], self.array_read, read["store"])
             ),
             self.vector_write.grant.eq(self.vector_write.request),
             self.load_write.grant.eq(
-                self.load_write.request & ~(write["load"].reach & write["vector"].banks).any()
+                self.load_write.request & ~blocks(write["vector"], self.vector_write, write["load"])
             ),
         ]
 
@@ -187,7 +193,8 @@ class ActivationMemory(wiring.Component):
                     read_port.addr.eq(
                         Mux(by_vector, row["vector"], Mux(by_array, row["array"], row["store"]))
                     ),
-                    read_port.en.eq(by_vector | by_array | read["store"].banks[bank]),
+                    # Off the critical path: what nobody asked for is not taken, so who asks is no enable.
+                    read_port.en.eq(1),
                     write_port.addr.eq(Mux(write_by_vector, write_row["vector"], write_row["load"])),
                     write_port.data.eq(Mux(write_by_vector, rotated["vector"].data, rotated["load"].data)),
                     write_port.en.eq(Mux(write_by_vector, enables["vector"], load_enables)),

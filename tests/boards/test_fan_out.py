@@ -93,6 +93,44 @@ def test_what_leaves_the_design_or_drives_few_stays():
     assert copy_drivers(design, "top", most_ends=20) == 0
 
 
+def passing_on(enable: dict[str, int], before: str) -> dict:
+    """A register with ends at two places, FAR from each other, takes what a cell of kind `before` has."""
+    cells = {
+        "before": cell(before, {"DI" if before == "TRELLIS_FF" else "A": 1}, ("Q", 2)),
+        "passes": cell("TRELLIS_FF", {"DI": 2, **enable}, ("Q", 3)),
+    }
+    cells["passes"]["parameters"]["CEMUX"] = "CE" if enable else "1 "
+    for index in range(4):
+        cells[f"block_{index}"] = cell(
+            "DP16KD", {"A": 3}, ("Q", 4 + index), f"X{FAR * (index % 2)}/Y{index // 2}/EBR0"
+        )
+    return {"modules": {"top": {"cells": cells, "ports": {}}}}
+
+
+def test_a_register_that_passes_on_what_another_has_is_at_every_place():
+    design = passing_on({}, "TRELLIS_FF")
+    assert copy_drivers(design, "top", most_span=FAR - 1) == 1
+    driver, cells = drivers(design), design["modules"]["top"]["cells"]
+    of_block = [driver[cells[f"block_{index}"]["connections"]["A"][0]] for index in range(4)]
+    assert of_block[:2] == of_block[2:] and of_block[0] != of_block[1]
+    assert [cells[name]["connections"]["DI"] for name in of_block] == [[2]] * 4
+
+
+@pytest.mark.parametrize(
+    ("enable", "before", "most_span"),
+    [({}, "TRELLIS_FF", FAR), ({"CE": 1}, "TRELLIS_FF", FAR - 1), ({}, "LUT4", FAR - 1)],
+    ids=["near", "enabled", "behind logic"],
+)
+def test_a_register_of_few_ends_is_one_otherwise(enable, before, most_span):
+    assert copy_drivers(passing_on(enable, before), "top", most_span=most_span) == 0
+
+
+def test_neighbourhoods_part_what_lies_far_apart():
+    at = np.array([(0, 0), (50, 0), (10, 0), (60, 1), (0, 40)])
+    parts = sorted(sorted(part.tolist()) for part in neighbourhoods(at, 5, span=20))
+    assert parts == [[0, 2], [1, 3], [4]]
+
+
 def test_neighbourhoods_part_the_longer_side():
     dice = random.Random(1)
     at = np.array([(dice.randrange(100), dice.randrange(10)) for _ in range(64)])
