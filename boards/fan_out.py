@@ -5,9 +5,9 @@ Yosys has one driver for it, and nextpnr makes no copies. Where a floorplan plac
 about where all other cells will lie: between the blocks that they are connected with. What a driver drives is parted by
 that into neighbourhoods, each of which gets a copy of the LUT or register; and what drives many copies is copied, too.
 
-A register with fewer ends is copied, too, if they lie far from each other and it only passes on what another register
-has, as those between two units do: its copies cost no LUT, and what comes to it has the time of a whole cycle to go to
-all of them.
+Where the floorplan says so, a register with fewer ends is copied, too, if they lie far from each other and it only
+passes on what another register or a block RAM has: its copies cost no LUT, and what comes to it has the time of a whole
+cycle to go to all of them.
 """
 
 import collections
@@ -21,12 +21,13 @@ import numpy as np
 MOST_ENDS = 96
 """What one driver drives at most."""
 MOST_SPAN = 10.0
-"""Columns or rows between the ends of one register that only passes on what another one has."""
+"""Columns or rows between the ends of one register that only passes on what another one has, where they count."""
 _ROUNDS = 60
 """In each the cells move to the middle of what they are connected with."""
 _LOCAL_ENDS = 24
 """A wire with more ends says nothing about where its cells lie."""
 _REGISTER = "TRELLIS_FF"
+_PASSED_ON = (_REGISTER, "DP16KD")
 _ALWAYS = "1 "
 """CEMUX of a register without an enable, as Yosys writes it."""
 _COPIED = {"LUT4": "Z", _REGISTER: "Q"}
@@ -106,9 +107,17 @@ def neighbourhoods(at: np.ndarray, most: int, span: float = np.inf) -> list[np.n
 
 
 def copy_drivers(
-    design: dict[str, Any], top: str, most_ends: int = MOST_ENDS, most_span: float = MOST_SPAN
+    design: dict[str, Any],
+    top: str,
+    most_ends: int = MOST_ENDS,
+    passing_on: str | None = None,
+    most_span: float = MOST_SPAN,
 ) -> int:
-    """Change module `top` of a design, Yosys' JSON, some of whose cells have places; how many copies it got."""
+    """Change module `top` of a design, Yosys' JSON, some of whose cells have places; how many copies it got.
+
+    `passing_on`: registers that only pass on what another one or a block RAM has, and whose names begin so, have no
+    ends further than `most_span` columns or rows from each other.
+    """
     module = design["modules"][top]
     cells: Cells = module["cells"]
     wires = Wires(cells)
@@ -138,8 +147,9 @@ def copy_drivers(
     def places_of(net: int) -> np.ndarray:
         return np.array([at[end] for end, _, _ in wires.ends[net]])
 
-    for net in list(_passed_on(cells, wires, outside)):
-        give_copies(net, neighbourhoods(places_of(net), most_ends, most_span))
+    if passing_on is not None:
+        for net in list(_passed_on(cells, wires, outside, passing_on)):
+            give_copies(net, neighbourhoods(places_of(net), most_ends, most_span))
     while wide := list(_wide(cells, wires, outside, most_ends)):
         for net in wide:
             give_copies(net, neighbourhoods(places_of(net), most_ends))
@@ -154,14 +164,14 @@ def _wide(cells: Cells, wires: Wires, outside: set[int], most_ends: int) -> Iter
                 yield net
 
 
-def _passed_on(cells: Cells, wires: Wires, outside: set[int]) -> Iterator[int]:
-    """Nets of registers that take, in every cycle, what another register has."""
+def _passed_on(cells: Cells, wires: Wires, outside: set[int], prefix: str) -> Iterator[int]:
+    """Nets of registers of this name that take, in every cycle, what another register or a block RAM has."""
     for net, (name, _) in wires.driver.items():
         cell = cells[name]
-        if cell["type"] != _REGISTER or net in outside or not wires.ends[net]:
+        if cell["type"] != _REGISTER or net in outside or not wires.ends[net] or not name.startswith(prefix):
             continue
         always = cell["parameters"].get("CEMUX") == _ALWAYS
-        if always and _driver_type(cells, wires, cell, "DI") == _REGISTER:
+        if always and _driver_type(cells, wires, cell, "DI") in _PASSED_ON:
             yield net
 
 

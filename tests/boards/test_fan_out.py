@@ -109,7 +109,7 @@ def passing_on(enable: dict[str, int], before: str) -> dict:
 
 def test_a_register_that_passes_on_what_another_has_is_at_every_place():
     design = passing_on({}, "TRELLIS_FF")
-    assert copy_drivers(design, "top", most_span=FAR - 1) == 1
+    assert copy_drivers(design, "top", passing_on="pass", most_span=FAR - 1) == 1
     driver, cells = drivers(design), design["modules"]["top"]["cells"]
     of_block = [driver[cells[f"block_{index}"]["connections"]["A"][0]] for index in range(4)]
     assert of_block[:2] == of_block[2:] and of_block[0] != of_block[1]
@@ -117,12 +117,18 @@ def test_a_register_that_passes_on_what_another_has_is_at_every_place():
 
 
 @pytest.mark.parametrize(
-    ("enable", "before", "most_span"),
-    [({}, "TRELLIS_FF", FAR), ({"CE": 1}, "TRELLIS_FF", FAR - 1), ({}, "LUT4", FAR - 1)],
-    ids=["near", "enabled", "behind logic"],
+    ("enable", "before", "prefix", "most_span"),
+    [
+        ({}, "TRELLIS_FF", "", FAR),
+        ({"CE": 1}, "TRELLIS_FF", "", FAR - 1),
+        ({}, "LUT4", "", FAR - 1),
+        ({}, "TRELLIS_FF", "other", FAR - 1),
+        ({}, "TRELLIS_FF", None, FAR - 1),
+    ],
+    ids=["near", "enabled", "behind logic", "another name", "not asked for"],
 )
-def test_a_register_of_few_ends_is_one_otherwise(enable, before, most_span):
-    assert copy_drivers(passing_on(enable, before), "top", most_span=most_span) == 0
+def test_a_register_of_few_ends_is_one_otherwise(enable, before, prefix, most_span):
+    assert copy_drivers(passing_on(enable, before), "top", passing_on=prefix, most_span=most_span) == 0
 
 
 def test_neighbourhoods_part_what_lies_far_apart():
