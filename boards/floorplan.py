@@ -31,6 +31,9 @@ class Rule:
 @dataclasses.dataclass(frozen=True)
 class Floorplan:
     rules: tuple[Rule, ...]
+    passing_on: str | None = None
+    """Registers whose names begin so are copied for each place they drive, if they only pass on what they are given
+    (fan_out.py)."""
 
     def __post_init__(self) -> None:
         sites = [site for rule in self.rules for site in rule.sites]
@@ -83,6 +86,7 @@ def _multipliers(row: int) -> tuple[str, ...]:
 
 
 _MACHINE = "board.accelerator."
+_LANES = f"{_MACHINE}vector.lanes."
 _RIGHT = 28
 """Of the 52 blocks of a row: beyond the gap."""
 
@@ -129,6 +133,39 @@ def lean_on_85k() -> Floorplan:
         Rule(RAM, f"{_MACHINE}vector.streams.offsets.", r70[_RIGHT:][:2]),
         Rule(RAM, "board.external.", r70[_RIGHT:][2:] + r82[20:], may_be_absent=True),
     ]
+    return Floorplan(tuple(rules), passing_on=_LANES)
+
+
+def wide_on_85k() -> Floorplan:
+    """An array of 6 x 16 whose lanes serve four columns each, of 34 bits, on an LFE5UM5G-85F: a column of the array has
+    six multipliers, and a block for its weights and one for its partial sums beside them. The array lies left, around
+    its fetch, which all columns are fed from; a lane has five multipliers and six blocks. The lanes lie right and apart
+    from each other, for their logic fills what is between them; activation memory lies below them.
+    """
+    m10, m34, m58 = (_multipliers(row) for row in (10, 34, 58))
+    r22, r46, r70, r82 = (_rams(row) for row in (22, 46, 70, 82))
+    columns = [
+        (multipliers[6 * place :][:6], blocks[6 * place :][:6])
+        for multipliers, blocks, count in ((m10, r22, 5), (m34, r46, 6), (m58, r70, 5))
+        for place in range(count)
+    ]
+    elements = [
+        Rule(MULTIPLIER, f"{_MACHINE}array.pe_array.row_{row}.pe_{column}.", (site,))
+        for column, (sites, _) in enumerate(columns)
+        for row, site in enumerate(sites)
+    ]
+    lanes = [m10[34:39], m10[44:49], m34[38:43], m34[46:51]]
+    memories = [r22[30:36], r22[42:48], r22[36:42], r46[44:50]]
+    left_over = [block for _, blocks in columns[11:] for block in blocks[3:]]
+    rules = [
+        *elements,
+        *_lane_rules(lanes, memories),
+        Rule(RAM, f"{_MACHINE}wm.", tuple(blocks[1] for _, blocks in columns)),
+        Rule(RAM, f"{_MACHINE}array.pe_array.partial_sums.", tuple(blocks[2] for _, blocks in columns)),
+        Rule(RAM, f"{_MACHINE}array.fetch.", r46[15:19] + r46[21:25]),
+        Rule(RAM, f"{_MACHINE}am.", r70[30:] + r46[38:44] + r82[48:]),
+        Rule(RAM, "board.external.", (*r82[15:48], *left_over)),
+    ]
     return Floorplan(tuple(rules))
 
 
@@ -152,10 +189,19 @@ def _array_rules() -> list[Rule]:
 
 def _lane_rules(multipliers: Sequence[tuple[str, ...]], memories: Sequence[tuple[str, ...]]) -> list[Rule]:
     return [
-        Rule(kind, f"{_MACHINE}vector.lanes.lane_{i}.", sites)
+        Rule(kind, f"{_LANES}lane_{i}.", sites)
         for kind, of_lanes in ((MULTIPLIER, multipliers), (RAM, memories))
         for i, sites in enumerate(of_lanes)
     ]
 
 
-__all__ = ["MULTIPLIER", "RAM", "Floorplan", "FloorplanError", "Rule", "lean_on_85k", "small_on_85k"]
+__all__ = [
+    "MULTIPLIER",
+    "RAM",
+    "Floorplan",
+    "FloorplanError",
+    "Rule",
+    "lean_on_85k",
+    "small_on_85k",
+    "wide_on_85k",
+]

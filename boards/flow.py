@@ -11,6 +11,7 @@ from collections.abc import Callable
 from .board import Board, Family
 from .fan_out import copy_drivers
 from .floorplan import FloorplanError
+from .multipliers import align_factors
 from .project import Project, make_project, write_project
 from .report import Usage, parse_stat, usage_of_cells, with_timing
 from .routing import set_router
@@ -154,8 +155,9 @@ class _Flow:
                 blocks = plan.place(design, top)
             except FloorplanError as error:
                 raise ToolError(str(error)) from error
-            copies = copy_drivers(design, top)
+            copies = copy_drivers(design, top, passing_on=plan.passing_on)
             self.progress("floorplan", f"{blocks} blocks, {copies} copies of drivers")
+        align_factors(design, top)
         set_router(design, top)
         netlist = json.dumps(design)
         (self.folder / "netlist.json").write_text(netlist)
