@@ -1,11 +1,16 @@
 """LambdaConcept ECPIX-5 with the large FPGA. Its DDR3 is not used: its calibration cannot be tried (decision 0037)."""
 
-from .board import Board, Capacity, Family
+from .board import LOGIC_SHARE, Board, Capacity, Family
 from .ethernet import Ethernet, Phy
-from .floorplan import lean_on_85k, small_on_85k
+from .floorplan import lean_on_85k, small_on_85k, wide_on_85k
 from .spi_flash import SpiFlash
 from .ulx3s import LEAN
 
+WIDE = (
+    "rows=6,am_bytes=65536,am_banks=1,wm_bytes=32768,line_pixels=128,line_groups=3,weight_banks=1,lane_columns=4,"
+    "vector_bits=34,queue_commands=16,cabac_engines=0,unpackers=0,fetch_instructions=16,event_counters=0"
+)
+"""Decision 0041: 96 multipliers; of `base`, in the order of a configuration's name."""
 ECPIX5_85F = Board(
     name="ecpix5-85f",
     title="LambdaConcept ECPIX-5 85F",
@@ -18,9 +23,10 @@ ECPIX5_85F = Board(
     transport="serial:///dev/ttyUSB1?baud=1000000",
     platform="ecpix5:ECPIX585Platform",
     memory_bytes=80 << 10,
+    logic_ps=round(1e12 / 50e6 * LOGIC_SHARE),
     baud=1_000_000,
     floorplan=small_on_85k(),
-    other_floorplans=((f"small,{LEAN}", lean_on_85k()),),
+    other_floorplans=((f"small,{LEAN}", lean_on_85k()), (f"base,{WIDE}", wide_on_85k())),
     ethernet=Ethernet(Phy.RGMII, "eth_rgmii"),
     flash=SpiFlash("spi_flash_1x", offset=0x20_0000, configuration_clock=True),
     notes="PLL 100 to 50 MHz",

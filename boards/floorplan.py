@@ -34,6 +34,9 @@ class Floorplan:
     passing_on: str | None = None
     """Registers whose names begin so are copied for each place they drive, if they only pass on what they are given
     (fan_out.py)."""
+    by_timing: bool = True
+    """Late paths are placed and routed before others. They then give way to no other wire, so that a design which needs
+    most of a part's wires is not routed: with False, all wires are as short as they can be."""
 
     def __post_init__(self) -> None:
         sites = [site for rule in self.rules for site in rule.sites]

@@ -31,6 +31,7 @@ SEED = 1
 """Where the placer begins, unless it is told."""
 _ECP5_PLACEMENT = ("--placer", "static", "--router", "router2")
 """The static placer makes a tenth less of wire of a ULX3S than the other, and router1 does not end."""
+_ANY_ORDER = ("--no-tmdriv",)
 _GOWIN_DIE = "GW2A-18C"
 """The one that these tools are told of: the same in all packages, with memory and without."""
 _TIMING = ("--report", "timing.json", "--timing-allow-fail")
@@ -166,6 +167,7 @@ class _Flow:
             *("--package", platform._nextpnr_package_options[platform.package].upper()),
             *("--speed", platform.speed, "--json", "netlist.json", "--lpf", "top.lpf"),
             *("--textcfg", "top.config", *_ECP5_PLACEMENT, *self.timing),
+            *(() if plan is None or plan.by_timing else _ANY_ORDER),
         )
         inputs = f"{self.project.files['top.lpf']}{netlist}"
         self._step("nextpnr-ecp5", "place-and-route", inputs, ("top.config", "timing.json"), arguments)
