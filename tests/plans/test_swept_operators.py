@@ -243,6 +243,35 @@ def _divided(build: LayerBuilder, n: int) -> str:
     return build.rescale(build.add("REDUCE_SUM", [total], axis=0), I16, per_channel=True, shift=36)
 
 
+def _constant_table(build: LayerBuilder, n: int) -> str:
+    """Rows of a constant, which comes ahead where it is small."""
+    values = build.random_constant((1, 8 * (n + 1), 16), I8, -128, 127)
+    y = build.add("GATHER", [values, build.input("indices", (1, 40), I32)])
+    return build.clamp(y, 0, 100)
+
+
+def _computed_table(build: LayerBuilder, n: int) -> str:
+    """Of what comes from outside, or of what an operator makes."""
+    table = build.input("table", (256 if n % 2 else 513,), I8 if n % 2 else I16)
+    if n % 3:
+        table = build.clamp(table, -90, 90)
+    x = _image(build, 3, n, 10, dtype=I8 if n % 2 else I16)
+    return build.add("TABLE", [x, table])
+
+
+def _few_classes(build: LayerBuilder, n: int) -> str:
+    """The place of the largest of what a convolution makes."""
+    y = _layer(build, _image(build, 12, 11, 8), n + 1)
+    return build.add("ARGMAX", [y], axis=3, nan_mode="PROPAGATE")
+
+
+def _averaged_rows(build: LayerBuilder, n: int) -> str:
+    """Sums over the first axis, or over the middle one, of what is scaled on the way in."""
+    x = build.rescale(build.input("x", (5, 8 * n, 12), I8), I32, shift=24)
+    total = build.add("REDUCE_SUM", [x], axis=n % 2)
+    return build.rescale(total, I8, shift=40)
+
+
 SWEEPS: dict[Make, tuple[str, ...]] = {
     _nearest: ("base", "nano"),
     _bilinear: ("base",),
@@ -272,6 +301,10 @@ SWEEPS: dict[Make, tuple[str, ...]] = {
     _padded: ("base", "small,am_bytes=4K"),
     _sliced: ("base",),
     _divided: ("base",),
+    _constant_table: ("small",),
+    _computed_table: ("base", "small,am_bytes=4K"),
+    _few_classes: ("base",),
+    _averaged_rows: ("base", "small,am_bytes=4K"),
 }
 """Graphs by a size, and the machines that they are compiled for."""
 METHODS = {"cabac_engines": "nnr-stream", "unpackers": "fast"}
