@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from layer_graphs import LayerBuilder
+from layer_graphs import LayerBuilder, feeds
 
 from tosaic.compiler.cores.boxes import CannotCut
 from tosaic.compiler.cores.choice import Chooser, Segment, _signature, multiplications
@@ -15,6 +15,7 @@ from tosaic.compiler.cores.cores_plan import CoresPlan, _ahead_bytes
 from tosaic.compiler.cores.emission import FIRST_SEMAPHORE, CoresEmission, _Made
 from tosaic.compiler.cores.grids import ONE_CORE, Grid, grids
 from tosaic.compiler.cores.network import network_of
+from tosaic.compiler.cores.share import Share, make_share
 from tosaic.compiler.emit.commands import Work, command
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.memory_speed import MemorySpeed
@@ -23,6 +24,7 @@ from tosaic.compiler.place.external import ExternalMemory
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode, Space, Unit
+from tosaic.sim.golden import evaluate
 
 SMALL = get_config("small")
 LATENCY = 25
@@ -337,3 +339,101 @@ def test_constants_that_come_while_other_cores_are_at_work() -> None:
     before = SimpleNamespace(segment=SimpleNamespace(cycles=300), shares={1: None})
     assert _ahead_bytes(0, None, plan, 50) == 0  # type: ignore[arg-type]
     assert _ahead_bytes(0, before, plan, 50) == 2 * 350 * bytes_per_cycle  # type: ignore[arg-type]
+
+
+# --- the graph of a share
+
+ROWS = 8
+
+
+def stack(*, residual: bool = False) -> Graph:
+    """Two 3x3 convolutions of 8 rows of 5 pixels of 4 channels; with a sum of both results behind them."""
+    build = LayerBuilder(1)
+
+    def layer(x: str) -> str:
+        return build.rescale(build.conv(x, 4, (3, 3), pad=(1, 1, 1, 1)), DType.INT8)
+
+    a = layer(build.input("x", (1, ROWS, 5, 4), DType.INT8))
+    b = layer(a)
+    if residual:
+        wide = [build.rescale(name, DType.INT32, shift=20) for name in (a, b, a)]
+        b = build.add("ADD", [build.add("ADD", wide[:2]), wide[2]])
+    build.output(b)
+    return build.finish()
+
+
+def rows(first: int, last: int, channels: tuple[int, int] = (0, 4)) -> tuple[tuple[int, int], ...]:
+    return (0, 1), (first, last), (0, 5), channels
+
+
+def share_of(graph: Graph, box: tuple[tuple[int, int], ...], operators: range | None = None) -> Share:
+    (output,) = graph.outputs
+    return make_share(graph, operators or range(len(graph.operators)), (), {output: box})
+
+
+@pytest.mark.parametrize(
+    "wanted, between, read",
+    [
+        ((0, 4), (0, 5), (0, 6)),
+        ((4, 8), (3, 8), (2, 8)),
+        ((2, 4), (1, 5), (0, 6)),
+        ((3, 4), (2, 5), (1, 6)),
+        ((0, 8), (0, 8), (0, 8)),
+    ],
+)
+def test_a_share_computes_the_rows_that_it_needs(wanted: tuple, between: tuple, read: tuple) -> None:
+    graph = stack()
+    (output,) = graph.outputs
+    share = share_of(graph, rows(*wanted))
+    assert share.graph.inputs == ["x"] and share.graph.outputs == [output]
+    assert share.boxes == {"x": rows(*read), output: rows(*wanted)}
+    assert share.wanted == {output: rows(*wanted)}
+    assert [operator.op for operator in share.graph.operators] == ["CONV2D", "RESCALE"] * 2
+    shapes = [share.graph.tensors[operator.outputs[0]].shape for operator in share.graph.operators]
+    assert shapes == [(1, last - first, 5, 4) for first, last in (between, between, wanted, wanted)]
+    values = feeds(graph, 3)
+    given = {"x": values["x"][:, read[0] : read[1]]}
+    found = evaluate(share.graph, given)[output]
+    np.testing.assert_array_equal(found, evaluate(graph, values)[output][:, wanted[0] : wanted[1]])
+
+
+def test_what_other_operators_make_is_an_input() -> None:
+    graph = stack()
+    share = share_of(graph, rows(0, 4), range(2, 4))
+    between = graph.operators[1].outputs[0]
+    assert share.graph.inputs == [between]
+    assert share.boxes[between] == rows(0, 5)
+    assert [operator.op for operator in share.graph.operators] == ["CONV2D", "RESCALE"]
+
+
+def test_some_channels_of_a_result() -> None:
+    """Weights are cut, and what is read is whole."""
+    graph = stack()
+    share = share_of(graph, rows(0, 8, (1, 3)), range(2, 4))
+    convolution = share.graph.operators[0]
+    weights = share.graph.tensors[convolution.inputs[1]]
+    whole = graph.tensors[graph.operators[2].inputs[1]]
+    assert weights.data is not None and whole.data is not None
+    np.testing.assert_array_equal(weights.data, whole.data[1:3])
+    assert weights.name.endswith("'0") and weights.name not in graph.tensors
+    assert share.boxes[share.graph.inputs[0]] == rows(0, 8)
+    # Zero points are those of the network.
+    assert convolution.inputs[3:] == graph.operators[2].inputs[3:]
+
+
+def test_readers_of_fewer_rows_share_one_slice() -> None:
+    """The sums read four of the five rows that the convolution needs."""
+    graph = stack(residual=True)
+    share = share_of(graph, rows(0, 4))
+    names = [operator.op for operator in share.graph.operators]
+    assert names.count("SLICE") == 1
+    (cut,) = [operator for operator in share.graph.operators if operator.op == "SLICE"]
+    assert share.graph.tensors[cut.outputs[0]].shape == (1, 4, 5, 4)
+    readers = [operator for operator in share.graph.operators if cut.outputs[0] in operator.inputs]
+    assert len(readers) == 2
+    values = feeds(graph, 3)
+    found = evaluate(share.graph, {"x": values["x"][:, :6]})[graph.outputs[0]]
+    np.testing.assert_array_equal(found, evaluate(graph, values)[graph.outputs[0]][:, :4])
+    # Where all readers want the same there is none.
+    last = share_of(stack(residual=True), rows(0, 8))
+    assert "SLICE" not in [operator.op for operator in last.graph.operators]
