@@ -18,6 +18,7 @@ from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.schedule.interleave import interleave
 from tosaic.compiler.schedule.items import Item
+from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Unit
 
@@ -181,7 +182,9 @@ FOUR = get_config("small,am_bytes=4K")
 LIMIT = 4096 // 8 // 4
 
 
-def reduced(shape: tuple[int, ...], *, then: int | None = None, op: str = "REDUCE_MAX") -> list[int]:
+def reduced(
+    shape: tuple[int, ...], *, then: int | None = None, op: str = "REDUCE_MAX", config: Config | None = None
+) -> list[int]:
     """The lengths of the pieces that a reduction is cut into; [] where it stays."""
     build = LayerBuilder(1)
     y = build.add(op, [build.input("x", shape, I8)], axis=1, nan_mode="PROPAGATE")
@@ -191,7 +194,7 @@ def reduced(shape: tuple[int, ...], *, then: int | None = None, op: str = "REDUC
         build.output(y)
     graph = build.finish()
     new = Rewriting(graph, graph.operators[0])
-    if not split_reduction(new, FOUR):
+    if not split_reduction(new, config or FOUR):
         return []
     return [graph.tensors[operator.outputs[0]].shape[-1] for operator in new.operators if operator.op == op]
 
@@ -211,6 +214,12 @@ def reduced(shape: tuple[int, ...], *, then: int | None = None, op: str = "REDUC
 )
 def test_rows_that_are_reduced_in_pieces(shape: tuple[int, ...], pieces: list[int]) -> None:
     assert reduced(shape) == pieces
+
+
+def test_pieces_of_one_element_in_the_smallest_memory() -> None:
+    config = get_config("nano,am_bytes=16,am_banks=1")
+    assert reduced((1, 3, 3), config=config) == [1, 1, 1]
+    assert reduced((1, 3, 1), config=config) == []
 
 
 def test_rows_whose_largest_is_found_in_pieces() -> None:
