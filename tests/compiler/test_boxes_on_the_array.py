@@ -320,3 +320,25 @@ def test_tiles_that_one_command_does(
     ]
     assert emitted == [(32 * number, count) for number, count in enumerate(counts)]
     assert sent == [min(channels, 32 * number) for number in range(1, len(counts) + 1)]
+
+
+@pytest.mark.parametrize("more", [0, 64])
+def test_a_tile_of_half_of_the_weight_memory_comes_alone(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or one that is larger."""
+    found, commands, blob_bytes = emission(), Commands(), SMALL.wm_bytes // 2 + more
+    tiles = [
+        SimpleNamespace(
+            address=Address(Region.CONSTANTS, n * blob_bytes), bytes=blob_bytes, blob=Blob(8 * n, 8, 0)
+        )
+        for n in range(2)
+    ]
+    found.plan = SimpleNamespace(  # type: ignore[assignment]
+        tiles=tiles, weights=SimpleNamespace(unpacked=False), layout=SimpleNamespace(blob_bytes=blob_bytes)
+    )
+    found.emitter = commands  # type: ignore[assignment]
+    found._first_use = convolution.FirstUse.NONE
+    found._transfers = SimpleNamespace(finish_channels=lambda *given: None)  # type: ignore[assignment]
+    monkeypatch.setattr(convolution, "emit_array", lambda emitter, plan, go: None)
+    monkeypatch.setattr(found, "_emit_blocks", lambda *given: None)
+    found._emit_in_blocks(placed(1, 1), 0)
+    assert [size // blob_bytes for _, size in commands.brought] == [1, 1]
