@@ -126,3 +126,18 @@ def test_stripes_decode_no_weights_again(size: int, wm_bytes: int, stripes: int,
     blocks = [each for each in decode_program(code) if each.opcode == Opcode.LOAD_DECODE]
     assert (max(layer.parts for layer in program.layers), len(blocks)) == (stripes, decoded)
     assert_equal_to_golden(graph, config, check_hazards=True, compress="nnr-stream")
+
+
+def test_a_stripe_has_a_row_though_its_windows_see_padding_only() -> None:
+    """Of a result whose rows nobody reads, and of an image of which the first stripe reads nothing."""
+    view = View("x", 0, 16, 16)
+    over_padding = Window(1, 1, 1, 16, 3, 1, 1, 1, 1, 1, 1, 1, 3, 0, view)
+    cuts = [
+        ImageBoxes(dataclasses.replace(over_padding, oh=1, top=0), 16, 16),
+        ImageBoxes(over_padding, 16, 16),
+    ]
+    heights = Heights(cuts, 1, keeps=True)
+    assert heights.most_rows() == [1, 1]
+    assert heights.most_kept() == [0, 0]
+    assert heights.most_source_rows() == 1
+    assert all(stripe[0].needed == stripe[0].computed == (0, 0) for stripe in heights.stripes())

@@ -352,3 +352,19 @@ def test_offsets_of_batches_are_brought_once() -> None:
         if hasattr(go, "space") and go.local_address >= INDICES and go.local_address < BATCH_OFFSETS
     ]
     assert loaded == [32, 8]
+
+
+@pytest.mark.parametrize("scatters", [False, True])
+@pytest.mark.parametrize("constant", ["own", "same", "none"])
+def test_offsets_of_a_block_end_with_it(scatters: bool, constant: str) -> None:
+    """Blocks of 5 of the 9 rows, and offsets of 3 of them at a time: none of the next block's."""
+    case = Case(1, 12, 9, 8, scatters, constant, block_rows=5, chunk_rows=3)
+    works, _, found, wanted = emitted(case)
+    np.testing.assert_array_equal(found, wanted)
+    # What reads or writes the table copies rows; others compute offsets.
+    copies = [work for work in works if work.unit is Unit.VECTOR and _at_the_table(work)]
+    assert [go.vectors for go in gos(copies)] == [3, 2, 3, 1]
+
+
+def _at_the_table(work: Work) -> bool:
+    return any(span.start == TILE for span in (*work.reads, *work.writes))

@@ -188,3 +188,59 @@ def test_what_is_turned_keeps_its_order_behind_an_axis_of_one():
     graph = build.finish()
     assert "TRANSPOSE" in operators(graph)
     assert_equal_to_golden(graph, "base")
+
+
+def turns(op: str, machine: str, rows: int, length: int, dtype: DType) -> bool:
+    """Whether the last axis comes first, of one operator."""
+    build = LayerBuilder(9)
+    if op == "CONCAT":
+        names = [build.input(f"x{number}", (rows, 1), dtype) for number in range(length)]
+        build.output(build.add(op, names, axis=1))
+    else:
+        x = build.input("x", (rows, length), dtype)
+        build.output(build.add(op, [x], axis=1, nan_mode="PROPAGATE"))
+    found = turn_short_rows(build.finish(), get_config(machine)).operators
+    return "TRANSPOSE" in [operator.op for operator in found]
+
+
+@pytest.mark.parametrize(
+    "op, machine, dtype, longest",
+    [
+        ("REDUCE_MAX", "base", DType.INT8, 16),
+        ("REDUCE_MIN", "base", DType.INT16, 8),
+        ("REDUCE_MAX", "small", DType.INT8, 5),
+        ("REDUCE_MAX", "small", DType.INT16, 2),
+        ("REDUCE_MAX", "large", DType.INT8, 37),
+        ("CONCAT", "base", DType.INT8, 16),
+        ("CONCAT", "base", DType.INT16, 8),
+        ("CONCAT", "small", DType.INT16, 2),
+        ("ARGMAX", "base", DType.INT8, 48),
+        ("ARGMAX", "base", DType.INT16, 16),
+        ("ARGMAX", "small", DType.INT8, 16),
+        ("ARGMAX", "small", DType.INT16, 5),
+    ],
+)
+def test_the_longest_rows_that_are_turned(op: str, machine: str, dtype: DType, longest: int) -> None:
+    assert get_config("large").columns == 32
+    found = [length for length in range(1, longest + 3) if turns(op, machine, 128, length, dtype)]
+    assert found == list(range(2, longest + 1))
+
+
+@pytest.mark.parametrize("op", ["REDUCE_MAX", "CONCAT", "ARGMAX"])
+def test_the_fewest_rows_that_are_turned(op: str) -> None:
+    assert [turns(op, "base", rows, 4, DType.INT8) for rows in (127, 128)] == [False, True]
+
+
+def test_elements_that_are_turned_are_bytes_or_two() -> None:
+    """Of the narrowest tensors that lead to what is reduced; a second one counts, too, but not twice."""
+
+    def made(count: int, dtype: DType) -> bool:
+        build = LayerBuilder(9)
+        names = [build.input(f"x{number}", (200, 4), dtype) for number in range(count)]
+        wide = [build.rescale(name, DType.INT32, shift=20) for name in names]
+        total = build.add("MUL", [wide[0], wide[-1], build.zero_point(DType.INT8)])
+        build.output(build.add("REDUCE_SUM", [total], axis=1))
+        return "TRANSPOSE" in operators(build.finish())
+
+    found = [made(count, dtype) for dtype in (DType.INT8, DType.INT16) for count in (1, 2)]
+    assert found == [True, True, True, False]

@@ -13,6 +13,7 @@ from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import FIELDS, Instruction, Opcode, make
 from tosaic.sim.emulator.array import Array
 from tosaic.sim.emulator.faults import Fault
+from tosaic.sim.emulator.hazards import AM, WM
 from tosaic.sim.emulator.state import State
 
 NANO = get_config("nano")
@@ -284,3 +285,116 @@ def test_partial_sums_of_a_depthwise_go(machine: str, fields: dict[str, int], re
     else:
         with pytest.raises(Fault, match=refused):
             array.depthwise_go(go)
+
+
+class Told:
+    """In place of the search for races: what a GO reads, and how many vectors it sends."""
+
+    def __init__(self) -> None:
+        self.reads: dict[tuple[str, bool], list[int]] = {}
+        self.vectors = 0
+
+    def read(self, name: str, addresses: np.ndarray, *, ordered: bool = False) -> None:
+        self.reads.setdefault((name, ordered), []).extend(np.ravel(addresses).tolist())
+
+    def sent(self, vectors: int) -> None:
+        self.vectors += vectors
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_bytes_that_a_go_reads(seed: int) -> None:
+    """Of the image those inside alone, word by word; and all words of its weights."""
+    dice, told = random.Random(seed), Told()
+    source, over, kernel = settings = window(dice)
+    array = Array(State(NANO, SimpleNamespace(samples=1), told))  # type: ignore[arg-type]
+    for instruction in settings:
+        array.configure(instruction)
+    go = command(Opcode.ARRAY_GO, pixels=dice.choice((1, 4, 7, 12)), weights=dice.choice((0, 3)))
+    array.go(go)
+    wanted = set()
+    for pixel in range(go.pixels):
+        py, px = divmod(pixel, over.width)
+        for ky in range(kernel.ky_count):
+            y = over.y_start + py * over.y_step + ky * kernel.ky_step
+            for run in range(kernel.run_count):
+                for byte in range(kernel.chunks * WORD):
+                    x = over.x_start + px * over.x_step + run * kernel.run_step + byte
+                    place = source.address + py * over.y_step_bytes + px * over.x_step
+                    place += ky * kernel.ky_step_bytes + run * kernel.run_step + byte
+                    if 0 <= y < source.height and 0 <= x < source.row_bytes:
+                        wanted.add(place)
+    depth = kernel.ky_count * kernel.run_count * kernel.chunks * WORD
+    assert set(told.reads.get((AM, False), ())) == wanted
+    assert told.reads[WM, False] == list(range(go.weights * WORD, (go.weights + depth) * WORD))
+    assert told.vectors == go.pixels
+
+
+@pytest.mark.parametrize("streamed", [0, 1])
+def test_words_that_a_go_of_several_blocks_reads(streamed: int) -> None:
+    """Streamed ones are those that loads bring, each when it is there, and no others; the next GO goes on."""
+    told = Told()
+    array = Array(State(NANO, SimpleNamespace(samples=1), told))  # type: ignore[arg-type]
+    for opcode in list(GIVEN)[:3]:
+        array.configure(command(opcode))
+    go = command(Opcode.ARRAY_GO, pixels=1, weights=5, more_blocks=2, streamed=streamed)
+    if streamed:
+        array._state.streamed_words.extend([np.arange(5, 9), np.arange(9, 20)])
+    array.go(go)
+    assert told.reads[WM, bool(streamed)] == list(range(5 * WORD, (5 + 3 * WORD) * WORD))
+    if streamed:
+        assert np.concatenate(array._state.streamed_words).tolist() == [17, 18, 19]
+        with pytest.raises(
+            Fault, match="reads 12 streamed words of weights; earlier loads bring 3: deadlock"
+        ):
+            array.go(go)
+        array._state.streamed_words.append(np.arange(40, 49))
+        with pytest.raises(
+            Fault, match="reads word 5 of the weight memory, when the next streamed one is 17:"
+        ):
+            array.go(go)
+
+
+@pytest.mark.parametrize("own_weights", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_samples_of_a_batch_are_computed_as_each_alone(seed: int, own_weights: bool) -> None:
+    """Convolutions that go on from sums, and GOs of the depthwise mode, with partial sums and without."""
+    config, samples = get_config("nano,weight_banks=1,partial_sums=16,rows=4"), 3
+    dice = random.Random(seed)
+    setup = window(dice)
+    line, width = dice.randint(2, 8), dice.randint(1, 9)
+    setup.append(
+        command(
+            Opcode.ARRAY_DEPTHWISE,
+            delay=dice.randint(2, 9),
+            line=line,
+            skip=dice.choice((0, 3)),
+            out_width=width,
+            out_height=dice.randint(1, 3),
+            x_stride=dice.randint(1, 2),
+            y_stride=dice.randint(1, 2),
+        )
+    )
+    fields = dict(advances=dice.randint(8, 40), group_rows=dice.randint(1, 3))
+    gos = [
+        command(Opcode.ARRAY_GO, pixels=4, drain=0),
+        command(Opcode.ARRAY_GO, pixels=4, accumulate=1, drain=1),
+        command(Opcode.ARRAY_GO, pixels=dice.choice((3, 9)), drain=1),
+        command(Opcode.ARRAY_DEPTHWISE_GO, idle_rows=dice.choice((0, 1)), **fields),
+        command(Opcode.ARRAY_DEPTHWISE_GO, drain=0, **fields),
+        command(Opcode.ARRAY_DEPTHWISE_GO, accumulate=1, **fields),
+    ]
+    images = np.frombuffer(dice.randbytes(samples * 1024), np.uint8).reshape(samples, 1, 1024)
+    words = np.frombuffer(dice.randbytes(samples * 256), np.int8).reshape(samples, -1, WORD)
+
+    def sent(chosen: list[int]) -> list:
+        state = State(config, SimpleNamespace(samples=len(chosen)))  # type: ignore[arg-type]
+        array = Array(state)
+        state.am.write_rows(np.array([0]), images[chosen])
+        state.wm.write(np.arange(words.shape[1]), words[chosen] if own_weights else words[:1])
+        for instruction in setup:
+            array.configure(instruction)
+        for go in gos:
+            (array.go if go.opcode is Opcode.ARRAY_GO else array.depthwise_go)(go)
+        return state.accumulator_queue.pop(state.accumulator_queue.vectors).tolist()
+
+    assert sent(list(range(samples))) == [sent([sample])[0] for sample in range(samples)]

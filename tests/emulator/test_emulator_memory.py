@@ -1,8 +1,9 @@
-"""The activation memory of the emulator wraps: what crosses its end goes on at its beginning."""
+"""The memories of the emulator: activation memory wraps, and what samples share is kept once."""
 
 import numpy as np
 import pytest
 
+from tosaic.sim.emulator.external_memory import ExternalMemory
 from tosaic.sim.emulator.faults import Diverged, Fault
 from tosaic.sim.emulator.state import AccumulatorQueue, ActivationMemory, WeightMemory, agreed
 
@@ -82,3 +83,97 @@ def test_words_of_weights_are_those_that_were_written_last(samples: int) -> None
             np.testing.assert_array_equal(
                 np.broadcast_to(found, (samples, count, columns)), wanted[:, numbers]
             )
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_bytes_of_the_activation_memory_are_those_that_were_written_last(seed: int) -> None:
+    """By addresses of each sample or of all, by rows, and by nested loops that read them; all wrap."""
+    dice = np.random.default_rng(seed)
+    samples, size = int(dice.integers(1, 4)), 64
+    memory, wanted = ActivationMemory(samples, size, WORD), np.zeros((samples, size), np.uint8)
+
+    def where(count: int, own: bool) -> np.ndarray:
+        return dice.integers(-size, 2 * size, (samples if own else 1, count))
+
+    for _ in range(12):
+        count, width, own = int(dice.integers(1, 5)), int(dice.choice([1, 3, 8])), dice.random() < 0.5
+        data = dice.integers(0, 256, (samples, count, width)).astype(np.uint8)
+        if dice.random() < 0.6:
+            addresses = where(count, own)
+            memory.write(addresses, data)
+        else:
+            addresses = where(count, False)
+            memory.write_rows(addresses[0], data)
+        for sample, number, byte in np.ndindex(data.shape):
+            place = addresses[sample % len(addresses), number] + byte
+            wanted[sample, place % size] = data[sample, number, byte]
+        everywhere = np.concatenate([wanted, wanted, wanted], axis=1)
+        addresses = where(count, own)
+        found = memory.read_words(addresses)
+        for sample, number in np.ndindex(samples, count):
+            start = addresses[sample % len(addresses), number] % size
+            assert found[sample, number].tolist() == everywhere[sample, start : start + WORD].tolist()
+        start, length = int(dice.integers(-size, size)), int(dice.integers(0, size + 1))
+        np.testing.assert_array_equal(memory.read(start, length), everywhere[:, start % size :][:, :length])
+        rows = where(count, False)[0]
+        np.testing.assert_array_equal(
+            memory.read_rows(rows, width),
+            np.stack([everywhere[:, row % size :][:, :width] for row in rows], axis=1),
+        )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nested_loops_through_the_activation_memory(seed: int) -> None:
+    """None where they lie further apart than the memory is large."""
+    dice = np.random.default_rng(seed)
+    memory = ActivationMemory(2, SIZE, WORD)
+    content = dice.integers(0, 256, (2, SIZE)).astype(np.uint8)
+    memory.write_rows(np.array([0]), content[:, None])
+    for _ in range(20):
+        counts = tuple(dice.integers(1, 5, 3).tolist())
+        strides = tuple(dice.integers(-60, 60, 3).tolist())
+        start = int(dice.integers(-SIZE, 2 * SIZE))
+        found = memory.nested(start, counts, strides)
+        reach = sum((count - 1) * abs(stride) for count, stride in zip(counts, strides, strict=True))
+        assert (found is None) == (reach + 1 > SIZE)
+        if found is not None:
+            places = start + np.tensordot(np.array(strides), np.indices(counts), 1)
+            np.testing.assert_array_equal(found, content[:, places % SIZE])
+    assert memory.nested(7, (SIZE,), (1,)) is not None
+    assert memory.nested(7, (SIZE + 1,), (1,)) is None
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_samples_share_of_external_memory(seed: int) -> None:
+    """Bytes at the start are kept once until one is written; what is read is the same."""
+    dice = np.random.default_rng(seed)
+    samples, shared, own = int(dice.integers(1, 4)), int(dice.integers(0, 40)), 60
+    common = dice.integers(0, 256, shared).astype(np.uint8) if shared else None
+    windows = dice.integers(0, 256, (samples, own)).astype(np.uint8)
+    memory = ExternalMemory(windows.copy(), None if common is None else common.copy())
+    start = np.zeros((samples, 0), np.uint8) if common is None else np.tile(common, (samples, 1))
+    wanted, size = np.concatenate([start, windows], axis=1), shared + own
+    assert (len(memory), memory.samples) == (size, samples)
+    apart = False
+    for _ in range(10):
+        width, count = int(dice.integers(1, 12)), int(dice.integers(1, 4))
+        first = int(dice.integers(0, size - width + 1))
+        step = int(dice.integers(0, (size - width - first) // max(1, count - 1) + 1))
+        rows = first + step * np.arange(count)
+        if dice.random() < 0.3:
+            rows = dice.integers(0, size - width + 1, count)
+        if dice.random() < 0.4:
+            data = dice.integers(0, 256, (samples, count, width)).astype(np.uint8)
+            memory.write_rows(rows, data)
+            for number, row in enumerate(rows):
+                wanted[:, row : row + width] = data[:, number]
+            apart = apart or rows.min() < shared
+            continue
+        found = memory.read_rows(rows, width)
+        all_shared = not apart and rows.max() + width <= shared
+        apart = apart or rows.min() < shared < rows.max() + width
+        assert len(found) == (1 if all_shared else samples)
+        expected = np.stack([wanted[:, row : row + width] for row in rows], axis=1)
+        np.testing.assert_array_equal(np.broadcast_to(found, expected.shape), expected)
+        one = memory.read(int(rows[0]), width)
+        np.testing.assert_array_equal(np.broadcast_to(one, expected[:, 0].shape), expected[:, 0])

@@ -1,0 +1,416 @@
+"""How parameters, tables and packed weights lie in memory, and what of a table of rows is there at a time."""
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tosaic.compiler.fuse.translate import PerChannel
+from tosaic.compiler.place.address import Address, Region
+from tosaic.compiler.place.arena import Arena, OutOfMemory
+from tosaic.compiler.place.compression import CodedBlock, CodedWeights
+from tosaic.compiler.place.external import ALIGNMENT_BYTES, BootBlock, ExternalMemory
+from tosaic.compiler.place.packed_rows import PackedRows, RowPacker, _modes
+from tosaic.compiler.place.params import ScalePlace, pack_line, pack_params, pack_table, scale_places
+from tosaic.compiler.place.placement import Placement, resident
+from tosaic.compiler.place.residents import Residents
+from tosaic.compiler.program import StoredWeights
+from tosaic.compiler.tile.gather_scatter import GatherScatterPlanner, TableTile
+from tosaic.hw.config import Config
+from tosaic.hw.config_text import get_config
+from tosaic.hw.isa import OFFSETS_MAX, Element
+from tosaic.hw.packed_weights import Mode
+
+SMALL = get_config("small")
+
+# --- parameters
+
+
+def unpacked(data: bytes, columns: int, bias_bytes: int, scale: bool) -> list[tuple[list[int], ...]]:
+    """Biases, multipliers and shifts of each tile."""
+    found, size = [], columns * (bias_bytes + 5 * scale)
+    for start in range(0, len(data), size):
+        tile, parts = data[start : start + size], []
+        if bias_bytes:
+            parts.append(np.frombuffer(tile[: columns * bias_bytes], f"<i{bias_bytes}").tolist())
+        if scale:
+            rest = tile[columns * bias_bytes :]
+            parts.append(np.frombuffer(rest[: 4 * columns], "<i4").tolist())
+            parts.append(list(rest[4 * columns :]))
+        found.append(tuple(parts))
+    return found
+
+
+SCALES = PerChannel(np.arange(1, 7) << 24, np.arange(31, 37))
+
+
+@pytest.mark.parametrize(
+    "tile, tiles", [(4, [(0, 4), (4, 6)]), (3, [(0, 3), (3, 6)]), (2, [(0, 2), (2, 4), (4, 6)])]
+)
+@pytest.mark.parametrize("with_bias, with_scale", [(True, True), (True, False), (False, True)])
+def test_parameters_of_tiles(tile: int, tiles: list, with_bias: bool, with_scale: bool) -> None:
+    """Those of as many channels as a tile has, and zeros for the other lanes."""
+    bias = np.arange(6) - 40000 if with_bias else None
+    found = pack_params(6, tile, 4, bias, SCALES if with_scale else None)
+    bias_bytes = 4 if with_bias else 0
+    assert (found.bias_bytes, found.scale) == (bias_bytes, with_scale)
+    assert found.tile_bytes == 4 * (bias_bytes + 5 * with_scale)
+    lines = ([bias] if bias is not None else []) + ([SCALES.multipliers, SCALES.shifts] if with_scale else [])
+    wanted = [
+        tuple([*line[first:last].tolist(), *[0] * (4 - last + first)] for line in lines)
+        for first, last in tiles
+    ]
+    assert unpacked(found.data, 4, bias_bytes, with_scale) == wanted
+
+
+def test_one_parameter_is_that_of_all_channels() -> None:
+    scales = PerChannel(np.array([5]), np.array([9]))
+    found = pack_params(6, 4, 4, np.array([7]), scales)
+    assert unpacked(found.data, 4, 2, True) == [
+        ([7] * 4, [5] * 4, [9] * 4),
+        ([7, 7, 0, 0], [5, 5, 0, 0], [9, 9, 0, 0]),
+    ]
+
+
+@pytest.mark.parametrize("bias_bytes", [0, 2, 4])
+@pytest.mark.parametrize(
+    "lanes, tile, channels", [(12, 4, 12), (12, 4, 6), (12, 4, 3), (10, 3, 5), (7, 4, 7), (8, 4, 1)]
+)
+def test_places_of_scales_are_where_parameters_have_them(
+    lanes: int, tile: int, channels: int, bias_bytes: int
+) -> None:
+    """Channels come again and again; each place is as long as channels and tile go on."""
+    columns, scales = 4, PerChannel(np.arange(lanes) % channels + 100, np.arange(lanes) % channels + 1)
+    bias = {0: None, 2: np.zeros(lanes), 4: np.full(lanes, 1 << 20)}[bias_bytes]
+    block = pack_params(lanes, tile, columns, bias, scales)
+    assert block.bias_bytes == bias_bytes
+    data, covered = block.data, 0
+    places = list(scale_places(lanes, tile, columns, channels, bias_bytes=bias_bytes))
+    for place in places:
+        multipliers = np.frombuffer(data[place.multipliers :][: 4 * place.count], "<i4")
+        assert multipliers.tolist() == list(range(100 + place.first, 100 + place.first + place.count))
+        assert list(data[place.shifts :][: place.count]) == list(
+            range(1 + place.first, 1 + place.first + place.count)
+        )
+        covered += place.count
+    assert covered == lanes
+    starts = {*range(0, lanes, tile), *range(0, lanes, channels)}
+    assert len(places) == len(starts)
+
+
+def test_a_place_of_scales() -> None:
+    assert list(scale_places(4, 3, 4, 4, bias_bytes=2)) == [
+        ScalePlace(0, 3, 8, 24),
+        ScalePlace(3, 1, 36, 52),
+    ]
+
+
+def test_tables() -> None:
+    """A word for each entry: its value, and the one behind it where VECTOR interpolates."""
+    bytes_, count = pack_table(np.arange(-128, 128))
+    assert count == 256
+    assert np.frombuffer(bytes_, "<u4").tolist() == [value & 0xFFFF for value in range(-128, 128)]
+    values = np.arange(513) * 100 - 20000
+    bytes_, count = pack_table(values)
+    entries = np.frombuffer(bytes_, "<u4").astype(np.int64)
+    assert count == len(entries) == 512
+    assert (entries & 0xFFFF).astype(np.int16).tolist() == values[:-1].tolist()
+    assert (entries >> 16).astype(np.int16).tolist() == values[1:].tolist()
+
+
+@pytest.mark.parametrize("element, size", [(Element.INT8, 1), (Element.INT16, 2), (Element.INT32, 4)])
+def test_a_line(element: Element, size: int) -> None:
+    assert np.frombuffer(pack_line(np.array([1, -2]), element), f"<i{size}").tolist() == [1, -2]
+
+
+# --- external memory
+
+
+def test_constants_lie_apart_and_once() -> None:
+    memory = ExternalMemory()
+    first, again, other = (memory.add_constant(data) for data in (b"abc", b"abc", b"x" * 65))
+    assert (first, again, other.offset) == (first, first, ALIGNMENT_BYTES)
+    assert memory.constants_bytes == 3 * ALIGNMENT_BYTES == len(memory.constants())
+    assert memory.constants()[:4] == b"abc\0" and memory.constants()[64:130] == b"x" * 65 + b"\0"
+    assert memory.add_constant(np.array([1, 2], "<i2")).offset == 3 * ALIGNMENT_BYTES
+    assert [memory.reserve(size).offset for size in (1, 64, 65, 1)] == [0, 64, 128, 256]
+
+
+def test_a_copy_of_a_memory_is_another_one() -> None:
+    memory = ExternalMemory()
+    memory.add_constant(b"abc")
+    other = memory.copy()
+    other.add_weights("w", 64, lambda: b"w" * 64)
+    other.add_constant(b"xyz")
+    assert (memory.constants_bytes, other.constants_bytes) == (64, 192)
+    assert memory.stored_weights == []
+    assert memory.constants() == b"abc" + bytes(61)
+
+
+def block(data: bytes, weights: int) -> Any:
+    return CodedBlock(data=data, weights=weights, lengths=(len(data),), cycles=4, crc32=0)
+
+
+@pytest.mark.parametrize("at_boot", [False, True])
+def test_coded_weights(at_boot: bool) -> None:
+    """They are decoded once, to memory of their own, or where they are needed."""
+    memory = ExternalMemory()
+    region = Region.UNPACKED if at_boot else Region.CODED
+    blocks = (block(b"ab", 100), block(b"cde", 60))
+    found = [memory.add_coded_weights(name, CodedWeights(blocks, at_boot=at_boot)) for name in ("v", "w")]
+    # Decoded memory is aligned; what has no address of its own is counted on.
+    second = 192 if at_boot else 160
+    assert found == [Address(region, 0), Address(region, second)]
+    assert memory.stored_weights == [StoredWeights(name, 160, 5, True, at_boot, 8) for name in ("v", "w")]
+    assert memory.unpacked_bytes == (2 * 192 if at_boot else 0)
+    places = [0, 100, second, second + 100]
+    if at_boot:
+        assert [each.target for each in memory.boot] == [Address(region, place) for place in places]
+        assert all(isinstance(each, BootBlock) for each in memory.boot) and memory.coded == {}
+        placed = [each.placed for each in memory.boot]
+    else:
+        assert list(memory.coded) == [Address(region, place) for place in places]
+        assert memory.boot == []
+        placed = list(memory.coded.values())
+    assert [each.tensor for each in placed] == [0, 0, 1, 1]
+    assert [each.address.offset for each in placed] == [0, 64, 0, 64]
+
+
+def test_packed_rows_of_weights() -> None:
+    memory = ExternalMemory()
+    rows = PackedRows((b"abc", b"de"), 64, 100)
+    assert [memory.add_packed_rows(name, rows).offset for name in ("v", "w")] == [0, 100]
+    assert memory.packed_rows == {
+        Address(Region.CODED, place): (Address(Region.CONSTANTS, where), size)
+        for place, where, size in ((0, 0, 3), (64, 64, 2), (100, 0, 3), (164, 64, 2))
+    }
+    assert memory.stored_weights == [StoredWeights(name, 100, 5, True, False, 0) for name in ("v", "w")]
+
+
+# --- packed weights
+
+
+@pytest.mark.parametrize(
+    "zeros, values, modes",
+    [
+        (8, 100, [Mode.MASK]),
+        (7, 100, []),
+        (0, 4, [Mode.PALETTE_4]),
+        (0, 5, [Mode.PALETTE_16]),
+        (0, 16, [Mode.PALETTE_16]),
+        (0, 17, []),
+        (8, 3, [Mode.MASK, Mode.PALETTE_4]),
+    ],
+)
+def test_modes_that_may_make_weights_smaller(zeros: int, values: int, modes: list[Mode]) -> None:
+    """More than an eighth of zeros, or few values: `zeros` and one more of 64, where 8 are no more than an eighth."""
+    weights = np.arange(64) % values + 1
+    if zeros:
+        weights[: zeros + 1] = 0
+    assert list(_modes(weights.astype(np.int8))) == modes
+
+
+def test_blobs_of_a_row() -> None:
+    """As many as are fetched together, and fill no more than a quarter of the weight memory; one at least."""
+    for wm_bytes, blob, group in (
+        ("8K", 512, 2048),
+        ("8K", 600, 1800),
+        ("8K", 4096, 4096),
+        ("64K", 512, 16384),
+    ):
+        packer = RowPacker(get_config(f"base,unpackers=1,wm_bytes={wm_bytes}"))
+        assert packer.group_bytes(blob) == group
+
+
+@pytest.mark.parametrize("bandwidth, slow", [(None, False), (16, False), (1, True)])
+def test_cycles_of_a_packed_row(bandwidth: float | None, slow: bool) -> None:
+    """8 words of weights in 7 words: what the bus takes, or unpacking; and four cycles until the next row."""
+    packer = RowPacker(get_config("base,unpackers=1"), bandwidth)
+    # Behind a header and a word of codes, five words of weights enter beside those that leave.
+    assert packer._cycles(bytes(16 * 7), Mode.MASK, 8) == (16 * 7 if slow else 2 + 8 + 5) + 4
+    # A header, four words of palette and two of codes.
+    assert packer._cycles(bytes(16 * 7), Mode.PALETTE_4, 8) == (16 * 7 if slow else 2 + 4 + 8) + 4
+
+
+# --- tensors in activation memory
+
+
+def test_banks_of_tensors() -> None:
+    """As counted byte by byte, whatever comes and goes."""
+    dice, there = random.Random(3), dict[str, Placement]()
+    residents = Residents(100)
+    for _ in range(300):
+        name = dice.choice("abcdef")
+        if dice.random() < 0.6:
+            start = dice.choice((0, 50, 100, 101, 199, 300))
+            there[name] = resident(start, dice.choice((1, 50, 99, 100, 101, 250)))
+            residents.put(name, there[name])
+        else:
+            there.pop(name, None)
+            residents.drop(name)
+
+        def banks(placement: Placement) -> set[int]:
+            start = placement.address.offset
+            return {byte // 100 for byte in range(start, start + placement.bytes)}
+
+        counted = [bank for placement in there.values() for bank in banks(placement)]
+        assert residents.banks == {bank: counted.count(bank) for bank in set(counted)}
+        assert set(residents) == set(there) and all(each in residents for each in there)
+        two = [dice.choice("abcdef") for _ in range(2)]
+        assert residents.banks_of(two) == {
+            bank for each in two if each in there for bank in banks(there[each])
+        }
+
+
+def test_the_tensor_that_came_last_to_a_place() -> None:
+    residents = Residents(64)
+    for name, start in (("a", 0), ("b", 0), ("c", 64)):
+        residents.put(name, resident(start, 8))
+    assert [residents.name(start) for start in (0, 64, 8)] == ["b", "c", None]
+    residents.put("a", resident(0, 8))
+    assert residents.name(0) == "a"
+    residents.drop("a")
+    assert (residents.name(0), residents.touched) == ("b", {0, 64})
+    residents.put("b", resident(64, 8))
+    assert [residents.name(start) for start in (0, 64)] == [None, "b"]
+
+
+# --- tables of rows
+
+
+class Rows:
+    """A GATHER of `count` rows of 40 bytes out of tables of `rows`, with `room` bytes of memory."""
+
+    def __init__(
+        self,
+        room: int,
+        *,
+        batches: int = 1,
+        rows: int = 100,
+        count: int = 30,
+        bytes_: int = 40,
+        config: Config = SMALL,
+        **inside: bool,
+    ):
+        self.arena = Arena(config.am_bytes, 1)
+        if config.am_bytes > room:
+            self.arena.allocate(config.am_bytes - room)
+        places = {
+            name: resident(0, 1) if inside.get(name) else Placement(Address(Region.DATA, 0), 1)
+            for name in ("values", "output", "indices")
+        }
+        placer = SimpleNamespace(
+            config=config,
+            arena=self.arena,
+            allocate=self.arena.allocate,
+            placements=places,
+            tensors=SimpleNamespace(
+                storage={name: name for name in places}, element=lambda name: SimpleNamespace(bytes=1)
+            ),
+        )
+        move = SimpleNamespace(
+            batches=batches, table_rows=rows, count=count, row_elements=bytes_, scatters=False, operator="GATHER",
+            values="values", input=None, indices="indices", constant=None if "indices" in inside else 1,
+        )  # fmt: skip
+        self.planner = GatherScatterPlanner(placer, move, "output")  # type: ignore[arg-type]
+
+
+def test_parts_of_a_table() -> None:
+    """Fewer batches, fewer words of each row, then fewer rows with one before and one behind."""
+    tiles = list(Rows(0, batches=5).planner._tiles())
+    assert tiles == [
+        *(TableTile(batches, 100, 40) for batches in (5, 3, 2)),
+        *(TableTile(1, 100, size) for size in (40, 24, 16, 8)),
+        *(TableTile(1, rows, 8, spare=True) for rows in (50, 25, 13)),
+    ]
+    assert [tile.bytes for tile in tiles] == [20000, 12000, 8000, 4000, 2400, 1600, 800, 416, 216, 120]
+    narrow = list(Rows(0, rows=16, bytes_=5).planner._tiles())
+    assert narrow == [TableTile(1, 16, 5)]
+    assert list(Rows(0, rows=17, bytes_=5).planner._tiles())[1:] == [TableTile(1, 9, 5, spare=True)]
+
+
+@pytest.mark.parametrize(
+    "room, tile, rows, copies",
+    [
+        # The table of 4000 bytes and a word, and all 30 rows once, or half of them twice.
+        (4008 + 1208, TableTile(1, 100, 40), 30, 1),
+        (4008 + 2 * 648, TableTile(1, 100, 40), 30, 1),
+        (4008 + 1207, TableTile(1, 100, 24), 30, 1),
+        (800 + 8 + 30 * 8 + 8, TableTile(1, 100, 8), 30, 1),
+        (120 + 8 + 30 * 8 + 8, TableTile(1, 13, 8, spare=True), 30, 1),
+    ],
+)
+def test_the_largest_part_that_fits(room: int, tile: TableTile, rows: int, copies: int) -> None:
+    made = Rows(room)
+    found, address, block_rows, blocks = made.planner._tile()
+    assert (found, block_rows) == (tile, rows)
+    assert address == SMALL.am_bytes - tile.bytes - 8
+    assert blocks is not None
+    assert (len(blocks.addresses), blocks.size_bytes) == (copies, rows * tile.row_bytes + 8)
+
+
+@pytest.mark.parametrize(
+    "room, rows, copies", [(4008, 100, 1), (4007, 25, 2), (2016, 25, 2), (2015, 16, 2), (1296, 16, 2)]
+)
+def test_rows_of_a_list_at_a_time(room: int, rows: int, copies: int) -> None:
+    """All at once, or half as many again and again, twice, beside a table that is there; no fewer than 16."""
+    found = Rows(room, count=100, values=True).planner._tile()
+    assert (found[0], found[1], found[2]) == (TableTile(1, 100, 40), None, rows)
+    assert found[3] is not None and len(found[3].addresses) == copies
+
+
+def test_a_table_without_room() -> None:
+    made = Rows(2 * 16 * 40 + 15, count=100, values=True)
+    before = made.arena.used()
+    with pytest.raises(
+        OutOfMemory, match="^GATHER: 16 rows of one bus word of its table and its list do not fit"
+    ):
+        made.planner._tile()
+    assert made.arena.used() == before
+    made = Rows(120 + 8 + 16 * 8 + 8 - 1, count=16)
+    with pytest.raises(OutOfMemory):
+        made.planner._tile()
+    assert made.arena.largest_gap_bytes() == 120 + 8 + 16 * 8 + 8 - 1
+
+
+@pytest.mark.parametrize(
+    "batches, count, inside, chunk, index, batch_bytes",
+    [
+        (1, 30, None, 120, False, 0),
+        (4, 30, None, 480, False, 0),
+        (1, 5000, None, 4 * OFFSETS_MAX, False, 0),
+        (1, 30, True, 120, False, 4),
+        (4, 30, True, 480, False, 16),
+        (4, 30, False, 480, True, 16),
+        (4, OFFSETS_MAX // 2, False, 4 * OFFSETS_MAX, True, 8),
+        (4, OFFSETS_MAX // 2 + 1, False, 4 * OFFSETS_MAX, True, 4),
+        (4, OFFSETS_MAX + 1, False, 4 * OFFSETS_MAX, True, 4),
+    ],
+)
+def test_buffers_of_offsets(
+    batches: int, count: int, inside: bool | None, chunk: int, index: bool, batch_bytes: int
+) -> None:
+    """Of constant ones, of computed ones, and of indices that are outside."""
+    computed = {} if inside is None else {"indices": inside}
+    made = Rows(SMALL.am_bytes, batches=batches, count=count, values=True, output=True, **computed)
+    plan = made.planner.plan()
+    assert (plan.chunk_rows, plan.offsets.size_bytes, len(plan.offsets.addresses)) == (OFFSETS_MAX, chunk, 2)
+    assert (plan.index_buffer is not None) == index
+    taken = sum(end - start for start, end in made.arena.used())
+    assert taken == 2 * chunk * (1 + index) + batch_bytes
+    assert len(plan.addresses()) == 2 + 2 * index + (batch_bytes > 0)
+
+
+def test_offsets_take_an_eighth_of_a_small_memory() -> None:
+    config = get_config("small,am_bytes=16K")
+    plan = Rows(1 << 14, config=config, count=5000, values=True, output=True).planner.plan()
+    assert (plan.chunk_rows, plan.offsets.size_bytes) == (128, 512)
+
+
+def test_offsets_without_room() -> None:
+    made = Rows(200, values=True, output=True)
+    with pytest.raises(OutOfMemory, match="^GATHER: 120 bytes of offsets do not fit the activation memory$"):
+        made.planner.plan()
+    assert made.arena.largest_gap_bytes() == 200
