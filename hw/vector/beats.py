@@ -101,12 +101,12 @@ class Beats(wiring.Component):
             ]
             ends.append(end)
         log2 = Signal(range(LOG2_BYTES + 1))
-        # Whether another beat follows, for each stream: which one it is comes late, from the program's read.
-        follows_of = []
-        for stream in range(STORE_STREAM + 1):
-            last_of_stream = Signal(LOG2_BYTES, name=f"last_of_stream_{stream}")
-            m.d.sync += last_of_stream.eq(Array(last)[sizes[stream]])
-            follows_of.append(number < last_of_stream)
+        # Whether another beat follows, for each stream, in registers: which stream it is comes late, from the program's
+        # read, and much depends on it.
+        follows_of = [
+            self._follows(m, number, Array(last)[sizes[stream]], f"stream_{stream}")
+            for stream in range(STORE_STREAM + 1)
+        ]
         load_size = Mux(fields.load, Array(sizes[stream] for stream in range(STORE_STREAM))[fields.stream], 0)
         store_size = Mux(fields.store & (store > least), store, least)
         position, known = group_of(number, log2)
@@ -115,7 +115,7 @@ class Beats(wiring.Component):
             self.more.eq(
                 (fields.load & Array(follows_of[:STORE_STREAM])[fields.stream])
                 | (fields.store & follows_of[STORE_STREAM])
-                | (number < last[least] if least else 0)
+                | (self._follows(m, number, last[least], "lanes") if least else 0)
             ),
             self.next_word.eq(self.more & Array(ends)[fields.stream]),
             log2.eq(Mux(store_size > load_size, store_size, load_size)),
@@ -125,3 +125,11 @@ class Beats(wiring.Component):
         with m.If(self.issue):
             m.d.sync += number.eq(Mux(self.more, number + 1, 0))
         return m
+
+    def _follows(self, m: Module, number: Signal, last: Value, name: str) -> Signal:
+        """Whether a beat follows the one of this number, the last one being `last`: what it will be is known each way
+        before it is known whether a beat is issued, and whether another one follows."""
+        follows, following = Signal(name=f"follows_of_{name}"), Signal(name=f"following_of_{name}")
+        m.d.comb += following.eq(Mux(self.more, number + 1 < last, last.any()))
+        m.d.sync += follows.eq(Mux(self.issue, following, number < last))
+        return follows
