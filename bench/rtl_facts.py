@@ -9,6 +9,7 @@ from rtl_facts_vector import KNOWN_OF_VECTOR
 from rtl_known import Known, whole
 from rtl_netlist import Mutant
 from rtl_places import renamed_places
+from rtl_reachable import FETCH_ASKS, range_is_checked, reset_is_reported
 from rtl_unseen import Bit, Fact, Loose, State, unseen
 
 LOAD, DELIVER, GATHER, KEEP, ROW, GROUP = 4, 6, 7, 9, 11, 12
@@ -98,14 +99,16 @@ def second_word(lane: int) -> Loose:
 
 
 def reads_if_inside(state: State) -> Bit:
-    inside = state.either(state.bits("array.issue.slot", INSIDE, 2))
+    inside = state.all((state.bit("array.issue.c"), state.either(state.bits("array.issue.slot", INSIDE, 2))))
     return state.no(state.logic.xor(inside, state.bit("array.issue.c_reads")))
 
 
 def second_is_granted(state: State) -> Bit:
-    """A slot with bytes of a second word has read them."""
+    """A slot with bytes of a second word has read them, but for the cycle in which the units are reset: the memory
+    was reset before them."""
     there = state.all((state.bit("array.fetch.valid_1"), state.bit("array.fetch.format_1", SECOND)))
-    return state.implies(there, state.bit("am.array_read_granted"))
+    reset = state.bit("array.addresses.deliveries.units_rst")
+    return state.implies(there, state.either((state.bit("am.array_read_granted"), reset)))
 
 
 def never_before(wire: str, first: int = INSIDE) -> Fact:
@@ -235,19 +238,8 @@ def keeps_nothing(wire: str) -> Fact:
 
 
 def whole_instructions(state: State) -> Bit:
-    asked = state.bit("axi__arvalid$92")
+    asked = state.bit(FETCH_ASKS)
     return state.implies(asked, state.all(state.bits("axi__arlen", 0, INSTRUCTION_BEATS_BITS)))
-
-
-def range_is_checked(state: State) -> Bit:
-    """When a program starts it is known whether it lies within the window: what says where was written before."""
-    known, is_so = state.bits("sequencer.$signal$49"), state.bits("sequencer.$30")
-    return state.implies(state.bit("array.clear"), state.same(known, is_so))
-
-
-def reset_is_reported(state: State) -> Bit:
-    """Nothing starts while the machine is reset."""
-    return state.implies(state.bit("soft_reset.reset"), state.bit("control_port.run__report.resetting"))
 
 
 ROW_ILLEGAL = 17

@@ -19,8 +19,7 @@ from rtl_netlist import yosys
 from rtl_unread import REGISTER, Bit, Cell
 
 SAT_SECONDS = 60
-RESET, LATER_RESETS = "rst", ("accelerator.core_rst", "accelerator.units_rst")
-"""A port, and registers that are 1 in the cycle after it."""
+RESET = "rst"
 SOLVE = """read_json question{number}.json
 pmuxtree
 opt_clean
@@ -105,12 +104,23 @@ class Machine:
 
     def base(self, rules: Iterable[Bit]) -> Question:
         """Whether the rules, bits of `then`, hold behind the second cycle of reset."""
-        reset = [
-            *self.ports[RESET]["bits"],
-            *(bit for name in LATER_RESETS for bit in self.wires.get(name, ())),
-        ]
+        reset = [*self.ports[RESET]["bits"], *self.later_resets()]
         begins = self.logic.either(self._never_reset(reset))
         return self.question([*reset, self.logic.no(begins)], map(self.logic.no, rules))
+
+    def later_resets(self) -> list[Bit]:
+        """Registers that are 1 in the cycle after the reset, for they take it with an OR."""
+        reset, found = set(self.ports[RESET]["bits"]), list[Bit]()
+        for bit, (cell, index) in self.holds.items():
+            maker = self.plain.get(self.makes.get(cell["connections"]["D"][index], ""))
+            if cell["type"] == "$dff" and maker and maker["type"] == "$or":
+                ports, place = (
+                    maker["connections"],
+                    maker["connections"]["Y"].index(cell["connections"]["D"][index]),
+                )
+                if reset & {ports[port][place] for port in "AB" if place < len(ports[port])}:
+                    found.append(bit)
+        return found
 
     def _never_reset(self, reset: Iterable[Bit]) -> list[Bit]:
         """Bits of registers of which the reset changes nothing in the same cycle. They begin with 0."""

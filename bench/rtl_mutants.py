@@ -44,7 +44,7 @@ from tosaic.hw.config import CONFIGS, Config
 from tosaic.sim.rtl.build import PLAIN, Variant, simulator_library
 from tosaic.sim.rtl.library import Harness
 
-SOLVER = 3
+SOLVER = 4
 """What the solver knows (rtl_equivalence.py): raised when that changes, so that it is asked again."""
 LATE_CYCLES = 3000
 """A mutant's program may take this much longer than twice the time."""

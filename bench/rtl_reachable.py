@@ -22,7 +22,7 @@ Wires = Mapping[str, Sequence[Bit]]
 PARAMETERS = "vector.fetch."
 WORDS = {"word": "$like", "last": "$like$27"}
 KINDS = ("bias", "narrow_bias", "multiplier", "shift", "table", "offsets")
-FETCH = "sequencer.fetch."
+FETCH, LEFT, FETCH_ASKS = "sequencer.fetch.", "$signal$5", "axi__arvalid$92"
 MOST_INSTRUCTIONS_BITS = 24
 """No program has more than 2**24 instructions."""
 
@@ -36,7 +36,7 @@ def reachable(module: Mapping[str, Any], folder: pathlib.Path) -> list[Fact]:
 
 def rules(machine: Machine) -> list[Fact]:
     """Those whose signals the netlist has."""
-    return [*_queues(machine), *_parameters(machine.wires), *_program(machine)]
+    return [*_queues(machine), *_parameters(machine.wires), *_program(machine.wires)]
 
 
 def _queues(machine: Machine) -> list[Fact]:
@@ -78,24 +78,31 @@ def word_of_kind(state: State) -> Bit:
     return result
 
 
-def _program(machine: Machine) -> list[Fact]:
-    """The sequencer's fetch: no more is asked for than is left, and no program is longer than one can be."""
-    names = {"left": "$signal$5", "entries": "$signal$36", "fits": "$signal$9", "waits": "$5"}
-    wires = {key: machine.wires.get(f"accelerator.{FETCH}{name}") for key, name in names.items()}
-    asks = [
-        cell["connections"]["A"]
-        for cell in machine.cells.values()
-        if cell["type"] == "$not" and cell["connections"]["Y"] == wires["waits"]
-    ]
-    if not (asks and all(wires.values())):
-        return []
-
-    def fact(state: State) -> Bit:
-        left, entries, fits = (state.bits(FETCH + names[key]) for key in ("left", "entries", "fits"))
-        within = state.either((*state.values(asks[0]), state.no(fits[0]), state.at_most(entries, left)))
-        return state.all((within, state.no(state.either(left[MOST_INSTRUCTIONS_BITS:]))))
-
-    return [fact]
+def range_is_checked(state: State) -> Bit:
+    """When a program starts it is known whether it lies within the window: what says where was written before."""
+    known, is_so = state.bits("sequencer.$signal$49"), state.bits("sequencer.$30")
+    return state.implies(state.bit("array.clear"), state.same(known, is_so))
 
 
-__all__ = ["reachable", "rules", "word_of_kind"]
+def reset_is_reported(state: State) -> Bit:
+    """While the core is reset no start is written: the machine says that it is resetting, or its ports are reset."""
+    reported = state.bit("control_port.run__report.resetting")
+    written = state.bit("control_port.axi_lite.bus__write")
+    return state.implies(state.bit("core_reset"), state.either((reported, state.no(written))))
+
+
+def _program(wires: Wires) -> list[Fact]:
+    """The sequencer's fetch: no more is asked for than is left, and no program is longer than one can be, as what is
+    longer does not lie within the window."""
+    return [within_the_program] if f"accelerator.{FETCH}{LEFT}" in wires else []
+
+
+def within_the_program(state: State) -> Bit:
+    left, entries, fits = (state.bits(FETCH + name) for name in (LEFT, "$signal$36", "$signal$9"))
+    waits = state.either((state.bit(FETCH_ASKS), state.no(fits[0])))
+    rules = [state.either((waits, state.at_most(entries, left)))]
+    rules += [state.no(state.either(left[MOST_INSTRUCTIONS_BITS:]))]
+    return state.all((*rules, range_is_checked(state), reset_is_reported(state)))
+
+
+__all__ = ["FETCH_ASKS", "range_is_checked", "reachable", "reset_is_reported", "rules", "word_of_kind"]

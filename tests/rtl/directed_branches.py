@@ -3,11 +3,12 @@ that wait, and were last, far in a program; queues of which each is full; more m
 bursts under way as may be; and the unit that a watchdog blames."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
-from directed_sequencer import FAR_ENDS, GATE, STARVES, UNITS, Run, behind_jump
-from odd_hosts import Curious, Impatient
+from directed_sequencer import FAR_ENDS, GATE, QUICK, STARVES, UNITS, Run, behind_jump, jump_program
+from odd_hosts import Curious, Impatient, Vast
 from one_machine import Conditions, assembled
 
 from tosaic.hw.config import Config
@@ -22,6 +23,10 @@ CROWD = 70
 """More instructions than a unit's queue holds."""
 LENGTHS = range(3, 21)
 """Powers of two: instructions behind a jump."""
+VAST_LENGTHS, VAST_BYTES = range(21, 24), (1 << 29) - (1 << 20)
+"""Likewise, of which the memory has only the first ones, and the window that the host tells of."""
+TOGETHER = 24
+"""Runs that end in an error, on one machine."""
 
 
 def branches(config: Config) -> Iterator[tuple[str, list[Run]]]:
@@ -52,6 +57,29 @@ def jumps_in_lengths(config: Config) -> Iterator[tuple[str, list[Run]]]:
         assembler.place(memory, 0)
         runs.append((Stimulus(memory, 0, ((1 << bit) + 6) * INSTRUCTION_BYTES), STARVES))
     yield "jumps in programs of all lengths", runs
+
+
+def vast_lengths(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """A jump in a program that the bus does not know to its end: a power of two instructions, and a few more."""
+    runs = []
+    for bit in VAST_LENGTHS:
+        program = jump_program(config, 40, 2)
+        program = dataclasses.replace(program, program_bytes=((1 << bit) + 6) * INSTRUCTION_BYTES)
+        runs.append((program, Vast(latency_cycles=5, watchdog_cycles=250, size=VAST_BYTES)))
+    yield "jumps in vast programs", runs
+
+
+def ends(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Jumps to the last instruction, and behind it, in programs of all lengths."""
+    runs = []
+    for size in (*range(20, 28), 48, 64, 80, 96):
+        runs += [(jump_program(config, size, size + more), QUICK) for more in range(-1, 4)]
+    for bit in range(7, VAST_LENGTHS.stop):
+        program = jump_program(config, 20, 1 << bit)
+        program = dataclasses.replace(program, program_bytes=INSTRUCTION_BYTES << bit)
+        runs.append((program, Vast(latency_cycles=5, watchdog_cycles=250, size=VAST_BYTES)))
+    for first in range(0, len(runs), TOGETHER):
+        yield f"jumps to the end {first}", runs[first : first + TOGETHER]
 
 
 def long_program(config: Config) -> Iterator[tuple[str, list[Run]]]:
@@ -140,6 +168,38 @@ def blamed(config: Config) -> Iterator[tuple[str, list[Run]]]:
             yield f"the watchdog blames {name}", runs
 
 
+def blamed_of_two(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """LOAD and STORE each wait for the bus, for a token, for both, or for nothing; the array for a token, or not."""
+    row = {"row_bytes": 64, "rows": 1}
+    slow = Impatient(latency_cycles=600, patient_cycles=300, patience=100)
+    for array in (0, 1):
+        runs = []
+        for ways in itertools.product(((), ("GO",), ("WAIT",), ("GO", "WAIT")), repeat=2):
+            commands = [(Opcode.ARRAY_WAIT, {"semaphore": 2, "count": 1})] * array
+            for unit, kinds in zip(("LOAD", "STORE"), ways, strict=True):
+                of = {"GO": row, "WAIT": {"semaphore": 3, "count": 1}}
+                commands += [(Opcode[f"{unit}_{kind}"], of[kind]) for kind in kinds]
+            runs.append((assembled(config, *commands), slow))
+        yield f"the watchdog blames one of two, {array}", runs
+
+
+def waits_behind_errors(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """A unit finds an error while a WAIT, for which there is no token, is behind that: at once, or in a later row."""
+    runs = []
+    for unit in UNITS:
+        wait = (Opcode[f"{unit}_WAIT"], {"semaphore": 2, "count": 1})
+        fields: list[dict[str, int]] = [{"pixels": 1}]
+        if unit in ("LOAD", "STORE"):
+            fields = [{"memory_address": 8000, "row_bytes": 60, "rows": rows} for rows in (1, 4, 9)]
+            fields.append({"memory_address": 8190, "row_bytes": 60, "rows": 1})
+        if unit == "VECTOR":
+            fields = [{"vectors": 1, "slots": 1, "uops": 1}]
+        pitch = [(Opcode[f"{unit}_PITCH"], {"memory_pitch": 40})] if unit in ("LOAD", "STORE") else []
+        for each in fields:
+            runs.append((assembled(config, *pitch, (Opcode[f"{unit}_GO"], each), wait), QUICK))
+    yield "waits behind errors", runs
+
+
 def branch_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """All of them, by name; the runs of each follow one another on one machine."""
     for family in (
@@ -151,6 +211,10 @@ def branch_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
         many_marks,
         bursts_under_way,
         blamed,
+        blamed_of_two,
+        waits_behind_errors,
+        vast_lengths,
+        ends,
     ):
         yield from family(config)
 

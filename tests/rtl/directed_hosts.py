@@ -1,12 +1,13 @@
 """Programs with hosts that ask where the machine is, that write single bytes of registers and do not wait for answers,
 and that are not patient."""
 
+import dataclasses
 import random
 from collections.abc import Iterator
 
 from directed_edges import every_unit, placed
 from directed_wide import wide_programs
-from odd_hosts import Counting, Impatient, Meddling, Thorough, Vast, Watchful
+from odd_hosts import Counting, Hasty, Impatient, Meddling, Thorough, Vast, Watchful
 from one_machine import Conditions, assembled, random_programs
 
 from tosaic.hw.config import Config
@@ -83,6 +84,29 @@ def impatient(config: Config) -> Iterator[tuple[str, list[Run]]]:
         yield f"patience of {patience} after a while", runs
 
 
+def hasty(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """A soft reset at many moments of programs in which all units work: nothing that is counted lives through it."""
+    programs = (placed(every_unit(config)), *random_programs(config, (970,))[:2])
+    for number, program in enumerate(programs):
+        runs = [
+            (program, Hasty(latency_cycles=(3, 40)[moment % 2], reset_after=moment))
+            for moment in range(60, 600, 9)
+        ]
+        yield f"soft resets while all works {number}", runs
+
+
+def vast_programs(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Lengths of programs that lie within the window, and are more than one can be."""
+    program, runs = assembled(config, (Opcode.NOP, {})), []
+    for bit in range(27, 32):
+        longer = dataclasses.replace(program, program_address=0, program_bytes=(1 << bit) + 64)
+        code = program.memory[program.program_address :][:64]
+        longer.memory = program.memory.copy()
+        longer.memory[:64] = code
+        runs.append((longer, Vast(latency_cycles=5, mem_base=0, size=(1 << 32) - 1)))
+    yield "vast programs", runs
+
+
 def vast(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """Windows of each power of two and something, most of which the bus does not know: a row that ends with the window
     is an error of the bus, one byte further one of the window."""
@@ -108,6 +132,8 @@ def host_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     yield from counting(config)
     yield from impatient(config)
     yield from vast(config)
+    yield from vast_programs(config)
+    yield from hasty(config)
 
 
 __all__ = ["counting", "host_runs", "impatient", "meddled", "thorough", "vast", "watched"]

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from directed_array import ENDS_AT, ONE_STEP, ROOM, SAFE_AT, depthwise_job, job_alone
-from directed_fields import SET_UP, emit_fields
+from directed_array import ENDS_AT, ONE_STEP, ROOM, SAFE_AT, depthwise_job, job_alone, take_last
+from directed_fields import SET_UP, emit_fields, take
 from directed_programs import OUTPUT_AT, OUTPUT_BYTES, go, program, stream
-from directed_wide import between, wide, written
+from directed_wide import between, operand_fields, outputs_of, wide, written
 
 from tosaic.hw.config import Config
-from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Element, Op, Opcode, Source
+from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Element, Op, Opcode, Source, Space
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.stimulus import Stimulus
 
@@ -23,6 +23,8 @@ BLOCK_BITS = range(4, 14)
 """Of blocks, each of which takes some cycles."""
 REPEAT_BITS = range(6, 12)
 """Of repetitions of a body."""
+OUTPUT_BITS = {"out_height": range(4, 14), "skip": range(12, 17)}
+"""Of outputs, and of vectors before the first one, each of which takes a cycle."""
 OFFSET_BITS, OFFSETS_BYTES = range(3, 9), 1040
 """Of the number of offsets; where they are made."""
 TEMPLATE = {"row_bytes": 1 << 20, "height": 1 << 14, "y_step": 1, "y_step_bytes": 77, "drain": 1}
@@ -136,6 +138,104 @@ def many_blocks(config: Config, more: int) -> Stimulus:
     return written(config, rng, emit, ROOM)
 
 
+def longest_chunks(config: Config, bit: int) -> Stimulus:
+    """A sum of as many chunks as this power of two, and some more."""
+    rng = np.random.default_rng(bit)
+
+    def emit(assembler: Assembler) -> None:
+        fields = TEMPLATE | ONE_STEP | {"pixels": 1, "width": 1, "address": SAFE_AT, "x_step": 1}
+        job_alone(assembler, fields | {"weights": wide(rng, 9), "chunks": (1 << bit) + 3}, OUTPUT_AT)
+
+    return written(config, rng, emit, ROOM)
+
+
+def whole_distances(config: Config, seed: int) -> Stimulus:
+    """Words whose distance to the image's right border has exactly one bit; lines at the image's lower border, which
+    may be anywhere, and above it."""
+    rng = np.random.default_rng(seed)
+    least = {"row_bytes": (1 << 23) - 5, "height": (1 << 15) - 3}
+    pixel = ONE_STEP | {"pixels": 1, "width": 1, "drain": 1, "x_start": 9, "y_start": 2} | least
+
+    def places() -> Iterator[dict[str, int]]:
+        for bit in range(23):
+            yield {"x_start": least["row_bytes"] - (1 << bit)}
+        for _ in range(12):
+            height = between(rng, 1 << 13, (1 << 15) - 1)
+            yield from ({"height": height, "y_start": height - above} for above in (0, 1))
+
+    def emit(assembler: Assembler) -> None:
+        address = OUTPUT_AT
+        for each in places():
+            fields = {"address": SAFE_AT + between(rng, 0, 4096), "weights": wide(rng, 9)}
+            address = job_alone(assembler, pixel | fields | each, address)
+
+    return written(config, rng, emit, ROOM)
+
+
+def room_and_weights(config: Config, more: int) -> Stimulus:
+    """The last vectors of a job, for which there is no room, are delivered while the next one, which delivers them,
+    waits for its weights, too. Whom it waits for is counted."""
+    rng, columns = np.random.default_rng(40 + more), config.columns
+    pixels = config.drain_vectors + more
+
+    def emit(assembler: Assembler) -> None:
+        slow = {"space": Space.AM, "local_address": SAFE_AT + 4096, "row_bytes": 900, "rows": 1}
+        weights = {"space": Space.WM, "local_address": 512 * columns, "row_bytes": 4 * columns, "rows": 1}
+        assembler.emit(Opcode.LOAD_GO, **slow)
+        assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.VECTOR_WAIT, 3)
+        assembler.emit(Opcode.LOAD_GO, **slow)
+        assembler.emit(Opcode.LOAD_GO, **weights, streamed=1)
+        fields = TEMPLATE | ONE_STEP | {"width": 3, "address": SAFE_AT, "x_step": 5}
+        emit_fields(assembler, fields | {"pixels": pixels, "weights": 3}, *SET_UP, Opcode.ARRAY_GO)
+        emit_fields(
+            assembler, fields | {"pixels": 1, "weights": 512, "streamed": 1}, *SET_UP, Opcode.ARRAY_GO
+        )
+        take(assembler, 1, take(assembler, pixels, OUTPUT_AT))
+
+    return written(config, rng, emit, ROOM)
+
+
+def all_outputs(config: Config, name: str) -> Stimulus:
+    """As many outputs below one another as each power of two and some more, or as many skipped vectors; VECTOR stores
+    the last few outputs."""
+    rng = np.random.default_rng(len(name))
+
+    def emit(assembler: Assembler) -> None:
+        address = OUTPUT_AT
+        for bit in OUTPUT_BITS[name]:
+            many = (1 << bit) + 3
+            fields = TEMPLATE | {
+                "address": SAFE_AT,
+                "width": (1 << 16) - 1,
+                "x_step": 0,
+                "skip": 0,
+                "delay": 2,
+            }
+            fields |= {"line": 1, "out_width": 1, "out_height": 4, "x_stride": 1, "y_stride": 1}
+            fields |= {"group_rows": 1, "idle_rows": 0, "weights": wide(rng, 9), "advances": many + 9}
+            fields[name] = many
+            emit_fields(assembler, fields, *SET_UP[:2], Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_DEPTHWISE_GO)
+            vectors = outputs_of(fields, config.rows)
+            address = take_last(assembler, vectors, min(vectors, 9), address)
+
+    return written(config, rng, emit, ROOM)
+
+
+def long_pairs(config: Config, line: int) -> Stimulus:
+    """Pairs of image rows of many pixels: outputs of sums that were in the delay line for long."""
+    rng, columns = np.random.default_rng(line), config.columns
+
+    def emit(assembler: Assembler) -> None:
+        fields = TEMPLATE | {"address": SAFE_AT, "x_step": columns, "width": line, "y_step": 2, "paired": 1}
+        fields |= {"row_bytes": line * columns, "y_step_bytes": 6 * columns, "height": 99, "weights": 5}
+        fields |= {"line": line, "delay": line + 2, "x_stride": 1, "y_stride": 1, "group_rows": 1}
+        fields |= {"idle_rows": 0, "skip": line + 3, "out_width": 12, "out_height": 3}
+        fields["advances"] = 5 * line
+        depthwise_job(assembler, fields | operand_fields(rng), OUTPUT_AT)
+
+    return written(config, rng, emit, ROOM)
+
+
 def many_repeats(config: Config, more: int) -> Stimulus:
     """Bodies that run as many times as each power of two and `more`, for a batch of two vectors and one of one. What
     the last repetition stores remains in memory."""
@@ -183,6 +283,11 @@ FAMILIES: tuple[tuple[str, Callable[..., Stimulus], tuple], ...] = (
     ("a power of two turns of a kernel", whole_kernels, LOOPS),
     ("many blocks and", many_blocks, (2, 3)),
     ("many repetitions and", many_repeats, (3,)),
+    ("longest sum of chunks 2^", longest_chunks, (15,)),
+    ("distances of exactly one bit", whole_distances, (1,)),
+    ("all of", all_outputs, ("out_height", "skip")),
+    ("pairs of long lines", long_pairs, (63, 66, 100, 126)),
+    ("no room and no weights", room_and_weights, tuple(range(-1, 4))),
     ("many offsets of stream", many_offsets, (0, 1, 2)),
 )
 

@@ -11,7 +11,7 @@ from directed_loops import loop_programs
 from directed_numbers import number_programs
 from directed_sequencer import sequencer_runs
 from directed_transfers import transfer_runs
-from directed_vector import missing_parameters, missing_parts, vector_programs
+from directed_vector import missing_parameters, missing_parts, parts_in_turn, vector_programs
 from one_machine import Conditions
 
 from tosaic.hw.config import Config
@@ -28,6 +28,7 @@ def all_runs(config: Config) -> Iterator[tuple[str, list[tuple[Stimulus, Conditi
     for name, runs in (
         ("bits that no field has", wrong),
         ("missing parts", list(missing_parts(config))),
+        ("parts in turn", list(parts_in_turn(config))),
         ("missing parameters", list(missing_parameters(config))),
     ):
         for first in range(0, len(runs), TOGETHER):

@@ -41,6 +41,8 @@ MANY = 1023
 """Instructions of a long program."""
 NEAR_TARGETS = (0xAAA, 0x555, 0xCCC, 0x333, 0xF0F)
 """Instructions to which programs jump: each two bits of their numbers differ somewhere."""
+LATER_TARGETS = (0xAAA, 0x40001, 0x2C940)
+BORDER = 1 << 12
 FAR_TARGET = 0x153D70
 FAR_ENDS = (FAR_TARGET, 0x0AC28F)
 """Of these two each bit differs."""
@@ -74,15 +76,20 @@ def crowded_signals(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 
 def full_semaphores(config: Config) -> Iterator[tuple[str, list[Run]]]:
-    """As many tokens as a semaphore holds, and then each of them is taken."""
+    """As many tokens as a semaphore holds, and then each of them is taken: by two units, then by all, from all."""
+    some = [("VECTOR", "LOAD"), ("STORE", "ARRAY")]
+    others = [pair for pair in itertools.product(UNITS, UNITS) if pair not in some]
+    for name, pairs in (("full semaphores", some), ("full semaphores of all units", others)):
+        yield name, [(full_semaphore(config, *pair), STARVES) for pair in pairs]
+
+
+def full_semaphore(config: Config, signals: str, waits: str) -> Stimulus:
+    """The second unit takes all tokens of the first one, and waits for one more."""
     counts = [*[MOST] * (TOKENS // MOST), TOKENS % MOST]
-    runs = []
-    for unit, other in (("VECTOR", "LOAD"), ("STORE", "ARRAY")):
-        commands = [(Opcode[f"{unit}_SIGNAL"], {"semaphore": 9, "count": count}) for count in counts]
-        fence = (Opcode.BRANCH, {"condition": Condition.NEVER})
-        waits = [(Opcode[f"{other}_WAIT"], {"semaphore": 9, "count": count}) for count in (*counts, 1)]
-        runs.append((assembled(config, *commands, fence, *waits, memory_bytes=1 << 11), STARVES))
-    yield "full semaphores", runs
+    commands = [(Opcode[f"{signals}_SIGNAL"], {"semaphore": 9, "count": count}) for count in counts]
+    commands.append((Opcode.BRANCH, {"condition": Condition.NEVER}))
+    commands += [(Opcode[f"{waits}_WAIT"], {"semaphore": 9, "count": count}) for count in (*counts, 1)]
+    return assembled(config, *commands, memory_bytes=1 << 11)
 
 
 def lengths(config: Config) -> Iterator[tuple[str, list[Run]]]:
@@ -125,6 +132,29 @@ def jumps_from(config: Config) -> Iterator[tuple[str, list[Run]]]:
             if base < (1 << 32) - (1 << 12):
                 runs.append((program, Conditions(latency_cycles=5, mem_base=base)))
     yield "jumps in windows everywhere", runs
+
+
+def borders(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Programs across a border of 4 KiB, from each place where one may begin."""
+    program, runs = jump_program(config, 40, 4), []
+    code = program.memory[: program.program_bytes]
+    for place in range(BORDER - 2 * FETCH_BURST_BYTES, BORDER + 64, 32):
+        memory = np.zeros(2 * BORDER, np.uint8)
+        memory[place : place + len(code)] = code
+        runs.append((Stimulus(memory, place, len(code)), QUICK))
+    yield "programs across a border", runs
+
+
+def later_errors(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Errors some instructions behind a jump to far away."""
+    ends = [(Opcode.LOAD_GO, {"memory_address": 1 << 31, "row_bytes": 8, "rows": 1})]
+    ends.append((Opcode.BRANCH, {"target": 1 << 31, "condition": Condition.ALWAYS}))
+    for target in LATER_TARGETS:
+        runs = []
+        for more, end in itertools.product(range(1, 4), ends):
+            commands = [*[(Opcode.NOP, {})] * more, end, (Opcode.BRANCH, {"condition": Condition.NEVER})]
+            runs.append((behind_jump(config, target, commands), QUICK))
+        yield f"later errors behind instruction {target}", runs
 
 
 def far_places(config: Config) -> Iterator[tuple[str, list[Run]]]:
@@ -238,7 +268,7 @@ def left_tokens(config: Config) -> Iterator[tuple[str, list[Run]]]:
 def sequencer_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """All of them, by name; the runs of each follow one another on one machine."""
     families = (crowded_signals, full_semaphores, lengths, jumps, jumps_from)
-    families += (far_places, last_places, resets, stalls, left_tokens, crowded_bus)
+    families += (borders, later_errors, far_places, last_places, resets, stalls, left_tokens, crowded_bus)
     yield from itertools.chain.from_iterable(family(config) for family in families)
 
 

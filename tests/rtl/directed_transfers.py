@@ -19,7 +19,10 @@ FENCE = (Opcode.BRANCH, {"condition": Condition.NEVER})
 QUICK = Conditions(latency_cycles=5)
 LONGEST_BITS = 19
 WHOLE_ROWS = (("LOAD", 15, 1), ("LOAD", 16, 1), ("LOAD", 16, 2), ("STORE", 16, 1), ("STORE", 17, 0))
-"""Log2 of beats, and bursts more."""
+WHOLE_ROWS += tuple((kind, bits, bursts) for kind in KINDS for bits in (12, 13, 14) for bursts in (0, 1))
+WHOLE_ROWS += (("STORE", 18, 0),)
+"""Log2 of beats, and bursts more: an odd number and an even one of bursts begin while the bit is set."""
+MOST_ROWS_BIT = 15
 
 
 def long_rows(config: Config) -> Iterator[tuple[str, list[Run]]]:
@@ -61,6 +64,17 @@ def many_rows(config: Config) -> Iterator[tuple[str, list[Run]]]:
                 (assembled(config, short, (Opcode[f"{kind}_GO"], {"row_bytes": 1, "rows": rows})), QUICK)
             )
         yield f"{kind}, some more than 64 rows", runs
+
+
+def most_rows(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Many rows of a byte, to their end: the highest bit of their count is set while an odd number of rows begins, or
+    an even one."""
+    for kind in KINDS:
+        runs = []
+        for more in (2, 3):
+            rows = (Opcode[f"{kind}_GO"], {"row_bytes": 1, "rows": (1 << MOST_ROWS_BIT) + more})
+            runs.append((assembled(config, rows), QUICK))
+        yield f"{kind}, most rows", runs
 
 
 def whole_rows(config: Config) -> Iterator[tuple[str, list[Run]]]:
@@ -108,6 +122,22 @@ def patience(config: Config) -> Iterator[tuple[str, list[Run]]]:
             for more in range(-8, 20)
         ]
         yield f"{kind}, patience of a latency", runs
+    # Weights are written behind the last beat. A bus may also take an address, or data, late.
+    row = {"space": Space.WM, "row_bytes": 4 * config.word_bytes, "rows": 3}
+    program = assembled(config, (Opcode.LOAD_GO, row), memory_bytes=1 << 9)
+    runs = [
+        (program, Conditions(latency_cycles=latency, watchdog_cycles=latency + more))
+        for more in range(-8, 12)
+    ]
+    yield "weights, patience of a latency", runs
+    for kind in KINDS:
+        rows = (Opcode[f"{kind}_GO"], {"row_bytes": 3 * config.word_bytes, "rows": 9})
+        program = assembled(config, rows, memory_bytes=1 << 9)
+        runs = [
+            (program, Conditions(latency_cycles=2, stall_percent=80, seed=seed, watchdog_cycles=8 + seed))
+            for seed in range(1, 24)
+        ]
+        yield f"{kind}, patience with a bus that hesitates", runs
     # All else has moved before LOAD may begin.
     row = {"row_bytes": 4, "rows": 1}
     late = [(Opcode.LOAD_WAIT, {"count": 1}), (Opcode.LOAD_GO, row)]
@@ -192,6 +222,7 @@ def transfer_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     for family in (
         long_rows,
         many_rows,
+        most_rows,
         whole_rows,
         odd_words,
         patience,

@@ -2,6 +2,7 @@
 that follow each other, the number of a repetition, parts of a micro-program that are missing, and numbers that are
 rounded at their ties."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -231,6 +232,74 @@ def per_channel(config: Config, seed: int) -> Stimulus:
     return written(config, rng, emit)
 
 
+def near_bounds(config: Config) -> Stimulus:
+    """Numbers next to a bound of each kind, whose bits are all set in some."""
+    rng, columns = np.random.default_rng(12), config.columns
+    bounds = [int(each) for each in rng.integers(-(1 << 30), 1 << 30, 10)]
+    values = [bound + more for bound in bounds for more in (-1, 0, 1, 2)]
+
+    def emit(assembler: Assembler) -> None:
+        fields = {"op": Op.MOV, "a_source": Source.LOAD, "to_memory": 1, "clamp": 1}
+        assembler.emit(Opcode.VECTOR_UOP, index=0, **fields)
+        address = OUTPUT_AT
+        for number, bound in enumerate(bounds):
+            for low, high in ((bound, (1 << 31) - 1), (-(1 << 31), bound)):
+                assembler.emit(Opcode.VECTOR_BOUNDS, index=0, low=low, high=high)
+                # Each lane has each of the four.
+                dims = [(columns, 4)]
+                stream(assembler, 0, RUNS_AT + 16 * number, dims, element=Element.INT32, splat=1)
+                stream(assembler, STORE_STREAM, address, [(columns, 4 * columns)], element=Element.INT32)
+                go(assembler, columns, 1)
+                address += 4 * columns * columns
+
+    whole = program(config, emit)
+    whole.memory[RUNS_AT : RUNS_AT + 4 * len(values)] = np.array(values, np.int32).view(np.uint8)
+    return whole
+
+
+def high_parameters(config: Config) -> Stimulus:
+    """Parameters, tables, offsets and what is tested, from each power of two on and from its neighbours."""
+    rng, columns, vectors = np.random.default_rng(13), config.columns, 6
+    uses = {
+        "op": Op.RESCALE,
+        "a_source": Source.LOAD,
+        "per_channel": 1,
+        "bias": 1,
+        "to_memory": 1,
+        "shift": 2,
+    }
+    looks_up = {"op": Op.TABLE8, "a_source": Source.LOAD, "to_memory": 1}
+
+    def emit(assembler: Assembler) -> None:
+        address = OUTPUT_AT
+        for bit in range(10, (config.am_bytes - 1).bit_length()):
+            for more in (0, 700, 3 << bit - 2):
+                place = (1 << bit) + more + 4
+                assembler.emit(Opcode.VECTOR_PARAM, address=place, bias=1, scale=1)
+                assembler.emit(Opcode.VECTOR_TABLE, address=place, entries=256)
+                for fields in (uses, looks_up):
+                    assembler.emit(Opcode.VECTOR_UOP, index=0, **fields)
+                    words_anywhere(assembler, rng, columns, vectors, address)
+                    address += 4 * columns * vectors
+
+    return written(config, rng, emit)
+
+
+def parts_in_turn(config: Config) -> Iterator[tuple[Stimulus, Conditions]]:
+    """As `missing_parts`, of instructions that VECTOR takes one in each cycle, for they wait in its queue; some cycles
+    later each time, in order and in the opposite one."""
+    last = config.vector_uops
+    run = (Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "uops": last, "repeats": 1, "body_end": last})
+    holds = [(Opcode.LOAD_GO, {"row_bytes": 900, "rows": 1}), (Opcode.LOAD_SIGNAL, {"count": 1})]
+    holds.append((Opcode.VECTOR_WAIT, {"count": 1}))
+    for missing, kind, more, turn in itertools.product(range(last), (0, 1), (0, 1), (1, -1)):
+        uops = [(Opcode.VECTOR_UOP, {"index": index, "op": Op.MOV, "clamp": 1}) for index in range(last)]
+        bounds = [(Opcode.VECTOR_BOUNDS, {"index": index}) for index in range(last)]
+        del (uops, bounds)[kind][missing]
+        first = [(Opcode.VECTOR_MARK, {"layer": 1})] * more
+        yield assembled(config, *holds, *first, *uops[::turn], *bounds[::turn], run), QUICK
+
+
 def missing_parts(config: Config) -> Iterator[tuple[Stimulus, Conditions]]:
     """GOs of a whole micro-program of which one micro-op is missing, or its bounds; tables that are too short."""
     last = config.vector_uops
@@ -273,6 +342,8 @@ def vector_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
     yield "few turns", few_turns(config)
     yield "parameters that follow", following_params(config)
     yield "numbers of repetitions", repetitions(config)
+    yield "numbers near bounds", near_bounds(config)
+    yield "parameters from high places", high_parameters(config)
     for rounds in (0, 1):
         yield f"powers of two {rounds}", powers(config, rounds)
     for name, (make, seeds) in SEEDED.items():
@@ -280,4 +351,4 @@ def vector_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
             yield f"{name} {seed}", make(config, seed)
 
 
-__all__ = ["missing_parts", "vector_programs"]
+__all__ = ["missing_parts", "parts_in_turn", "vector_programs"]
