@@ -19,6 +19,7 @@ class LoopCounter(wiring.Component):
         advance (1, in): the next place follows.
         paused (1, out): between two batches of a GO with `next_params`: not `running` until `resume`.
         resume (1, in): the next batch begins.
+        idle (1, out): neither `running` nor `paused`, in a register of its own: all that waits for a GO depends on it.
     """
 
     def __init__(self, config: Config):
@@ -32,6 +33,7 @@ class LoopCounter(wiring.Component):
                 "advance": In(1),
                 "paused": Out(1),
                 "resume": In(1),
+                "idle": Out(1, init=1),
             }
         )
 
@@ -63,6 +65,7 @@ class LoopCounter(wiring.Component):
                 repeats.eq(more_repeats),
                 repeats_left.eq(more_repeats),
                 self.running.eq(1),
+                self.idle.eq(0),
                 place.index.eq(0),
                 place.slot.eq(0),
                 place.iteration.eq(0),
@@ -88,6 +91,7 @@ class LoopCounter(wiring.Component):
                         repeats_left.eq(repeats),
                         self.running.eq((vectors_left != 0) & ~pauses),
                         self.paused.eq((vectors_left != 0) & pauses),
+                        self.idle.eq(vectors_left == 0),
                         *take_batch(vectors_left, slots),
                     ]
                 with m.Elif(following == body_end):

@@ -93,7 +93,7 @@ class StreamAddress(wiring.Component):
         # The lowest dimension with turns left moves on; those below it begin again at its new address. When there is
         # none, all begin again at the start. So one dimension at most is read and written in a step: but for flags,
         # they are kept in memories. `base` is that of dimension 0: the address one step ahead. `restart` comes late, so
-        # nothing of the memories and no sum depends on it.
+        # nothing of the memories, no sum and no choice of a dimension depends on it.
         begins, more_then = Signal(), Signal(STREAM_DIMS)
         m.d.comb += begins.eq(self.restart | ~moves.any())
         extent = self._extent(m, several, not_two, moves)
@@ -110,18 +110,18 @@ class StreamAddress(wiring.Component):
             + only_if(moves.any(), extent.stride)
         )
         for d in range(STREAM_DIMS):
-            again = begins | moves[d + 1 :].any()
+            again = ~moves.any() | moves[d + 1 :].any()
             m.d.comb += more_then[d].eq(Mux(again, several[d], Mux(moves[d], not_one[d], more[d])))
             with m.If(self.restart | advance):
-                with m.If(again):
+                with m.If(self.restart | again):
                     m.d.sync += not_one[d].eq(not_two[d])
                 with m.Elif(moves[d]):
                     m.d.sync += not_one[d].eq(left != 2)
         with m.If(self.restart | advance):
             m.d.sync += [
                 base.eq(Mux(self.restart, start, following)),
-                more.eq(more_then),
-                moves.eq(Cat(more_then[d] & ~more_then[:d].any() for d in range(STREAM_DIMS))),
+                more.eq(Mux(self.restart, several, more_then)),
+                moves.eq(Mux(self.restart, _lowest(several), _lowest(more_then))),
             ]
         return m
 
@@ -206,3 +206,8 @@ class StreamAddress(wiring.Component):
                 with m.Elif(moves[d:].any()):
                     m.d.sync += owners[d].eq(index)
         return base_read.data.base, owner == 0
+
+
+def _lowest(dimensions: Value) -> Value:
+    """The first of these bits that is 1, alone."""
+    return Cat(dimensions[d] & ~dimensions[:d].any() for d in range(len(dimensions)))

@@ -82,7 +82,7 @@ class VectorUnit(wiring.Component):
         connect(m, flipped(self.lookahead), definitions.lookahead)
         connect(m, commands.tokens, flipped(self.tokens))
         quiet = ~issuer.busy & pipeline.empty & ~fetch.busy
-        issued = ~loops.running & ~loops.paused & ~issuer.busy & ~fetch.busy
+        issued = loops.idle & ~issuer.busy & ~fetch.busy
         m.d.comb += [
             definitions.word.eq(commands.word),
             definitions.has_uop.eq(commands.has_uop),

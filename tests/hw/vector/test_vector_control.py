@@ -58,7 +58,7 @@ def test_loops_of_a_go(loops, next_params):
         ctx.set(dut.start, 0)
         seen, pauses, wait = [], 0, 0
         while ctx.get(dut.running) or ctx.get(dut.paused):
-            assert not (ctx.get(dut.running) and ctx.get(dut.paused))
+            assert not (ctx.get(dut.running) and ctx.get(dut.paused)) and not ctx.get(dut.idle)
             advance = bool(ctx.get(dut.running)) and dice.random() < 0.7
             if advance:
                 seen.append(
@@ -70,6 +70,7 @@ def test_loops_of_a_go(loops, next_params):
             ctx.set(dut.resume, resume)
             ctx.set(dut.advance, advance)
             await ctx.tick()
+        assert ctx.get(dut.idle)
         return seen, pauses
 
     batches = -(-loops[0] // loops[1])
