@@ -8,7 +8,8 @@ import re
 import pytest
 
 from tosaic.boards.catalogue import BOARDS
-from tosaic.boards.floorplan import lean_on_85k
+from tosaic.boards.ecpix5 import WIDE
+from tosaic.boards.floorplan import lean_on_85k, wide_on_85k
 from tosaic.boards.flow import Built
 from tosaic.boards.project import Project
 from tosaic.boards.report import Usage
@@ -35,6 +36,7 @@ def test_every_board_is_built_and_every_design_is_one():
     leaner = rows.board_of(f"ulx3s-85f+block_ram/small,{rows.LEANER}")
     assert (leaner.floorplan, leaner.memory_bytes) == (lean_on_85k(), 80 << 10)
     assert rows.board_of(f"ecpix5-85f/small,{rows.LEAN}").floorplan == lean_on_85k()
+    assert rows.board_of(f"ecpix5-85f/base,{WIDE}").floorplan == wide_on_85k()
     assert rows.board_of("ulx3s-85f/nano").floorplan is None
     assert rows.board_of("ulx3s-85f") is BOARDS["ulx3s-85f"]
 

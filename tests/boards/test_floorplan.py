@@ -13,6 +13,7 @@ from tosaic.boards.floorplan import (
     Rule,
     lean_on_85k,
     small_on_85k,
+    wide_on_85k,
 )
 from tosaic.boards.flow import build_project
 from tosaic.boards.project import Project
@@ -82,7 +83,7 @@ def test_places_are_those_of_the_part():
     assert {"X58/Y34/MULT18_0", "X69/Y34/MULT18_0", "X106/Y58/MULT18_1"} <= set(sites) - set(rams)
 
 
-@pytest.mark.parametrize("on_85k", [small_on_85k, lean_on_85k])
+@pytest.mark.parametrize("on_85k", [small_on_85k, lean_on_85k, wide_on_85k])
 def test_memory_on_the_chip_has_places_of_its_own(on_85k):
     (rule,) = (rule for rule in on_85k().rules if rule.may_be_absent)
     assert (rule.kind, rule.prefix) == (RAM, "board.external.")
