@@ -106,6 +106,13 @@ def narrow_beats(state: State) -> Bit:
     )
 
 
+def four_beats(state: State) -> Bit:
+    """No slot has more beats than that."""
+    return state.no(
+        state.either(state.bit(f"vector.beats.last_of_stream_{number}", 2) for number in range(4))
+    )
+
+
 def left(state: State) -> list[Bit]:
     return [state.bit(f"{FETCH}.{kind}_left") for kind in KINDS]
 
@@ -149,7 +156,7 @@ KNOWN_OF_VECTOR = (
     Known(
         (r"vector(\.(streams|beats|pipeline|store|lanes.*))?",),
         (whole("vector.beats.last_of_8", 3),),
-        (int48_is_illegal, narrow_elements, narrow_sizes, narrow_beats),
+        (int48_is_illegal, narrow_elements, narrow_sizes, four_beats, narrow_beats),
     ),
     # Words of one kind are read at a time.
     Known((r"vector\.(fetch|commands|next_params)",), (), (one_command, fetch_is_busy, one_fetch)),
