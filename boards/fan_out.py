@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-MOST_ENDS = 96
+MOST_ENDS = 112
 """What one driver drives at most."""
 MOST_SPAN = 10.0
 """Columns or rows between the ends of one register that only passes on what another one has, where they count."""

@@ -140,36 +140,45 @@ def lean_on_85k() -> Floorplan:
 
 
 def wide_on_85k() -> Floorplan:
-    """An array of 6 x 16 whose lanes serve four columns each, of 34 bits, on an LFE5UM5G-85F: a column of the array has
-    six multipliers, and a block for its weights and one for its partial sums beside them. The array lies left, around
-    its fetch, which all columns are fed from; a lane has five multipliers and six blocks. The lanes lie right and apart
-    from each other, for their logic fills what is between them; activation memory lies below them.
+    """An array of 6 x 16 whose lanes serve four columns each, of 34 bits, on an LFE5UM5G-85F. A column of the array has
+    six multipliers, with a block for its weights and one for its partial sums beside them. Four columns share two
+    blocks of delay lines: they lie together, and their blocks in their middle. So the array is in four parts with wires
+    of their own, and not all around one place. The lanes lie above right and apart from each other, for their logic
+    fills what is between them; activation memory lies below right, the even words above the odd ones.
     """
     m10, m34, m58 = (_multipliers(row) for row in (10, 34, 58))
     r22, r46, r70, r82 = (_rams(row) for row in (22, 46, 70, 82))
-    columns = [
-        (multipliers[6 * place :][:6], blocks[6 * place :][:6])
-        for multipliers, blocks, count in ((m10, r22, 5), (m34, r46, 6), (m58, r70, 5))
-        for place in range(count)
+    above, middle, below = (m10, r22), (m34, r46), (m58, r70)
+    parts = [
+        [(above, place) for place in range(4)],
+        [(middle, place) for place in range(4)],
+        [(middle, 4), (middle, 5), (below, 4), (below, 5)],
+        [(below, place) for place in range(4)],
     ]
-    elements = [
-        Rule(MULTIPLIER, f"{_MACHINE}array.pe_array.row_{row}.pe_{column}.", (site,))
-        for column, (sites, _) in enumerate(columns)
-        for row, site in enumerate(sites)
-    ]
+    columns = [(row[0][6 * place :][:6], row[1][6 * place :][:6]) for part in parts for row, place in part]
+    delays = [r22[10:12], r46[10:12], r46[27:29], r70[10:12]]
     lanes = [m10[34:39], m10[44:49], m34[38:43], m34[46:51]]
     memories = [r22[30:36], r22[42:48], r22[36:42], r46[44:50]]
-    left_over = [block for _, blocks in columns[11:] for block in blocks[3:]]
+    left_over = [block for _, blocks in columns[12:] for block in blocks[3:] if block not in delays[3]]
     rules = [
-        *elements,
+        *(
+            Rule(MULTIPLIER, f"{_MACHINE}array.pe_array.row_{row}.pe_{column}.", (site,))
+            for column, (sites, _) in enumerate(columns)
+            for row, site in enumerate(sites)
+        ),
         *_lane_rules(lanes, memories),
         Rule(RAM, f"{_MACHINE}wm.", tuple(blocks[1] for _, blocks in columns)),
         Rule(RAM, f"{_MACHINE}array.pe_array.partial_sums.", tuple(blocks[2] for _, blocks in columns)),
-        Rule(RAM, f"{_MACHINE}array.fetch.", r46[15:19] + r46[21:25]),
-        Rule(RAM, f"{_MACHINE}am.", r70[30:] + r46[38:44] + r82[48:]),
-        Rule(RAM, "board.external.", (*r82[15:48], *left_over)),
+        *(
+            Rule(RAM, f"{_MACHINE}array.fetch.delay_line.{group}.0.{part}", (block,))
+            for part, blocks in enumerate(delays)
+            for group, block in zip(("group_1", "groups"), blocks, strict=True)
+        ),
+        Rule(RAM, f"{_MACHINE}am.bank0_even.", r70[36:]),
+        Rule(RAM, f"{_MACHINE}am.bank0_odd.", r82[36:]),
+        Rule(RAM, "board.external.", (*r82[:36], *left_over, *r70[33:35]), may_be_absent=True),
     ]
-    return Floorplan(tuple(rules))
+    return Floorplan(tuple(rules), by_timing=False)
 
 
 def _array_rules() -> list[Rule]:
