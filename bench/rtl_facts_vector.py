@@ -33,7 +33,7 @@ COMMANDS, FETCH = "vector.commands", "vector.fetch"
 KINDS = ("bias", "narrow_bias", "multiplier", "shift", "table", "offsets", "test")
 WORD_BITS = 9
 """Of the number of a word."""
-ARRIVING = (*(f"{FETCH}.arriving_{stage}" for stage in range(3)), "vector.lanes$284.fetched")
+ARRIVING = (*(f"{FETCH}.arriving_{stage}" for stage in range(3)), "vector.lanes.fetched")
 """Where it is on its way."""
 HEAD_ELEMENT = 30
 """The first bit of VECTOR_STREAM.element in what is kept of an instruction."""
@@ -106,13 +106,6 @@ def narrow_beats(state: State) -> Bit:
     )
 
 
-def four_beats(state: State) -> Bit:
-    """No slot has more beats than that."""
-    return state.no(
-        state.either(state.bit(f"vector.beats.last_of_stream_{number}", 2) for number in range(4))
-    )
-
-
 def left(state: State) -> list[Bit]:
     return [state.bit(f"{FETCH}.{kind}_left") for kind in KINDS]
 
@@ -156,7 +149,7 @@ KNOWN_OF_VECTOR = (
     Known(
         (r"vector(\.(streams|beats|pipeline|store|lanes.*))?",),
         (whole("vector.beats.last_of_8", 3),),
-        (int48_is_illegal, narrow_elements, narrow_sizes, four_beats, narrow_beats),
+        (int48_is_illegal, narrow_elements, narrow_sizes, narrow_beats),
     ),
     # Words of one kind are read at a time.
     Known((r"vector\.(fetch|commands|next_params)",), (), (one_command, fetch_is_busy, one_fetch)),
