@@ -1,10 +1,12 @@
 """What is known of the states of the configuration `nano`, for proofs that a change is never seen (rtl_unseen.py):
 which registers are not read when, and what holds always."""
 
+import itertools
 import pathlib
 import re
 from collections.abc import Callable, Sequence
 
+from rtl_facts_counts import KNOWN_OF_COUNTS
 from rtl_facts_vector import KNOWN_OF_VECTOR
 from rtl_known import Known, whole
 from rtl_netlist import Mutant
@@ -44,7 +46,7 @@ DEPTHWISE_COUNTERS = (
 )
 """Rows that are left to load, slots before the first vector and of that, whether it has come, the last places of the
 delay line; with their bits."""
-BANKS, PORTS = 4, ("vector", "array", "store")
+BANKS, PORTS, WRITES = 4, ("vector", "array", "store"), ("vector", "load")
 ADDRESSES, DENSE, DEPTHWISE = "array.addresses", "array.addresses.dense", "array.addresses.depthwise"
 DELIVERIES = "array.addresses.deliveries"
 ROWS, LAST_PHASE = 2, 3
@@ -65,6 +67,12 @@ def bank_read(half: str, bank: int, lane: int) -> Loose:
         return state.either(taken)
 
     return Loose(f"am.bank{bank}_{half}.memory.read_data", tuple(range(8 * lane, 8 * lane + 8)), read)
+
+
+def bank_write(port: str, half: str, bank: int) -> Loose:
+    return Loose(
+        f"am.{port}_write_{half}_bank", (bank,), lambda state: state.bit(f"am.{port}_write_reach", bank)
+    )
 
 
 def reached(port: str) -> Fact:
@@ -167,6 +175,11 @@ def few_idle_rows(state: State) -> Bit:
     return state.implies(offered, state.no(state.either(state.bits(job, IDLE_ROWS + 1, IDLE_BITS - 1))))
 
 
+def runs_with_few_idle_rows(state: State) -> Bit:
+    idle = state.bits(f"{DEPTHWISE}.job", IDLE_ROWS + 1, IDLE_BITS - 1)
+    return state.implies(depthwise_runs(state), state.no(state.either(idle)))
+
+
 def rows_to_load(state: State) -> Bit:
     """In the first row one or two are left, in the second one one is."""
     left, row = state.bits(f"{DEPTHWISE}.$signal"), state.bit(f"{DEPTHWISE}.row$23")
@@ -252,6 +265,8 @@ def while_it_works(unit: str) -> Callable[[State], Bit]:
     return lambda state: state.no(state.bit(f"{unit}.halt"))
 
 
+NOTHING_KEPT = (checked_is_pending, depthwise_is_drained, runs_drained, *map(keeps_nothing, SLOTS))
+
 KNOWN = (
     # Nothing: a register gets the same value anyway, or a memory what is there already.
     Known((".*",), ()),
@@ -276,6 +291,10 @@ KNOWN = (
             whole("array.fetch.delay_line.second", 36, read=lambda state: state.bit("array.fetch.valid_4")),
         ),
         (*map(reached, PORTS), *map(second_is_paired, LOCATED), reads_if_inside, second_is_granted),
+    ),
+    # A bank is written if the access takes it.
+    Known(
+        ("am",), tuple(bank_write(*each) for each in itertools.product(WRITES, ("even", "odd"), range(BANKS)))
     ),
     # Sums are caught to be delivered; partial sums are not kept, for there is no memory for them.
     Known(
@@ -382,10 +401,13 @@ KNOWN = (
             # Fields of depthwise jobs are read by such alone.
             *(Loose(f"{DEPTHWISE}.job", (bit,), depthwise_runs) for bit in DEPTHWISE_FIELDS),
             *(whole(f"{DEPTHWISE}.{name}", bits, read=depthwise_runs) for name, bits in DEPTHWISE_COUNTERS),
-            whole(f"{DEPTHWISE}.group", 1, read=lambda state: state.bit(f"{DEPTHWISE}.loading")),
+            *(
+                whole(f"{DEPTHWISE}.{name}", 1, read=lambda state: state.bit(f"{DEPTHWISE}.loading"))
+                for name in ("group", "row$23")
+            ),
             *(Loose(wire, (GROUP,), lambda state, wire=wire: state.bit(wire, LOAD)) for wire in SLOTS),
         ),
-        (checked_is_pending, few_idle_rows, rows_to_load),
+        (checked_is_pending, few_idle_rows, runs_with_few_idle_rows, rows_to_load),
     ),
     # A row without a group has one of two numbers.
     Known(
@@ -426,7 +448,7 @@ KNOWN = (
     Known(
         (r"array\.(fetch|issue.*)",),
         (),
-        (checked_is_pending, depthwise_is_drained, runs_drained, *map(keeps_nothing, SLOTS)),
+        NOTHING_KEPT,
     ),
     # Whether a SIGNAL is illegal is not looked at.
     *(
@@ -445,6 +467,7 @@ KNOWN = (
     # Bursts of the program are whole instructions.
     Known((r"read_arbiter|sequencer\.fetch",), (), (whole_instructions,)),
     *KNOWN_OF_VECTOR,
+    *KNOWN_OF_COUNTS,
     # A program that lies within the window has no more instructions than that.
     Known((r"sequencer",), (), (range_is_checked, reset_is_reported)),
     # A row that is wrong halts its unit.
@@ -469,7 +492,8 @@ def never_seen(mutants: Sequence[Mutant], folder: pathlib.Path) -> set[Mutant]:
         ]
         if here:
             proved |= unseen(here, known.loose, known.facts, folder)
-    return proved | renamed_places([mutant for mutant in mutants if mutant not in proved], folder)
+    left = [mutant for mutant in mutants if mutant not in proved]
+    return proved | renamed_places(left, NOTHING_KEPT, folder)
 
 
 __all__ = ["never_seen"]

@@ -33,7 +33,7 @@ COMMANDS, FETCH = "vector.commands", "vector.fetch"
 KINDS = ("bias", "narrow_bias", "multiplier", "shift", "table", "offsets", "test")
 WORD_BITS = 9
 """Of the number of a word."""
-ARRIVING = (*(f"{FETCH}.arriving_{stage}" for stage in range(3)), "vector.lanes$284.fetched")
+ARRIVING = (*(f"{FETCH}.arriving_{stage}" for stage in range(3)), "vector.lanes.fetched")
 """Where it is on its way."""
 HEAD_ELEMENT = 30
 """The first bit of VECTOR_STREAM.element in what is kept of an instruction."""

@@ -1,5 +1,6 @@
 """Logic that is added to a netlist, Yosys' JSON of a flat module, and rules about the netlist's states made of it."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rtl_unread import Bit, Cell
@@ -65,6 +66,21 @@ class Logic:
         return self.cell("$mux", A=[other], B=[one], S=[which])
 
 
+def wire_of(wires: Mapping[str, Sequence[Bit]], name: str) -> Sequence[Bit]:
+    """The bits of accelerator.`name`. A module is found without the number that Amaranth gives it when the name of its
+    instance is that of a signal, too: these numbers change with any other module."""
+    if bits := wires.get(f"accelerator.{name}"):
+        return bits
+    *modules, wire = f"accelerator.{name}".split(".")
+    numbered = re.compile(
+        "".join(rf"{re.escape(module)}(?:\$\d+)?\." for module in modules) + re.escape(wire)
+    )
+    found = [bits for each, bits in wires.items() if numbered.fullmatch(each)]
+    if len(found) != 1:
+        raise KeyError(name)
+    return found[0]
+
+
 class State:
     """What a rule is made of: the netlist's bits, now or after the cycle."""
 
@@ -76,7 +92,7 @@ class State:
 
     def bits(self, name: str, first: int = 0, width: int | None = None) -> list[Bit]:
         """Of the wire accelerator.`name`."""
-        bits = self._wires[f"accelerator.{name}"]
+        bits = wire_of(self._wires, name)
         return self.values(bits[first : len(bits) if width is None else first + width])
 
     def bit(self, name: str, index: int = 0) -> Bit:

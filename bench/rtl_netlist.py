@@ -48,7 +48,7 @@ _SOURCE = re.compile(r" -src \S+")
 _PATH = re.compile(r"accelerator\.([\w$.\\]+)")
 NETLIST = """read_verilog plain.v
 hierarchy -top tosaic
-proc
+proc -norom
 flatten
 delete t:$meminit* t:$scopeinfo
 setattr -unset init w:*
@@ -58,7 +58,8 @@ opt -full
 opt_clean -purge
 write_rtlil netlist.il
 """
-"""Initial values are left out: results do not depend on them (tests/rtl/test_rtl_unknown_start.py)."""
+"""Initial values are left out: results do not depend on them (tests/rtl/test_rtl_unknown_start.py). So nothing may
+become a memory that is only read, whose contents would be lost."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rtl_logic import Fact, State
+from rtl_logic import Fact, State, wire_of
 from rtl_machine import Machine, Question, inputs, outputs
 from rtl_netlist import Mutant
 from rtl_unread import Bit, Cell
@@ -89,7 +89,7 @@ class Product:
         self._loose = dict[Bit, Loose]()
         for each in loose:
             for index in each.bits:
-                bit = self._machine.wires[f"accelerator.{each.wire}"][index]
+                bit = wire_of(self._machine.wires, each.wire)[index]
                 if bit in self._machine.holds:  # else it is the same as another one, or a constant
                     self._loose[bit] = each
         self._reads = {name: cell for name, cell in self._cells.items() if cell["type"].startswith("$memrd")}

@@ -105,4 +105,7 @@ def within_the_program(state: State) -> Bit:
     return state.all((*rules, range_is_checked(state), reset_is_reported(state)))
 
 
-__all__ = ["FETCH_ASKS", "range_is_checked", "reachable", "reset_is_reported", "rules", "word_of_kind"]
+__all__ = [
+    *("FETCH_ASKS", "range_is_checked", "reachable", "reset_is_reported", "rules", "within_the_program"),
+    "word_of_kind",
+]

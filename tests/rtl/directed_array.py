@@ -23,8 +23,10 @@ SAFE_AT = OUTPUT_AT + OUTPUT_BYTES + (1 << 12)
 PAIRS_AT = ((875, 1), (5000, 1), (7000, 2))
 """Words where pairs of image rows may begin, and by how many sizes of the memory two pairs may be apart more. A pair's
 rows are half of that apart, which must not lead to the results."""
-AHEAD = range(3, 8)
+AHEAD = (*range(3, 8), 10)
 """Bits of the number of weights that are there before the array begins."""
+MOST_SLOW = 6000
+"""Bytes of a row for which weights wait."""
 FEW = 30
 """Vectors that are stored of very many."""
 COUNTS = 4
@@ -409,7 +411,10 @@ def ahead(config: Config, bit: int) -> Stimulus:
         fields |= {"x_step": 5, "pixels": 1, "drain": 1, "streamed": 1, "chunks": there + 6, "weights": 512}
         weights(0, there * columns)
         assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.ARRAY_WAIT, 3)
-        slow = {"memory_address": 3, "row_bytes": 1000 + 8 * there * columns, "rows": 1}
+        rows = -(-(1000 + 8 * there * columns) // MOST_SLOW)
+        slow = {"memory_address": 3, "row_bytes": (1000 + 8 * there * columns) // rows, "rows": rows}
+        if rows > 1:
+            assembler.emit(Opcode.LOAD_PITCH, memory_pitch=1, local_pitch=1)
         assembler.emit(Opcode.LOAD_GO, local_address=3 * config.am_bytes // 4, **slow)
         weights(there * columns, 6 * columns)
         emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)

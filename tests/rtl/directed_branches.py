@@ -126,6 +126,16 @@ def full_queues(config: Config) -> Iterator[tuple[str, list[Run]]]:
         )
 
 
+def full_and_stuck(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """As many instructions as a unit's queue holds, and a few less or more, behind one for whose token the unit waits
+    for ever: it is not idle, so that the program has no end."""
+    for unit in UNITS:
+        waits, signals = ((Opcode[f"{unit}_{kind}"], {"count": 1}) for kind in ("WAIT", "SIGNAL"))
+        amounts = range(config.queue_commands - 3, config.queue_commands + 3)
+        programs = [assembled(config, waits, *[signals] * amount) for amount in amounts]
+        yield f"a full queue of {unit} that is stuck", [(program, STARVES) for program in programs]
+
+
 def many_marks(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """Some more marks than are kept."""
     marks = [(Opcode.VECTOR_MARK, {"layer": number}) for number in range(MARKS + 3)]
@@ -208,6 +218,7 @@ def branch_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
         long_program,
         far_units,
         full_queues,
+        full_and_stuck,
         many_marks,
         bursts_under_way,
         blamed,

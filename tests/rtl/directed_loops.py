@@ -144,7 +144,7 @@ def longest_chunks(config: Config, bit: int) -> Stimulus:
 
     def emit(assembler: Assembler) -> None:
         fields = TEMPLATE | ONE_STEP | {"pixels": 1, "width": 1, "address": SAFE_AT, "x_step": 1}
-        job_alone(assembler, fields | {"weights": wide(rng, 9), "chunks": (1 << bit) + 3}, OUTPUT_AT)
+        job_alone(assembler, fields | {"weights": wide(rng, 9), "chunks": (1 << bit) + 2}, OUTPUT_AT)
 
     return written(config, rng, emit, ROOM)
 

@@ -9,6 +9,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench"))
 
 from rtl_facts import KNOWN  # noqa: E402 (the path comes first)
+from rtl_logic import wire_of  # noqa: E402 (the path comes first)
 from rtl_machine import Machine, flat_module, invariant  # noqa: E402 (the path comes first)
 from rtl_netlist import netlist  # noqa: E402 (the path comes first)
 from rtl_reachable import rules  # noqa: E402 (the path comes first)
@@ -35,6 +36,14 @@ def module(folder):
 )
 def test_the_facts_hold(known, module, folder):
     assert invariant(Machine(module), known.facts, folder)
+
+
+def test_a_module_is_found_without_its_number():
+    wires = {"accelerator.a$12.b.x": [1], "accelerator.c.x": [2], "accelerator.c$3.x": [3]}
+    assert wire_of(wires, "a.b.x") == [1]
+    assert wire_of(wires, "c.x") == [2]
+    with pytest.raises(KeyError, match="c.y"):
+        wire_of(wires, "c.y")
 
 
 def test_registers_that_may_differ_are_there(module):
