@@ -104,7 +104,7 @@ def test_nextpnr_places_and_routes_blocks_there(tmp_path):
     built = build_project(
         project, tmp_path, tmp_path / "cache", lambda what, detail: told.append((what, detail))
     )
-    assert ("floorplan", "2 blocks") in told
+    assert ("floorplan", "2 blocks, 0 copies of drivers") in told
     assert built.bitstream is not None and built.usage.dsp == 1
     config = (tmp_path / "top.config").read_text()
     assert ".tile_group MIB_R82C120:" in config and ".tile_group MIB_R70C" not in config
