@@ -56,6 +56,11 @@ LOGIC_SHARE = 0.25
 """Of a cycle, where logic may be slower to be smaller: wires take the rest (decision 0039)."""
 
 
+def small_logic_ps(clock_hz: float) -> int:
+    """What that is, for `Board.logic_ps`."""
+    return round(1e12 / clock_hz * LOGIC_SHARE)
+
+
 @dataclasses.dataclass(frozen=True)
 class Board:
     name: str
@@ -134,7 +139,7 @@ class Board:
             memory_bytes=memory_bytes,
             memory_bandwidth=None,
             memory_latency=None,
-            logic_ps=round(1e12 / self.clock_hz * LOGIC_SHARE),
+            logic_ps=small_logic_ps(self.clock_hz),
         )
 
     def with_config(self, config: str) -> "Board":

@@ -1,6 +1,6 @@
 """LambdaConcept ECPIX-5 with the large FPGA. Its DDR3 is not used: its calibration cannot be tried (decision 0037)."""
 
-from .board import LOGIC_SHARE, Board, Capacity, Family
+from .board import Board, Capacity, Family, small_logic_ps
 from .ethernet import Ethernet, Phy
 from .floorplan import lean_on_85k, small_on_85k, wide_on_85k
 from .spi_flash import SpiFlash
@@ -11,6 +11,7 @@ WIDE = (
     "vector_bits=34,queue_commands=16,cabac_engines=0,unpackers=0,fetch_instructions=16,event_counters=0"
 )
 """Decision 0041: 96 multipliers; of `base`, in the order of a configuration's name."""
+_CLOCK_HZ = 50e6
 ECPIX5_85F = Board(
     name="ecpix5-85f",
     title="LambdaConcept ECPIX-5 85F",
@@ -18,12 +19,12 @@ ECPIX5_85F = Board(
     family=Family.ECP5,
     capacity=Capacity(lut=83_640, ff=83_640, dsp=156, ram_kbit=208 * 18),
     config="small",
-    clock_hz=50e6,
+    clock_hz=_CLOCK_HZ,
     memory="80 KiB on chip",
     transport="serial:///dev/ttyUSB1?baud=1000000",
     platform="ecpix5:ECPIX585Platform",
     memory_bytes=80 << 10,
-    logic_ps=round(1e12 / 50e6 * LOGIC_SHARE),
+    logic_ps=small_logic_ps(_CLOCK_HZ),
     baud=1_000_000,
     floorplan=small_on_85k(),
     other_floorplans=((f"small,{LEAN}", lean_on_85k()), (f"base,{WIDE}", wide_on_85k())),
