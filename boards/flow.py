@@ -8,9 +8,12 @@ import pathlib
 import shutil
 from collections.abc import Callable
 
+from .block_registers import take_registers
 from .board import Board, Family
+from .carry_inputs import tie_high
 from .fan_out import copy_drivers
 from .floorplan import FloorplanError
+from .local_constants import place_constants
 from .multipliers import align_factors
 from .project import Project, make_project, write_project
 from .report import Usage, parse_stat, usage_of_cells, with_timing
@@ -159,6 +162,9 @@ class _Flow:
             copies = copy_drivers(design, top, passing_on=plan.passing_on)
             self.progress("floorplan", f"{blocks} blocks, {copies} copies of drivers")
         align_factors(design, top)
+        take_registers(design, top)
+        place_constants(design, top)
+        tie_high(design, top)
         set_router(design, top)
         netlist = json.dumps(design)
         (self.folder / "netlist.json").write_text(netlist)

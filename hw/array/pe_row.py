@@ -79,12 +79,11 @@ class PeRow(wiring.Component):
         for c in range(self._columns):
             m.submodules[f"pe_{c}"] = pe = Dsp48Element(block) if block else ProcessingElement()
             m.d.comb += [
-                pe.multiply.eq(fresh),
                 pe.operand.eq(self.operands.word_select(c, OPERAND_BITS)),
                 pe.weight.eq(weights.word_select(c, OPERAND_BITS)),
                 pe.add.eq(add),
                 pe.keep.eq(keep),
-                pe.chain.eq(chain) if block else pe.hide.eq(hide),
+                *([pe.multiply.eq(fresh), pe.chain.eq(chain)] if block else [pe.hide.eq(hide)]),
                 pe.above.eq(self.above.word_select(c, ACCUMULATOR_BITS)),
             ]
             passed.append(pe.sum if block else pe.passed)

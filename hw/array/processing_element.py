@@ -11,19 +11,18 @@ PRODUCT_BITS = 2 * OPERAND_BITS
 
 
 class ProcessingElement(wiring.Component):
-    """A product in one cycle, the sum in the next.
+    """A product in each cycle, its sum in the next. The product's register always takes, so that it can be the one
+    inside a multiplier block (boards/multipliers.py).
 
     Ports:
-        multiply (1, in): the product of `operand` and `weight` is registered.
         operand, weight (signed 9, in): the factors.
-        add (1, in): a cycle after `multiply`: the product is added.
+        add (1, in): the product of the factors of the cycle before is added.
         keep (1, in): with `add`: to the own sum, else to `above`.
         above (32, in): sum of the element above.
         hide (1, in): `passed` is zero in the next cycle.
         passed (32, out): the new sum, from the cycle after `add` on.
     """
 
-    multiply: In(1)
     operand: In(signed(OPERAND_BITS))
     weight: In(signed(OPERAND_BITS))
     add: In(1)
@@ -35,8 +34,7 @@ class ProcessingElement(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         product = Signal(signed(PRODUCT_BITS), reset_less=True)
-        with m.If(self.multiply):
-            m.d.sync += product.eq(self.operand * self.weight)
+        m.d.sync += product.eq(self.operand * self.weight)
         m.submodules.accumulate = accumulate = Accumulate(PRODUCT_BITS)
         own = Signal(ACCUMULATOR_BITS, reset_less=True)
         passed = Signal(ACCUMULATOR_BITS, reset_less=True)

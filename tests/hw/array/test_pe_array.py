@@ -39,7 +39,6 @@ def test_processing_element():
         product, own, passed, summed = 0, 0, 0, False
         for _ in range(300):
             values = dict(
-                multiply=dice.random() < 0.7,
                 operand=dice.choice([-256, 255, dice.randint(-256, 255)]),
                 weight=dice.choice([-256, 255, dice.randint(-256, 255)]),
                 add=summed and dice.random() < 0.7,
@@ -48,7 +47,6 @@ def test_processing_element():
                 hide=dice.random() < 0.3,
             )
             for port, value in (
-                (dut.multiply, values["multiply"]),
                 (dut.operand, values["operand"]),
                 (dut.weight, values["weight"]),
                 (dut.add, values["add"]),
@@ -61,7 +59,7 @@ def test_processing_element():
             if values["add"]:
                 own = passed = wrap((own if values["keep"] else values["above"]) + product)
             passed = 0 if values["hide"] else passed
-            product = values["operand"] * values["weight"] if values["multiply"] else product
+            product = values["operand"] * values["weight"]
             # Sums begin with one that does not keep: the element's registers have no reset.
             summed = True
             if not values["add"] and own == 0:
