@@ -18,7 +18,7 @@ class VectorCommands(wiring.Component):
         tokens (Tokens, out): the semaphores.
         complete (1, in): all that was started is complete. Every command waits for it, but for VECTOR_WAIT and
         may_signal (1, in): for this, a VECTOR_SIGNAL;
-        may_set_up (1, in): and for this, VECTOR_UOP and VECTOR_BOUNDS.
+        may_set_up (1, in): and for this, VECTOR_UOP and VECTOR_BOUNDS. Both are high where `complete` is.
         streams_illegal (1, in): a GO would be illegal with the streams as they are set up.
         streams_settled (1, in): `streams_illegal` is right; a GO waits for it.
         missing (1, in): a GO would be illegal, for it uses what was not set up (see Definitions).
@@ -95,31 +95,34 @@ class VectorCommands(wiring.Component):
             ),
         ]
         m.d.sync += self.error.eq(0)
+        is_signal, is_go = is_[Opcode.VECTOR_SIGNAL], is_[Opcode.VECTOR_GO]
+        streams_refuse = self.streams_illegal | self.missing
         with m.If(valid & is_[Opcode.VECTOR_WAIT]):
             m.d.comb += [self.tokens.wait.eq(1), self.commands.ready.eq(self.tokens.ok)]
         with m.Elif(valid & may_go):
             # What is refused leaves the queue, too: that it is refused comes late, and the queue has many registers.
-            is_signal, is_go = is_[Opcode.VECTOR_SIGNAL], is_[Opcode.VECTOR_GO]
             m.d.comb += [
                 self.commands.ready.eq(~(is_signal & self.tokens.signal_full)),
-                refused.eq(illegal | (is_go & (self.streams_illegal | self.missing))),
+                refused.eq(illegal | (is_go & streams_refuse)),
             ]
             with m.If(refused):
                 m.d.sync += [self.error.eq(1), halted.eq(1)]
-            with m.If(~illegal):
-                m.d.comb += [
-                    self.tokens.signal.eq(is_signal & ~self.tokens.signal_full),
-                    self.write_uop.eq(is_[Opcode.VECTOR_UOP]),
-                    self.write_bounds.eq(is_[Opcode.VECTOR_BOUNDS]),
-                    self.set_stream.eq(is_[Opcode.VECTOR_STREAM]),
-                    self.set_dims.eq(is_[Opcode.VECTOR_DIMS]),
-                    self.start_params.eq(is_[Opcode.VECTOR_PARAM]),
-                    self.start_table.eq(is_[Opcode.VECTOR_TABLE]),
-                    self.start_go.eq(is_go & ~refused),
-                    self.mark.eq(is_[Opcode.VECTOR_MARK]),
-                    self.start_offsets.eq(is_[Opcode.VECTOR_OFFSETS]),
-                    self.start_test.eq(is_[Opcode.VECTOR_TEST]),
-                ]
+        # What a command starts hangs only on what this command waits for: the streams settle late.
+        legal = valid & ~illegal
+        alone = legal & self.complete
+        m.d.comb += [
+            self.tokens.signal.eq(legal & self.may_signal & is_signal & ~self.tokens.signal_full),
+            self.write_uop.eq(legal & self.may_set_up & is_[Opcode.VECTOR_UOP]),
+            self.write_bounds.eq(legal & self.may_set_up & is_[Opcode.VECTOR_BOUNDS]),
+            self.set_stream.eq(alone & is_[Opcode.VECTOR_STREAM]),
+            self.set_dims.eq(alone & is_[Opcode.VECTOR_DIMS]),
+            self.start_params.eq(alone & is_[Opcode.VECTOR_PARAM]),
+            self.start_table.eq(alone & is_[Opcode.VECTOR_TABLE]),
+            self.start_go.eq(alone & is_go & self.streams_settled & ~streams_refuse),
+            self.mark.eq(alone & is_[Opcode.VECTOR_MARK]),
+            self.start_offsets.eq(alone & is_[Opcode.VECTOR_OFFSETS]),
+            self.start_test.eq(alone & is_[Opcode.VECTOR_TEST]),
+        ]
         return m
 
     def _illegal(self, m: Module) -> Signal:
