@@ -2,7 +2,6 @@
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
-from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import Out
 from amaranth.utils import exact_log2
 
@@ -12,6 +11,7 @@ from ..interfaces import AM_READ_LATENCY, LOCAL_ADDRESS_BITS, MEMORY_ADDRESS_BIT
 from ..isa import Error, Unit
 from ..memory.blocks import Queue
 from .bursts import BEAT_BITS, Burst, lanes_of
+from .late_queue import LateQueue
 from .unit import DmaUnit
 
 AXI_ID = 0
@@ -45,8 +45,8 @@ class StoreUnit(DmaUnit):
     def __init__(self, config: Config):
         super().__init__(Unit.STORE, config, {"axi": Out(AxiWrite(config)), "am": Out(AmRead(config))})
         word_bytes = config.word_bytes
-        # Bursts whose beats are not all read.
-        self.pending = SyncFIFO(width=Burst(config).size, depth=_BURSTS_AHEAD)
+        # Bursts whose beats are not all read. That one is comes late, with the grant of its last read.
+        self.pending = LateQueue(width=Burst(config).size, depth=_BURSTS_AHEAD)
         self.beat_mark = data.StructLayout({"last": 1, "strobe": word_bytes})
         beat = data.StructLayout({"mark": self.beat_mark, "data": 8 * word_bytes})
         self.beats = Queue(width=beat.size, depth=_BEATS_BUFFERED + 1)

