@@ -141,10 +141,10 @@ def lean_on_85k() -> Floorplan:
 
 def wide_on_85k() -> Floorplan:
     """An array of 6 x 16 whose lanes serve four columns each, of 34 bits, on an LFE5UM5G-85F. A column of the array has
-    six multipliers, with a block for its weights and one for its partial sums beside them. Four columns share two
-    blocks of delay lines: they lie together, and their blocks in their middle. So the array is in four parts with wires
-    of their own, and not all around one place. The lanes lie above right and apart from each other, for their logic
-    fills what is between them; activation memory lies below right, the even words above the odd ones.
+    six multipliers, with a block for its weights and one for its partial sums beside them. The four columns of a lane
+    share two blocks of delay lines: they lie together, and their blocks in their middle. So the array is in four parts
+    with wires of their own, and not all around one place. The lanes lie above right and apart from each other, for
+    their logic fills what is between them; activation memory lies below right, the even words above the odd ones.
     """
     m10, m34, m58 = (_multipliers(row) for row in (10, 34, 58))
     r22, r46, r70, r82 = (_rams(row) for row in (22, 46, 70, 82))
@@ -155,11 +155,14 @@ def wide_on_85k() -> Floorplan:
         [(middle, 4), (middle, 5), (below, 4), (below, 5)],
         [(below, place) for place in range(4)],
     ]
-    columns = [(row[0][6 * place :][:6], row[1][6 * place :][:6]) for part in parts for row, place in part]
+    blocks_of = [
+        [(row[0][6 * place :][:6], row[1][6 * place :][:6]) for row, place in part] for part in parts
+    ]
+    columns = [part[number] for number in range(4) for part in blocks_of]
     delays = [r22[10:12], r46[10:12], r46[27:29], r70[10:12]]
     lanes = [m10[34:39], m10[44:49], m34[38:43], m34[46:51]]
     memories = [r22[30:36], r22[42:48], r22[36:42], r46[44:50]]
-    left_over = [block for _, blocks in columns[12:] for block in blocks[3:] if block not in delays[3]]
+    left_over = [block for _, blocks in blocks_of[3] for block in blocks[3:] if block not in delays[3]]
     rules = [
         *(
             Rule(MULTIPLIER, f"{_MACHINE}array.pe_array.row_{row}.pe_{column}.", (site,))
@@ -168,7 +171,11 @@ def wide_on_85k() -> Floorplan:
         ),
         *_lane_rules(lanes, memories),
         Rule(RAM, f"{_MACHINE}wm.", tuple(blocks[1] for _, blocks in columns)),
-        Rule(RAM, f"{_MACHINE}array.pe_array.partial_sums.", tuple(blocks[2] for _, blocks in columns)),
+        Rule(
+            RAM,
+            f"{_MACHINE}array.pe_array.partial_sums.",
+            tuple(blocks[2] for part in blocks_of for _, blocks in part),
+        ),
         *(
             Rule(RAM, f"{_MACHINE}array.fetch.delay_line.{group}.0.{part}", (block,))
             for part, blocks in enumerate(delays)

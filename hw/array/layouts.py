@@ -1,6 +1,6 @@
 """What travels inside the array unit: jobs (a GO and its configuration) and slots (one advance of the array)."""
 
-from amaranth.hdl import signed
+from amaranth.hdl import Cat, Value, signed
 from amaranth.lib import data
 from amaranth.utils import bits_for, exact_log2
 
@@ -19,6 +19,16 @@ LINE_BITS = 18
 def group_count(config: Config) -> int:
     """Delay groups that a row can belong to; no more than there are rows."""
     return min(config.line_groups, config.rows)
+
+
+def columns_by_lane(config: Config) -> list[int]:
+    """Numbers of columns: at first those whose sums lane 0 of VECTOR takes, then those of lane 1, and so on."""
+    return [column for lane in range(config.lanes) for column in range(lane, config.columns, config.lanes)]
+
+
+def reordered(vector: Value, element_bits: int, order: list[int]) -> Value:
+    """The elements of a vector in the order in which `order` names them."""
+    return Cat(vector.word_select(element, element_bits) for element in order)
 
 
 def split_levels(config: Config) -> int:

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ..config import Config
 from ..memory.words import NO_COLLISION_LOGIC
 from .accumulate import ACCUMULATOR_BITS
+from .layouts import columns_by_lane, reordered
 
 
 class PartialSums(wiring.Component):
@@ -25,7 +26,7 @@ class PartialSums(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._depth = config.partial_sums
+        self._config, self._depth = config, config.partial_sums
         vector_bits = ACCUMULATOR_BITS * config.columns
         super().__init__(
             {
@@ -44,7 +45,16 @@ class PartialSums(wiring.Component):
             shape=len(self.sums), depth=self._depth, init=[], attrs=NO_COLLISION_LOGIC
         )
         read, write = places.read_port(), places.write_port()
-        m.d.comb += [read.en.eq(self.read), write.en.eq(self.write), write.data.eq(self.sums)]
+        # Columns of one lane lie side by side, so that a block of the memory has its place beside them.
+        order = columns_by_lane(self._config)
+        columns = [order.index(column) for column in range(len(order))]
+        stored = Signal(len(self.sums))
+        m.d.comb += [
+            read.en.eq(self.read),
+            stored.eq(reordered(read.data, ACCUMULATOR_BITS, columns)),
+            write.en.eq(self.write),
+            write.data.eq(reordered(self.sums, ACCUMULATOR_BITS, order)),
+        ]
         for port, restart, step in (
             (read, self.restart_reads, self.read),
             (write, self.restart_writes, self.write),
@@ -54,5 +64,5 @@ class PartialSums(wiring.Component):
             with m.Elif(step):
                 m.d.sync += port.addr.eq(port.addr + 1)
         was_read = Signal()
-        m.d.sync += [was_read.eq(self.read), self.vector.eq(Mux(was_read, read.data, 0))]
+        m.d.sync += [was_read.eq(self.read), self.vector.eq(Mux(was_read, stored, 0))]
         return m

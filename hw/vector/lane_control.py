@@ -31,6 +31,11 @@ RoundFlags = data.StructLayout(_flags("round", "double_round", "one", "abs"))
 """Stage 6: the carry into the sum: a rounding; 1; 1 if x is negative."""
 
 
+def lane_column_shape(config: Config) -> range:
+    """Numbers of a lane's columns; of a lane with one column, too, a number has a bit."""
+    return range(max(config.lane_columns, 2))
+
+
 class LaneControl(wiring.Signature):
     """Driven by the pipeline, the same for every lane. A name begins with the stage (cycles after the issue) in which
     it holds. Nothing waits: lanes compute in every cycle, and what was not issued is not written. Operations come
@@ -61,7 +66,7 @@ class LaneControl(wiring.Signature):
     """
 
     def __init__(self, config: Config):
-        address, column = register_address_bits(config), range(max(config.lane_columns, 2))
+        address, column = register_address_bits(config), lane_column_shape(config)
         uop = shapes(Opcode.VECTOR_UOP, "a_zp", "out_zp", "multiplier", "shift")
         bounds = shapes(Opcode.VECTOR_BOUNDS, "low", "high", "immediate")
         super().__init__(

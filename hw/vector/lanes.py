@@ -10,7 +10,7 @@ from ..constants import BIAS_BYTES, NARROW_BIAS_BYTES
 from ..one_hot import only_if
 from .element import ElementFormat, Elements
 from .lane import Lane
-from .lane_control import LaneControl
+from .lane_control import LaneControl, lane_column_shape
 from .layouts import FetchedWord
 
 
@@ -24,6 +24,7 @@ class Lanes(wiring.Component):
         selected (a bit per lane, in): stage 9: the lanes of this beat; only they write a register.
         take_accumulators (1, in): `accumulators` belong to the slot that is issued.
         accumulators (32 W, in): a vector of the array.
+        first_column (0..lane_columns-1, in): stage 0: which of its columns a lane works for.
         results (vector_bits per lane, out): stage 10: the lanes' results.
     """
 
@@ -37,6 +38,7 @@ class Lanes(wiring.Component):
                 "selected": In(config.lanes),
                 "take_accumulators": In(1),
                 "accumulators": In(32 * config.columns),
+                "first_column": In(lane_column_shape(config)),
                 "results": Out(config.vector_bits * config.lanes),
             }
         )
@@ -63,7 +65,7 @@ class Lanes(wiring.Component):
         for size in narrow:
             if size < self.config.lane_columns:
                 narrow[size] = Signal(8 * size * lanes, name=f"loaded_{size}", reset_less=True)
-                m.d.sync += narrow[size].eq(self._of_column(self.loaded, self.config.lane_columns // size))
+                m.d.sync += narrow[size].eq(_of_column(self.loaded, self.config.lane_columns // size, self.control.s2_column))
         splat, format = Signal(bits, reset_less=True), Signal(ElementFormat, reset_less=True)
         m.d.comb += [
             first.word.eq(self.loaded),
@@ -100,25 +102,19 @@ class Lanes(wiring.Component):
 
     def _accumulators(self, m: Module) -> Signal:
         """Accumulators arrive with the issue, loads three cycles later: the accumulators wait. Of a vector that has
-        several beats the last register but one keeps all."""
+        several beats the first register keeps all, and from then on there is what the beat's columns need."""
+        columns = self.config.lane_columns
         taken, held = self.take_accumulators, self.accumulators
         for stage in range(4):
-            several = stage == 3 and self.config.lane_columns > 1
-            source = self._of_column(held, self.config.lane_columns) if several else held
+            of_beat = stage > 0 and columns > 1
+            source = _of_column(held, columns, self.first_column) if of_beat and stage == 1 else held
             held = Signal(len(source), name=f"s{stage}_accumulators", reset_less=True)
-            with m.If(taken | several):
+            with m.If(taken | of_beat):
                 m.d.sync += held.eq(source)
             took = Signal(name=f"s{stage}_taken")
             m.d.sync += took.eq(taken)
             taken = took
         return held
-
-    def _of_column(self, vector: Value, parts: int) -> Value:
-        """The one of a vector's parts that the lanes work on in their next stage 2."""
-        bits = len(vector) // parts
-        return Array(vector[bits * part :][:bits] for part in range(parts))[
-            self.control.s2_column[: exact_log2(parts)]
-        ]
 
     def _write_parameters(
         self, m: Module, write: wiring.PureInterface, column: int, fetched: data.View, loaded: Signal
@@ -137,3 +133,9 @@ class Lanes(wiring.Component):
             write.word.eq(Mux(fetched.narrow_bias, narrow, loaded[32 * place :][:32].as_signed())),
             write.byte.eq(loaded[8 * column :][:8]),
         ]
+
+
+def _of_column(vector: Value, parts: int, column: Value) -> Value:
+    """The one of a vector's parts that belongs to the column of each lane."""
+    bits = len(vector) // parts
+    return Array(vector[bits * part :][:bits] for part in range(parts))[column[: exact_log2(parts)]]

@@ -11,7 +11,7 @@ from ..isa import Element, Op, Opcode
 from ..layouts import shapes
 from ..one_hot import any_of, one_of
 from .beats import Group, members
-from .lane_control import AddendFlags, FactorFlags, LaneControl, RoundFlags, SelectFlags, TableFlags
+from .lane_control import AddendFlags, FactorFlags, LaneControl, RoundFlags, SelectFlags, TableFlags, lane_column_shape
 from .layouts import Arithmetic, Finish, IssueFields, Limits, Place, Select
 from .program import TableRead
 
@@ -67,6 +67,7 @@ class Pipeline(wiring.Component):
         issue (1, in), issued (IssuedSlot, in): a beat of a slot is issued.
         immediate, arithmetic, out_zp, finish, limits (TableRead, out): tables of the program, read on the way.
         control (LaneControl, out): to the lanes.
+        first_column (0..lane_columns-1, out): stage 0: which of its columns a lane works for.
         selected (a bit per lane, out): stage 9: the lanes of the beat; the others write no register.
         pack (1, out), packed (PackedBeat, out): stage 10: results of these lanes go to memory.
         empty (1, out): there is nothing between the issue and the write, which may be made in this cycle. A command
@@ -87,6 +88,7 @@ class Pipeline(wiring.Component):
                 "finish": Out(TableRead(config, Finish)),
                 "limits": Out(TableRead(config, Limits)),
                 "control": Out(LaneControl(config)),
+                "first_column": Out(lane_column_shape(config)),
                 "selected": Out(config.lanes),
                 "pack": Out(1),
                 "packed": Out(PackedBeat),
@@ -121,6 +123,7 @@ class Pipeline(wiring.Component):
             m.d.sync += moving.eq(Cat(self.issue, *valid[: len(valid) - early]).any())
             m.d.comb += port.eq(~moving)
         m.d.comb += [
+            self.first_column.eq(lane_column(self.config, beat[0].group)),
             self.selected.eq(self._lanes_of(beat[9].group)),
             self.packed.eq(beat[10]),
         ]

@@ -197,6 +197,7 @@ class VectorUnit(wiring.Component):
             lanes.selected.eq(m.submodules.pipeline.selected),
             lanes.take_accumulators.eq(issuer.array_ready),
             lanes.accumulators.eq(self.accumulators.payload),
+            lanes.first_column.eq(m.submodules.pipeline.first_column),
             store.configure.eq(commands.start_go),
             store.go.eq(commands.word),
             store.pack.eq(m.submodules.pipeline.pack),
