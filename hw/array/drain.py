@@ -8,6 +8,7 @@ from ..config import Config
 from ..interfaces import accumulators
 from ..memory.blocks import Queue
 from .accumulate import ACCUMULATOR_BITS
+from .layouts import columns_by_lane, reordered
 
 
 class Drain(wiring.Component):
@@ -22,7 +23,7 @@ class Drain(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._depth = max(config.rows, config.drain_vectors)
+        self._config, self._depth = config, max(config.rows, config.drain_vectors)
         super().__init__(
             {
                 "room": Out(1),
@@ -39,14 +40,17 @@ class Drain(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.vectors = vectors = Queue(width=len(self.vector), depth=self._depth)
+        # Columns of one lane lie side by side, so that a block of the memory has its place beside them.
+        order = columns_by_lane(self._config)
+        columns = [order.index(column) for column in range(len(order))]
         # Off the critical path: `reserve` arrives late, so it only enables the counter, and `room` has a register.
         reserved, full, sent = self.reserved, Signal(), Signal()
         m.d.comb += [
             self.room.eq(~full),
             self.empty.eq(reserved == 0),
-            vectors.w_data.eq(self.vector),
+            vectors.w_data.eq(reordered(self.vector, ACCUMULATOR_BITS, order)),
             vectors.w_en.eq(self.write),
-            self.accumulators.payload.as_value().eq(vectors.r_data),
+            self.accumulators.payload.as_value().eq(reordered(vectors.r_data, ACCUMULATOR_BITS, columns)),
             self.accumulators.valid.eq(vectors.r_rdy),
             sent.eq(self.accumulators.valid & self.accumulators.ready),
             vectors.r_en.eq(sent),
