@@ -7,8 +7,8 @@ from .spi_flash import SpiFlash
 from .ulx3s import LEAN
 
 WIDE = (
-    "rows=6,am_bytes=65536,am_banks=1,wm_bytes=32768,line_pixels=128,line_groups=3,weight_banks=1,drain_vectors=512,"
-    "lane_columns=4,vector_bits=34,queue_commands=16,cabac_engines=0,unpackers=0,fetch_instructions=16,event_counters=0"
+    "rows=6,am_bytes=65536,am_banks=1,wm_bytes=32768,line_pixels=128,line_groups=3,weight_banks=1,lane_columns=4,"
+    "vector_bits=34,queue_commands=16,cabac_engines=0,unpackers=0,fetch_instructions=16,event_counters=0"
 )
 """Decision 0041: 96 multipliers; of `base`, in the order of a configuration's name."""
 _CLOCK_HZ = 50e6

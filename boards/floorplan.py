@@ -159,10 +159,10 @@ def wide_on_85k() -> Floorplan:
         [(row[0][6 * place :][:6], row[1][6 * place :][:6]) for row, place in part] for part in parts
     ]
     columns = [part[number] for number in range(4) for part in blocks_of]
-    delays = [r22[9:11], r46[9:11], r46[27:29], r70[9:11]]
+    delays = [r22[10:12], r46[10:12], r46[27:29], r70[10:12]]
     lanes = [m10[34:39], m10[44:49], m34[38:43], m34[46:51]]
     memories = [r22[30:36], r22[42:48], r22[36:42], r46[44:50]]
-    left_over = [block for _, blocks in blocks_of[3] for block in blocks[3:5] if block not in delays[3]]
+    left_over = [block for _, blocks in blocks_of[3] for block in blocks[3:] if block not in delays[3]]
     rules = [
         *(
             Rule(MULTIPLIER, f"{_MACHINE}array.pe_array.row_{row}.pe_{column}.", (site,))
@@ -171,9 +171,10 @@ def wide_on_85k() -> Floorplan:
         ),
         *_lane_rules(lanes, memories),
         Rule(RAM, f"{_MACHINE}wm.", tuple(blocks[1] for _, blocks in columns)),
-        *(
-            Rule(RAM, f"{_MACHINE}array.{memory}.", tuple(blocks[i] for part in blocks_of for _, blocks in part))
-            for memory, i in (("pe_array.partial_sums", 2), ("drain", 5))
+        Rule(
+            RAM,
+            f"{_MACHINE}array.pe_array.partial_sums.",
+            tuple(blocks[2] for part in blocks_of for _, blocks in part),
         ),
         *(
             Rule(RAM, f"{_MACHINE}array.fetch.delay_line.{group}.0.{part}", (block,))
