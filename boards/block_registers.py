@@ -1,25 +1,42 @@
-"""Registers behind a multiplier block's output become the block's own.
+"""Registers beside a multiplier block become the block's own.
 
 Yosys leaves the block's registers unused: each bit of a product goes over a wire to a flip-flop in a slice, and over
-another one to what adds it. The block's own register spares the first wire and the slice.
+another one to what adds it. The block's own register spares the first wire and the slice. So do those of its factors,
+but nextpnr has no delays for a block of which one factor has a register: it takes the block as if this register were
+not there, and the path before it for 3.5 ns longer than it is.
 """
 
+import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 from .fan_out import Wires
-from .multipliers import KIND, PRODUCT_BITS
+from .multipliers import FACTOR_BITS, KIND, PRODUCT_BITS
 
 Cell = dict[str, Any]
 _REGISTER = "TRELLIS_FF"
-_FREE_RUNNING = {"CEMUX": "1 ", "CLKMUX": "CLK", "REGSET": "RESET"}
-"""Parameters of a register that takes in every cycle, with the clock's rising edge, and begins with 0."""
+_ALWAYS, _ENABLED = "1 ", "CE"
+"""CEMUX of a register without an enable, and of one with it, as Yosys writes them."""
+_RISING_FROM_ZERO = {"CLKMUX": "CLK", "REGSET": "RESET"}
+"""Parameters of a register that takes with the clock's rising edge, and begins with 0."""
+_OUTPUT_ENABLE, _FACTOR_ENABLE = "CE0", "CE1"
+"""The block's inputs for the enables of its output, and of a factor."""
 
 
-def take_registers(design: dict[str, Any], top: str) -> int:
-    """Change module `top` of a design, Yosys' JSON; how many multipliers have taken registers.
+@dataclasses.dataclass(frozen=True)
+class _Control:
+    """What moves a register: nets, or constants."""
 
-    A multiplier does so if each bit of its product goes to one register and nowhere else, and these registers are of
-    one clock, without enable and reset.
+    clock: int | str
+    enable: int | str
+
+
+def take_registers(design: dict[str, Any], top: str, of_factors: bool = False) -> int:
+    """Change module `top` of a design, Yosys' JSON; how many rows of registers multipliers have taken.
+
+    A multiplier takes the registers behind it if each bit of its product goes to one register and nowhere else, and
+    these registers are of one clock, without enable and reset. With `of_factors` those in front of it, too, if each bit
+    of a factor comes from a register that goes nowhere else, all of one clock and one enable, without reset.
     """
     module = design["modules"][top]
     cells: dict[str, Cell] = module["cells"]
@@ -28,50 +45,80 @@ def take_registers(design: dict[str, Any], top: str) -> int:
     taken = 0
     for cell in list(cells.values()):
         if cell["type"] == KIND and not cell["parameters"]:
-            registers = _registers(cell, cells, wires, outside)
-            if registers is not None:
-                _take(cell, registers, cells)
-                taken += 1
+            taken += _take_product(cell, cells, wires, outside)
+            # nextpnr knows no delays of a block both of whose factors have registers behind an enable.
+            taken += of_factors and any(_take_factor(cell, factor, cells, wires, outside) for factor in "AB")
     return taken
 
 
-def _registers(cell: Cell, cells: dict[str, Cell], wires: Wires, outside: set[int]) -> dict[str, str] | None:
-    """The name of the register of each output that is used; None if one of them has none."""
-    found, clocks = dict[str, str](), set[int]()
-    for place in range(PRODUCT_BITS):
-        port = f"P{place}"
-        if port not in cell["connections"]:
-            continue
-        (net,) = cell["connections"][port]
-        ends = wires.ends.get(net, [])
+def _take_product(cell: Cell, cells: dict[str, Cell], wires: Wires, outside: set[int]) -> bool:
+    registers = dict[str, str]()
+    for port, net in _bits(cell, "P", PRODUCT_BITS):
+        ends = wires.ends.get(net, []) if isinstance(net, int) else []
         if net in outside or len(ends) > 1:
-            return None
-        if not ends:
-            continue
-        name, input_port, _ = ends[0]
-        register = cells[name]
-        if register["type"] != _REGISTER or input_port != "DI" or not _is_free_running(register):
-            return None
-        found[port] = name
-        clocks.update(register["connections"]["CLK"])
-    return found if len(clocks) == 1 else None
-
-
-def _is_free_running(register: Cell) -> bool:
-    parameters = register["parameters"]
-    return register["connections"].get("LSR", ["0"]) == ["0"] and all(
-        parameters.get(name) == value for name, value in _FREE_RUNNING.items()
-    )
-
-
-def _take(cell: Cell, registers: dict[str, str], cells: dict[str, Cell]) -> None:
-    wires = cell["connections"]
+            return False
+        if ends:
+            name, input_port, _ = ends[0]
+            if input_port != "DI":
+                return False
+            registers[port] = name
+    control = _control_of([cells.get(name) for name in registers.values()])
+    if control is None or control.enable != "1":
+        return False
     for port, name in registers.items():
-        register = cells.pop(name)["connections"]
-        wires[port], clock = register["Q"], register["CLK"]
-    cell["parameters"] |= {"REG_OUTPUT_CLK": "CLK0", "GSR": "DISABLED"}
-    for port, net in (("CLK0", clock), ("CE0", ["1"]), ("RST0", ["0"])):
-        wires[port], cell["port_directions"][port] = net, "input"
+        cell["connections"][port] = cells.pop(name)["connections"]["Q"]
+    _configure(cell, "OUTPUT", control, _OUTPUT_ENABLE)
+    return True
+
+
+def _take_factor(cell: Cell, factor: str, cells: dict[str, Cell], wires: Wires, outside: set[int]) -> bool:
+    registers = dict[str, str]()
+    for port, net in _bits(cell, factor, FACTOR_BITS):
+        if isinstance(net, int):
+            name, output = wires.driver.get(net, ("", ""))
+            if output != "Q" or net in outside or len(wires.ends[net]) > 1:
+                return False
+            registers[port] = name
+    control = _control_of([cells.get(name) for name in registers.values()])
+    if control is None or cell["connections"].get("CLK0", [control.clock]) != [control.clock]:
+        return False
+    for port, name in registers.items():
+        cell["connections"][port] = cells.pop(name)["connections"]["DI"]
+    _configure(cell, f"INPUT{factor}", control, _FACTOR_ENABLE)
+    cell["parameters"][f"REG_INPUT{factor}_CE"] = _FACTOR_ENABLE
+    return True
+
+
+def _bits(cell: Cell, prefix: str, count: int) -> Iterator[tuple[str, int | str]]:
+    for place in range(count):
+        if f"{prefix}{place}" in cell["connections"]:
+            yield f"{prefix}{place}", cell["connections"][f"{prefix}{place}"][0]
+
+
+def _control_of(registers: list[Cell | None]) -> _Control | None:
+    """What moves all of these; None if they are not registers that a block can have, or differ, or another block has
+    taken one."""
+    controls = set()
+    for register in registers:
+        if register is None or register["type"] != _REGISTER:
+            return None
+        if register["connections"].get("LSR", ["0"]) != ["0"]:
+            return None
+        parameters = register["parameters"]
+        if any(parameters.get(name) != value for name, value in _RISING_FROM_ZERO.items()):
+            return None
+        mux, connections = parameters.get("CEMUX"), register["connections"]
+        if mux not in (_ALWAYS, _ENABLED):
+            return None
+        enable = connections["CE"][0] if mux == _ENABLED else "1"
+        controls.add(_Control(connections["CLK"][0], enable))
+    return controls.pop() if len(controls) == 1 else None
+
+
+def _configure(cell: Cell, register: str, control: _Control, enable: str) -> None:
+    cell["parameters"] |= {f"REG_{register}_CLK": "CLK0", "GSR": "DISABLED"}
+    for port, net in (("CLK0", control.clock), (enable, control.enable), ("RST0", "0")):
+        cell["connections"][port], cell["port_directions"][port] = [net], "input"
 
 
 __all__ = ["take_registers"]

@@ -53,7 +53,7 @@ logic."""
 
 
 LOGIC_SHARE = 0.15
-"""Of a cycle, where logic may be slower to be smaller, by the synthesis' delays without wires (decisions 0039, 0042)."""
+"""Of a cycle, where logic may be slower to be smaller; by the synthesis' delays, without wires (0039, 0042)."""
 
 
 def small_logic_ps(clock_hz: float) -> int:

@@ -36,7 +36,8 @@ class Floorplan:
     (fan_out.py)."""
     by_timing: bool = True
     """Late paths are placed and routed before others. They then give way to no other wire, so that a design which needs
-    most of a part's wires is not routed: with False, all wires are as short as they can be."""
+    most of a part's wires is not routed: with False, all wires are as short as they can be, and multipliers take the
+    registers of a factor, too."""
 
     def __post_init__(self) -> None:
         sites = [site for rule in self.rules for site in rule.sites]

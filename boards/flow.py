@@ -162,7 +162,7 @@ class _Flow:
             copies = copy_drivers(design, top, passing_on=plan.passing_on)
             self.progress("floorplan", f"{blocks} blocks, {copies} copies of drivers")
         align_factors(design, top)
-        take_registers(design, top)
+        take_registers(design, top, of_factors=plan is not None and not plan.by_timing)
         place_constants(design, top)
         tie_high(design, top)
         set_router(design, top)
