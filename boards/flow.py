@@ -154,6 +154,8 @@ class _Flow:
         """What the design takes with the copies of its drivers."""
         platform, top, plan = self.board.make_platform(), self.project.top, self.board.floorplan
         design = json.loads((self.folder / "top.json").read_text())
+        align_factors(design, top)
+        take_registers(design, top, of_factors=plan is not None and not plan.by_timing)
         if plan:
             try:
                 blocks = plan.place(design, top)
@@ -161,8 +163,6 @@ class _Flow:
                 raise ToolError(str(error)) from error
             copies = copy_drivers(design, top, passing_on=plan.passing_on)
             self.progress("floorplan", f"{blocks} blocks, {copies} copies of drivers")
-        align_factors(design, top)
-        take_registers(design, top, of_factors=plan is not None and not plan.by_timing)
         place_constants(design, top)
         tie_high(design, top)
         set_router(design, top)

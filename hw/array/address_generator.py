@@ -45,6 +45,9 @@ class AddressGenerator(wiring.Component):
         m.submodules.kernel = KernelCounter(self._config)
         job, first = Signal(ArrayJob(), reset_less=True), self.jobs.payload
         active, last, begin, advance = Signal(), Signal(), Signal(), Signal()
+        # An active job has a slot in every cycle, and while there is none what it moves is loaded: so it moves where
+        # slots are taken, whether there is one or not.
+        moves = self.slots.ready
         m.d.comb += [
             dense.running.eq(active & ~job.is_depthwise),
             depthwise.running.eq(active & job.is_depthwise),
@@ -56,7 +59,7 @@ class AddressGenerator(wiring.Component):
             ),
             # Off the critical path: the counters load whatever is offered, also when no job is taken. The handshake of
             # `jobs` comes late and would have to enable hundreds of registers; without a job their values are unused.
-            begin.eq(~active | (advance & last)),
+            begin.eq(~active | (moves & last)),
         ]
         with m.If(begin):
             m.d.sync += job.eq(first)
@@ -79,8 +82,8 @@ class AddressGenerator(wiring.Component):
             deliveries.split.eq(dense.split),
             self.slots.payload.last.eq(active & last),
         ]
-        self._count(m, job, begin, advance)
-        self._walk_image(m, job, begin, advance)
+        self._count(m, job, begin, moves)
+        self._walk_image(m, job, begin, moves)
         self._control(m, job)
         return m
 
@@ -105,17 +108,17 @@ class AddressGenerator(wiring.Component):
             return Const(0)
         return job.weights[: exact_log2(self._config.columns)].any()
 
-    def _count(self, m: Module, job: data.View, begin: Signal, advance: Signal) -> None:
+    def _count(self, m: Module, job: data.View, begin: Signal, moves: Signal) -> None:
         """What is left of the job, and its place in the weight memory."""
         dense, depthwise, first = m.submodules.dense, m.submodules.depthwise, self.jobs.payload
         left = Signal.like(job.count, reset_less=True)  # output stationary: pixels from this tile on
         weights = Signal(bits_for(self._config.wm_words - 1), reset_less=True)
-        with m.If(advance & (depthwise.stream | dense.tile_done)):
+        with m.If(moves & (depthwise.stream | dense.tile_done)):
             m.d.sync += left.eq(left - Mux(job.is_depthwise, 1, self._config.rows))
         following = weights + 1
         if self._config.most_row_parts > 1:
-            following = Mux(dense.step_end, self._next_step(m, job, begin, advance), following)
-        with m.If(advance & (dense.running | depthwise.load_weights)):
+            following = Mux(dense.step_end, self._next_step(m, job, begin, moves), following)
+        with m.If(moves & (dense.running | depthwise.load_weights)):
             m.d.sync += weights.eq(Mux(dense.tile_done, job.weights, following))
         with m.If(begin):
             m.d.sync += [left.eq(first.count), weights.eq(first.weights)]
@@ -129,20 +132,20 @@ class AddressGenerator(wiring.Component):
             slot.split.eq(dense.split & dense.running.replicate(len(dense.split))),
         ]
 
-    def _next_step(self, m: Module, job: data.View, begin: Signal, advance: Signal) -> Value:
+    def _next_step(self, m: Module, job: data.View, begin: Signal, moves: Signal) -> Value:
         """The first word of the step that no part of the rows has taken."""
         dense = m.submodules.dense
         step = Signal(bits_for(self._config.wm_words - 1), reset_less=True)
         following = Mux(dense.exhausted, step, step + self._config.columns)
-        with m.If(advance & dense.step_taken):
+        with m.If(moves & dense.step_taken):
             m.d.sync += step.eq(following)
-        with m.If(advance & dense.tile_done):
+        with m.If(moves & dense.tile_done):
             m.d.sync += step.eq(job.weights)
         with m.If(begin):
             m.d.sync += step.eq(self.jobs.payload.weights)
         return following
 
-    def _walk_image(self, m: Module, job: data.View, begin: Signal, advance: Signal) -> None:
+    def _walk_image(self, m: Module, job: data.View, begin: Signal, moves: Signal) -> None:
         """The word of the image that a slot reads: the pixel's place and the step's offset."""
         dense, depthwise, first = m.submodules.dense, m.submodules.depthwise, self.jobs.payload
         pixels, kernel, slot = m.submodules.pixels, m.submodules.kernel, self.slots.payload
@@ -151,13 +154,13 @@ class AddressGenerator(wiring.Component):
             pixels.first_input.eq(first.input),
             pixels.first_window.eq(first.window),
             pixels.window.eq(job.window),
-            pixels.advance.eq(advance),
+            pixels.advance.eq(moves),
             pixels.move.eq(depthwise.stream | dense.move),
             pixels.set_mark.eq(dense.tile_begin),
             pixels.go_back.eq(dense.go_back),
             kernel.load.eq(begin),
             kernel.kernel.eq(job.kernel),
-            kernel.advance.eq(advance & dense.step_taken),
+            kernel.advance.eq(moves & dense.step_taken),
             dense.last_step.eq(kernel.last),
             slot.read.eq(depthwise.stream | dense.read),
             slot.column.eq(pixels.pixel.column + kernel.column),

@@ -104,4 +104,3 @@ class DelayLine(wiring.Component):
             outputs.append(Mux(filled, word, 0))
         m.d.comb += [Cat(read_1, *read_others).eq(Cat(words)), self.delayed.eq(Cat(outputs))]
         return m
-

@@ -9,8 +9,8 @@ from amaranth.utils import exact_log2
 from ..config import Config
 from ..isa import STORE_STREAM, Element, Opcode
 from ..layouts import shapes
-from ..one_hot import one_of
-from .layouts import IssueFields
+from ..one_hot import any_of, one_of, only_if
+from .layouts import IssueFields, stream_of
 
 LOG2_BYTES = max(element.bytes for element in Element).bit_length() - 1
 """Of the widest element."""
@@ -107,17 +107,17 @@ class Beats(wiring.Component):
             self._follows(m, number, Array(last)[sizes[stream]], f"stream_{stream}")
             for stream in range(STORE_STREAM + 1)
         ]
-        load_size = Mux(fields.load, Array(sizes[stream] for stream in range(STORE_STREAM))[fields.stream], 0)
+        load_size = any_of(only_if(fields.loads[stream], sizes[stream]) for stream in range(STORE_STREAM))
         store_size = Mux(fields.store & (store > least), store, least)
         position, known = group_of(number, log2)
         m.d.comb += [
             self.first.eq(number == 0),
             self.more.eq(
-                (fields.load & Array(follows_of[:STORE_STREAM])[fields.stream])
+                (fields.loads & Cat(follows_of[:STORE_STREAM])).any()
                 | (fields.store & follows_of[STORE_STREAM])
                 | (self._follows(m, number, last[least], "lanes") if least else 0)
             ),
-            self.next_word.eq(self.more & Array(ends)[fields.stream]),
+            self.next_word.eq(self.more & Array(ends)[stream_of(fields.loads)]),
             log2.eq(Mux(store_size > load_size, store_size, load_size)),
             self.group.position.eq(position),
             self.group.known.eq(known),

@@ -75,7 +75,7 @@ class Issuer(wiring.Component):
         array_there = ~takes | self.array_valid
         m.d.comb += [
             self.issue.eq(self.busy & old_enough & array_there),
-            self.load.eq(self.issue & self.fields.load),
+            self.load.eq(self.issue & self.fields.loads.any()),
             self.array_ready.eq(self.issue & takes),
             self.stall_array.eq(self.busy & old_enough & ~array_there),
         ]

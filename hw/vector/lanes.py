@@ -65,7 +65,9 @@ class Lanes(wiring.Component):
         for size in narrow:
             if size < self.config.lane_columns:
                 narrow[size] = Signal(8 * size * lanes, name=f"loaded_{size}", reset_less=True)
-                m.d.sync += narrow[size].eq(_of_column(self.loaded, self.config.lane_columns // size, self.control.s2_column))
+                m.d.sync += narrow[size].eq(
+                    _of_column(self.loaded, self.config.lane_columns // size, self.control.s2_column)
+                )
         splat, format = Signal(bits, reset_less=True), Signal(ElementFormat, reset_less=True)
         m.d.comb += [
             first.word.eq(self.loaded),

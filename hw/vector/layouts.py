@@ -1,9 +1,10 @@
 """What travels inside the vector unit: places in a GO's loops, decoded micro-ops, words fetched from memory."""
 
+from amaranth.hdl import Value
 from amaranth.lib import data, enum
 
 from ..config import Config
-from ..isa import Opcode
+from ..isa import STORE_STREAM, Opcode
 from ..layouts import shapes
 
 
@@ -30,8 +31,7 @@ IssueFields = data.StructLayout(
     {
         "a": Operand,
         "b": Operand,
-        "load": 1,  # reads load stream `stream`
-        **shapes(Opcode.VECTOR_STREAM, "stream"),
+        "loads": STORE_STREAM,  # a bit per load stream: reads it
         "array": 1,  # takes a vector of the array
         "registers": 1,  # reads a register
         "store": 1,  # its result goes to memory
@@ -39,6 +39,13 @@ IssueFields = data.StructLayout(
     }
 )
 """What the issue needs to know of a micro-op."""
+
+
+def stream_of(loads: Value) -> Value:
+    """The number of the load stream that is read, 0 if none is: of three streams the bits of the last two."""
+    return loads[1:]
+
+
 Arithmetic = data.StructLayout(
     shapes(Opcode.VECTOR_UOP, "op", "per_channel", "round", "shift", "a_zp", "multiplier")
 )

@@ -11,7 +11,15 @@ from ..isa import Element, Op, Opcode
 from ..layouts import shapes
 from ..one_hot import any_of, one_of
 from .beats import Group, members
-from .lane_control import AddendFlags, FactorFlags, LaneControl, RoundFlags, SelectFlags, TableFlags, lane_column_shape
+from .lane_control import (
+    AddendFlags,
+    FactorFlags,
+    LaneControl,
+    RoundFlags,
+    SelectFlags,
+    TableFlags,
+    lane_column_shape,
+)
 from .layouts import Arithmetic, Finish, IssueFields, Limits, Place, Select
 from .program import TableRead
 

@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from ..isa import Opcode, Source, layout
+from ..isa import STORE_STREAM, Opcode, Source, layout
 from ..layouts import shapes
 from ..memory.blocks import placement
 from ..memory.words import NO_COLLISION_LOGIC
@@ -77,8 +77,16 @@ class Program(wiring.Component):
                 operand.iteration.eq(source == Source.ITERATION.value),
             ]
         m.d.comb += [
-            issue.load.eq((a == Source.LOAD.value) | (b == Source.LOAD.value)),
-            issue.stream.eq(Mux(a == Source.LOAD.value, uop.a_index, uop.b_index)),
+            *(
+                issue.loads[stream].eq(
+                    Mux(
+                        a == Source.LOAD.value,
+                        uop.a_index == stream,
+                        (b == Source.LOAD.value) & (uop.b_index == stream),
+                    )
+                )
+                for stream in range(STORE_STREAM)
+            ),
             issue.array.eq(a == Source.ARRAY.value),
             issue.bias.eq(uop.bias),
             issue.store.eq(uop.to_memory),

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ..config import Config
 from ..isa import INSTRUCTION_BYTES, OFFSETS_MAX, STORE_STREAM, Element, Opcode, layout
 from .beats import StreamSizes, log2_bytes
-from .layouts import IssueFields, table_words
+from .layouts import stream_of, table_words
 from .offsets import Offsets
 from .stream_address import ADDRESS_BITS, TURN_BITS, StreamAddress
 
@@ -25,9 +25,10 @@ class Streams(wiring.Component):
         idle (1, in): no GO is running. The cycle in which one is taken is the last one.
         write_offsets (1, in), offsets_word (0..table_words-1, in): `data` are the offsets of this word.
         data (8 W, in): a word of the activation memory.
-        load, load_next_word (1, in), load_stream (VECTOR_STREAM.stream, in): this load stream steps; goes on to the
-            next word of a vector.
-        load_address (ADDRESS_BITS, out), load_element (Element, out), load_splat (1, out): of this load stream.
+        load, load_next_word (1, in), loads (a bit per load stream, in): this load stream steps; goes on to the next
+            word of a vector.
+        load_address (ADDRESS_BITS, out), load_element (Element, out), load_splat (1, out): of this load stream, of the
+            first one if it is none.
         store, store_next_word (1, in): the store stream steps; goes on to the next word of a vector.
         store_address (ADDRESS_BITS, out), store_element (Element, out), store_last (1, out): the store stream's;
             `store_last`: dimension 0 is at its last turn.
@@ -50,7 +51,7 @@ class Streams(wiring.Component):
                 "data": In(8 * config.columns),
                 "load": In(1),
                 "load_next_word": In(1),
-                "load_stream": In(IssueFields["stream"].shape),
+                "loads": In(STORE_STREAM),
                 "load_address": Out(ADDRESS_BITS),
                 "load_element": Out(Element),
                 "load_splat": Out(1),
@@ -76,19 +77,16 @@ class Streams(wiring.Component):
                 stream.restart.eq(self.idle),
             ]
             if number != STORE_STREAM:
-                chosen = self.load_stream == number
                 m.d.comb += [
-                    stream.step.eq(self.load & chosen),
-                    stream.next_word.eq(self.load_next_word & chosen),
+                    stream.step.eq(self.load & self.loads[number]),
+                    stream.next_word.eq(self.load_next_word & self.loads[number]),
                 ]
                 m.d.sync += self.sizes[number].eq(Mux(stream.splat, 0, log2_bytes(stream.element)))
-        store = streams[STORE_STREAM]
+        store, of_loads, load_stream = streams[STORE_STREAM], streams[:STORE_STREAM], stream_of(self.loads)
         m.d.comb += [
-            self.load_address.eq(
-                Array(stream.address for stream in streams[:STORE_STREAM])[self.load_stream]
-            ),
-            self.load_element.eq(Array(stream.element for stream in streams)[self.load_stream]),
-            self.load_splat.eq(Array(stream.splat for stream in streams)[self.load_stream]),
+            self.load_address.eq(Array(stream.address for stream in of_loads)[load_stream]),
+            self.load_element.eq(Array(stream.element for stream in of_loads)[load_stream]),
+            self.load_splat.eq(Array(stream.splat for stream in of_loads)[load_stream]),
             store.step.eq(self.store),
             store.next_word.eq(self.store_next_word),
             self.store_address.eq(store.address),

@@ -189,7 +189,7 @@ class VectorUnit(wiring.Component):
             streams.data.eq(self.read.data),
             streams.load.eq(issuer.load & ~m.submodules.beats.more),
             streams.load_next_word.eq(issuer.load & m.submodules.beats.next_word),
-            streams.load_stream.eq(issuer.fields.stream),
+            streams.loads.eq(issuer.fields.loads),
             self.read.prepare.eq(1),
             self.read.address.eq(Mux(fetch.busy, fetch.read_address, streams.load_address)),
             lanes.loaded.eq(self.read.data),

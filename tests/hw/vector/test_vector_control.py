@@ -239,8 +239,7 @@ def test_beats_of_a_slot(lanes, sizes, used):
         ctx.set(dut.configure, 0)
         for stream, size in enumerate((0, load, 0, store)):
             ctx.set(dut.sizes[stream], size)
-        ctx.set(dut.fields.load, used != "store")
-        ctx.set(dut.fields.stream, 1)
+        ctx.set(dut.fields.loads, 0b010 if used != "store" else 0)
         ctx.set(dut.fields.store, used != "load")
         for _ in range(2):
             for number in beats:

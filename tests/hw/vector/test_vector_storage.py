@@ -206,7 +206,7 @@ def test_program_gives_each_stage_what_it_needs():
         issue, arithmetic, finish = dut.issue.data, dut.arithmetic.data, dut.finish.data
         assert ctx.get(issue.a.select) == Select.LOAD
         assert ctx.get(issue.b.select) == Select.REGISTER
-        flags = {"load": 1, "stream": 2, "array": 0, "registers": 1, "bias": 1, "store": 0}
+        flags = {"loads": 0b100, "array": 0, "registers": 1, "bias": 1, "store": 0}
         assert {name: ctx.get(issue[name]) for name in flags} == flags
         assert ctx.get(issue.b.register) == 5
         assert [ctx.get(arithmetic[name]) for name in ("op", "shift", "a_zp")] == [Op.SUB, 9, -7]

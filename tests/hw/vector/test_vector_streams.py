@@ -77,7 +77,7 @@ def test_streams_step_one_by_one_and_the_indexed_one_adds_offsets(indexed):
             for turn in range(8):
                 low, high = turn % 2, turn // 2 % 3
                 expected = 10 * number + 4 * low + 100 * high + (given[high] if number == indexed else 0)
-                ctx.set(dut.load_stream, number % 3)
+                ctx.set(dut.loads, 1 << number % 3)
                 if number == 3:
                     assert ctx.get(dut.store_address) == expected
                     assert ctx.get(dut.store_last) == low
