@@ -2,10 +2,8 @@
 
 As in test_planned_layers.py, tests/recorded_runs.json has what is predicted and decided, and the programs."""
 
-from collections.abc import Callable
-
-import pytest
 from layer_graphs import LayerBuilder
+from sweeps import Make, graph_of, swept
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
@@ -180,7 +178,7 @@ def _lines(build: LayerBuilder, n: int) -> str:
     return build.add("MAXIMUM", [wide, line], nan_mode="PROPAGATE")
 
 
-SWEEPS: dict[Callable[[LayerBuilder, int], str], tuple[str, ...]] = {
+SWEEPS: dict[Make, tuple[str, ...]] = {
     _first_layer: ("base", "small"),
     _wide_first_layer: ("base", "nano"),
     _strided_points: ("base,am_bytes=16K", "small,am_bytes=4K"),
@@ -213,18 +211,9 @@ SWEEPS: dict[Callable[[LayerBuilder, int], str], tuple[str, ...]] = {
 SIZES = range(1, 37)
 
 
-@pytest.mark.parametrize("first", range(SIZES.start, SIZES.stop, TOGETHER))
-@pytest.mark.parametrize(
-    "make, machine",
-    [
-        pytest.param(make, machine, id=f"{make.__name__.strip('_')}-{machine}")
-        for make, machines in SWEEPS.items()
-        for machine in machines
-    ],
-)
-def test_sizes(make: Callable[[LayerBuilder, int], str], machine: str, first: int) -> None:
+@swept(SWEEPS, SIZES, TOGETHER)
+def test_sizes(make: Make, machine: str, first: int) -> None:
     for size in range(first, first + TOGETHER):
-        build = LayerBuilder(size)
-        build.output(make(build, size))
-        program = compile_graph(build.finish(), get_config(machine))
-        assert program.outputs[-1].name == build.graph.outputs[-1]
+        graph = graph_of(make, size)
+        program = compile_graph(graph, get_config(machine))
+        assert program.outputs[-1].name == graph.outputs[-1]

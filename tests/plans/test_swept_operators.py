@@ -2,13 +2,12 @@
 
 Limits of rewrites are between these sizes; tests/recorded_runs.json has the programs and what was decided."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from control_graphs import Control, plus
 from indexed_graphs import resize_graph
 from layer_graphs import LayerBuilder
+from sweeps import Make, graph_of, swept
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, Graph
@@ -16,7 +15,6 @@ from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.hw.config_text import get_config
 
 I8, I16, I32 = DType.INT8, DType.INT16, DType.INT32
-Make = Callable[[LayerBuilder, int], str | Graph]
 
 
 def _image(build: LayerBuilder, *shape: int, dtype: DType = I8) -> str:
@@ -315,23 +313,11 @@ SIZES, TOGETHER = range(1, 17), 8
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("first", range(SIZES.start, SIZES.stop, TOGETHER))
-@pytest.mark.parametrize(
-    "make, machine",
-    [
-        pytest.param(make, machine, id=f"{make.__name__.strip('_')}-{machine}")
-        for make, machines in SWEEPS.items()
-        for machine in machines
-    ],
-)
+@swept(SWEEPS, SIZES, TOGETHER)
 def test_sizes(make: Make, machine: str, first: int) -> None:
     compress = next((method for part, method in METHODS.items() if part in machine), None)
     for size in range(first, first + TOGETHER):
-        build = LayerBuilder(size)
-        made = make(build, size)
-        if isinstance(made, str):
-            build.output(made)
-        graph = made if isinstance(made, Graph) else build.finish()
+        graph = graph_of(make, size)
         speed = SPEEDS[size // 2 % 2]
         program = compile_graph(graph, get_config(machine), compress=compress, speed=speed)
         assert [port.name for port in program.outputs] == list(graph.run_outputs)
