@@ -6,8 +6,9 @@ from rtl_reachable import FETCH_ASKS, within_the_program
 from rtl_unseen import Bit, Fact, Loose, State
 
 WORDS_STREAMED, WORDS_BITS = "array.$signal", 13
-LEVELS = {"load.descriptors.inner_level": 32, "store.pending.level": 8}
-"""Levels of queues, and what they hold."""
+DESCRIPTORS, MOST_DESCRIPTORS = "load.descriptors.inner_level", 32
+PENDING, PENDING_READ, MOST_PENDING = "store.pending.$signal", "store.pending.$signal$2", 8
+"""Levels of queues, and what they hold; whether one of STORE's was read in the cycle before."""
 PLACE = 20, 5
 """Where a burst's first beat begins within the longest burst: first bit of a burst, and bits."""
 LAST_BEATS_BITS = 22
@@ -50,6 +51,11 @@ def beats_of_row(unit: str) -> Fact:
     return fact
 
 
+def read_was_there(state: State) -> Bit:
+    """What was read a cycle ago is counted until now."""
+    return state.implies(state.bit(PENDING_READ), state.either(state.bits(PENDING)))
+
+
 def asks(state: State) -> Bit:
     return state.all((state.bit(FITS), state.no(state.bit(FETCH_ASKS))))
 
@@ -78,14 +84,11 @@ def burst_is_short(state: State) -> Bit:
 
 
 KNOWN_OF_COUNTS = (
-    # Of the number of streamed words nothing asks but whether it is one; of a level, whether it is none or all.
+    # Of the number of streamed words nothing asks but whether it is one.
     *(Known(("array",), (count(WORDS_STREAMED, bit=bit),)) for bit in range(1, WORDS_BITS)),
-    Known((r"store\.pending",), (count("store.pending.level", bit=3),), (at_most("store.pending.level", 8),)),
     # A queue holds no more words than it has places.
-    *(
-        Known((wire.rpartition(".")[0].replace(".", r"\."),), (), (at_most(wire, most),))
-        for wire, most in LEVELS.items()
-    ),
+    Known((r"load\.descriptors",), (), (at_most(DESCRIPTORS, MOST_DESCRIPTORS),)),
+    Known((r"store\.pending",), (), (at_most(PENDING, MOST_PENDING), read_was_there)),
     # Rows have a number of beats.
     *(Known((rf"{unit}\.splitter",), (), (beats_of_row(unit),)) for unit in ("load", "store")),
     # Where the next burst would begin does not matter behind the last one.

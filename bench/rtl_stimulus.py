@@ -28,6 +28,7 @@ from directed_jobs import (  # noqa: E402 (the path comes first)
     endless_jobs,
     jobs_without,
     lone_bits,
+    pairs_alone,
     set_up_array,
     sums_behind,
 )
@@ -155,6 +156,7 @@ def array_and_banks(config: Config) -> Iterator[Case]:
         yield Case(name, program)
     for name, program in (
         *lone_bits(config),
+        *pairs_alone(config),
         *endless_jobs(config),
         *cut_jobs(config),
         *blocks_on_sums(config),

@@ -32,7 +32,8 @@ FEW = 30
 COUNTS = 4
 """Programs among which numbers are shared out."""
 Fields = dict[str, int]
-ONE_STEP = {"ky_count": 1, "run_count": 1, "chunks": 1}
+LOOPS = ("ky_count", "run_count", "chunks")
+ONE_STEP = dict.fromkeys(LOOPS, 1)
 
 
 def fits(opcode: Opcode, fields: Fields) -> bool:
@@ -163,6 +164,75 @@ def pairs(config: Config, seed: int) -> Stimulus:
             if rng.random() < 0.4:
                 busy_vector(assembler, rng)
             address = take(assembler, count, address)
+
+    return written(config, rng, emit, ROOM)
+
+
+def far_pairs(config: Config, seed: int) -> Stimulus:
+    """Pairs of image rows about the image's borders, and at distances of one bit and a little from them; most lie far
+    below the image's first row, as far as there are rows."""
+    rng, columns = np.random.default_rng(seed), config.columns
+    image = {"paired": 1, "x_step": columns, "x_start": columns, "row_bytes": 9 * columns, "width": 1}
+    image |= {"line": 8, "out_width": 6, "out_height": 1, "x_stride": 1, "y_stride": 1, "drain": 1}
+    image |= {"skip": 2, "delay": 3, "group_rows": 1, "idle_rows": 0, "advances": 10}
+
+    def places() -> Iterator[Fields]:
+        for bit in range(15):
+            for near in (-1, -2):
+                yield {"y_start": near - (1 << bit), "height": 1 << 14, "y_step": between(rng, 0, 3)}
+        for bit in range(17):
+            height, step = between(rng, 1 << 14, (1 << 16) - 1), between(rng, 3000, (1 << 12) - 1)
+            for near in (-2, -1, 0):
+                # One of the first few pixels is there.
+                far = height + near + (1 << bit if bit < 16 else 0)
+                number = max(2, -(-(far - (1 << 15) + 1) // step))
+                if number < image["out_width"]:
+                    yield {"y_start": far - number * step, "height": height, "y_step": step}
+
+    def emit(assembler: Assembler) -> None:
+        address = OUTPUT_AT
+        for each in places():
+            fields = (
+                image
+                | each
+                | {"weights": wide(rng, 9), "y_step_bytes": 2 * columns * (2 * between(rng, 0, 9) + 1)}
+            )
+            fields |= {"address": SAFE_AT + columns * between(rng, 0, 512)} | operand_fields(rng)
+            address = depthwise_job(assembler, fields, address)
+        assert address <= ENDS_AT
+
+    return written(config, rng, emit, ROOM)
+
+
+def fields_of_others(config: Config, seed: int) -> Stimulus:
+    """Jobs of each kind while the configuration of the other kind has any bits, or all."""
+    rng = np.random.default_rng(seed)
+    kinds = (Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_KERNEL)
+
+    def emit(assembler: Assembler) -> None:
+        address = OUTPUT_AT
+        for number in range(40):
+            fields = ONE_STEP | {"address": SAFE_AT + between(rng, 0, 4096), "row_bytes": 60, "height": 5}
+            fields |= {
+                "x_start": between(rng, -4, 9),
+                "x_step": between(rng, 1, 9),
+                "y_start": between(rng, -1, 1),
+            }
+            fields |= {"width": 2, "y_step": 1 + wide(rng, 2), "y_step_bytes": 64, "weights": wide(rng, 9)}
+            fields |= {"line": 3, "x_stride": 1, "y_stride": 1, "skip": between(rng, 0, 2), "delay": 4}
+            fields |= {"out_width": 2, "out_height": 3, "group_rows": 1, "idle_rows": 0, "advances": 12}
+            fields |= {"run_count": 2, "run_step": 5, "pixels": 5, "drain": 1} | operand_fields(rng)
+            other = {
+                field.name: -1 if field.signed else (1 << field.bits) - 1
+                for field in FIELDS[kinds[number % 2]]
+            }
+            if number > 3:
+                other = {name: wide(rng, abs(value).bit_length()) for name, value in other.items()}
+            # The emulator lists the steps of each kernel, also of one that no job has.
+            other = {name: min(value, 9) if name in LOOPS else value for name, value in other.items()}
+            assembler.emit(kinds[number % 2], **other)
+            address = (dense_job, depthwise_job)[number % 2](assembler, fields, address)
+        assert address <= ENDS_AT
 
     return written(config, rng, emit, ROOM)
 
@@ -442,6 +512,8 @@ FAMILIES: dict[str, tuple[Callable[[Config, int], Stimulus], int]] = {
     "windows from far away": (far_windows, 1),
     "pairs of image rows": (pairs, 4),
     "distances of one bit": (distances, 1),
+    "pairs far away": (far_pairs, 1),
+    "fields of the other kind": (fields_of_others, 1),
     "jobs behind jobs": (successions, 2),
     "pixels that are walked again": (walked_again, 1),
     "long rows": (long_rows, 1),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from directed_edges import every_unit, placed
 from directed_wide import wide_programs
-from odd_hosts import Counting, Hasty, Impatient, Meddling, Thorough, Vast, Watchful
+from odd_hosts import Counting, Hasty, Impatient, Meddling, Scribbling, Thorough, Vast, Watchful
 from one_machine import Conditions, assembled, random_programs
 
 from tosaic.hw.config import Config
@@ -20,6 +20,11 @@ STALLS = (0, 0, 15, 40, 75)
 """Percent of the cycles in which a host's channel hesitates."""
 PATIENCE = (1, 2, 3, 5, 8)
 """Cycles in which nothing may move."""
+LASTING = ("LOAD_BUSY", "LOAD_STALL_BUS", "ARRAY_WAIT", "VECTOR_WAIT", "STORE_WAIT", "STORE_BUSY")
+LASTING += ("STORE_STALL_BUS", "FETCH_WAIT")
+"""Counters of what may last for many cycles."""
+MANY_READS = 2000
+"""Of a counter, about three cycles each."""
 MOMENTS = range(40, 440, 25)
 """At which a host loses its patience."""
 
@@ -61,6 +66,18 @@ def counting(config: Config) -> Iterator[tuple[str, list[Run]]]:
     program = placed(every_unit(config))
     runs = [(program, Counting(latency_cycles=7, counter=name)) for name, _ in (("CYCLES", ""), *COUNTERS)]
     yield "counters from the start on", runs
+    # A bus that nearly always hesitates: events in each of many cycles, while the host reads all the time.
+    row = {"row_bytes": 400, "rows": 1}
+    commands = [(Opcode.LOAD_GO, row), (Opcode.LOAD_SIGNAL, {"count": 3})]
+    commands += [(Opcode[f"{unit}_WAIT"], {"count": 1}) for unit in ("ARRAY", "VECTOR", "STORE")]
+    stuck = assembled(config, *commands, (Opcode.STORE_GO, row))
+    slow = {"latency_cycles": 3, "stall_percent": 97, "seed": 1}
+    runs = [(stuck, Counting(**slow, counter=name, reads=MANY_READS)) for name in LASTING]
+    yield "counters while the bus is stuck", runs
+
+
+def scribbling(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    yield "places that nobody may write", [(placed(every_unit(config)), Scribbling(latency_cycles=7))]
 
 
 def impatient(config: Config) -> Iterator[tuple[str, list[Run]]]:
@@ -130,10 +147,11 @@ def host_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     yield from meddled(config)
     yield from thorough(config)
     yield from counting(config)
+    yield from scribbling(config)
     yield from impatient(config)
     yield from vast(config)
     yield from vast_programs(config)
     yield from hasty(config)
 
 
-__all__ = ["counting", "host_runs", "impatient", "meddled", "thorough", "vast", "watched"]
+__all__ = ["counting", "host_runs", "impatient", "meddled", "scribbling", "thorough", "vast", "watched"]

@@ -68,6 +68,27 @@ def lone_bits(config: Config) -> Iterator[tuple[str, Stimulus]]:
         yield f"a zero point of {-1 << bit} of bytes without a sign", one_job(config, Opcode.ARRAY_GO, below)
 
 
+def pairs_alone(config: Config) -> Iterator[tuple[str, Stimulus]]:
+    """Pairs of image rows of which one bit of a field makes the job legal or illegal; and groups of all sizes, for
+    which the delay line has just room, or not quite."""
+    word = config.word_bytes
+    usual = {"paired": 1, "address": 6 * word, "x_step": word, "y_step_bytes": 6 * word}
+    usual |= {"delay": 4, "out_width": 0}
+
+    def job(changed: Fields) -> Stimulus:
+        return one_job(config, Opcode.ARRAY_DEPTHWISE_GO, usual | changed)
+
+    for name in ("address", "x_step", "y_step_bytes"):
+        for bit in range((8 * word).bit_length()):
+            yield f"pairs, {name} with 2^{bit} changed", job({name: usual[name] ^ 1 << bit})
+    for bit in range(bits_of(Opcode.ARRAY_DEPTHWISE_GO, "group_rows")):
+        for room in range(-1, 4):
+            delay = (1 << bit) + room
+            yield f"pairs, 2^{bit} rows, {delay} vectors", job({"group_rows": 1 << bit, "delay": delay})
+    for bit in range(1, bits_of(Opcode.ARRAY_DEPTHWISE, "delay")):
+        yield f"pairs, 2^{bit} vectors of room", job({"delay": (1 << bit) + 1})
+
+
 def blocks_on_sums(config: Config) -> Iterator[tuple[str, Stimulus]]:
     """Blocks that would go on from sums, which are there."""
     assembler = Assembler(config)

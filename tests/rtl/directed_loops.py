@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from directed_array import ENDS_AT, ONE_STEP, ROOM, SAFE_AT, depthwise_job, job_alone, take_last
+from directed_array import ENDS_AT, LOOPS, ONE_STEP, ROOM, SAFE_AT, depthwise_job, job_alone, take_last
 from directed_fields import SET_UP, emit_fields, take
 from directed_programs import OUTPUT_AT, OUTPUT_BYTES, go, program, stream
 from directed_wide import between, operand_fields, outputs_of, wide, written
@@ -221,6 +221,26 @@ def all_outputs(config: Config, name: str) -> Stimulus:
     return written(config, rng, emit, ROOM)
 
 
+def strides(config: Config, name: str) -> Stimulus:
+    """Depthwise convolutions with each stride that there is, for three outputs beside one another or below."""
+    rng, most = np.random.default_rng(len(name) + 7), COUNTED[name]
+
+    def emit(assembler: Assembler) -> None:
+        address = OUTPUT_AT
+        for stride in range(1, 1 << most):
+            fields = TEMPLATE | {"address": SAFE_AT, "x_step": 7, "width": 1 << 13, "weights": wide(rng, 9)}
+            fields |= {"line": 1, "x_stride": 1, "y_stride": 1, "out_width": 1, "out_height": 3} | {
+                name: stride
+            }
+            if name == "x_stride":
+                fields |= {"line": 3 * stride, "out_width": 3, "out_height": 1}
+            fields |= {"skip": 0, "delay": 2, "group_rows": 1, "idle_rows": 0, "advances": 2 * stride + 5}
+            address = depthwise_job(assembler, fields, address)
+        assert address <= ENDS_AT
+
+    return written(config, rng, emit, ROOM)
+
+
 def long_pairs(config: Config, line: int) -> Stimulus:
     """Pairs of image rows of many pixels: outputs of sums that were in the delay line for long."""
     rng, columns = np.random.default_rng(line), config.columns
@@ -275,7 +295,6 @@ def many_offsets(config: Config, number: int) -> Stimulus:
     return program(config, emit)
 
 
-LOOPS = ("ky_count", "run_count", "chunks")
 FAMILIES: tuple[tuple[str, Callable[..., Stimulus], tuple], ...] = (
     ("turns of a kernel", kernels, LOOPS),
     ("exactly one bit", lone_counts, tuple(COUNTED)),
@@ -286,6 +305,7 @@ FAMILIES: tuple[tuple[str, Callable[..., Stimulus], tuple], ...] = (
     ("longest sum of chunks 2^", longest_chunks, (15,)),
     ("distances of exactly one bit", whole_distances, (1,)),
     ("all of", all_outputs, ("out_height", "skip")),
+    ("each", strides, ("x_stride", "y_stride")),
     ("pairs of long lines", long_pairs, (63, 66, 100, 126)),
     ("no room and no weights", room_and_weights, tuple(range(-1, 4))),
     ("many offsets of stream", many_offsets, (0, 1, 2)),

@@ -11,7 +11,15 @@ from directed_loops import loop_programs
 from directed_numbers import number_programs
 from directed_sequencer import sequencer_runs
 from directed_transfers import transfer_runs
-from directed_vector import missing_parameters, missing_parts, parts_in_turn, vector_programs
+from directed_vector import (
+    lengths,
+    missing_parameters,
+    missing_parts,
+    missing_tables,
+    parts_in_turn,
+    too_many_turns,
+    vector_programs,
+)
 from one_machine import Conditions
 
 from tosaic.hw.config import Config
@@ -30,6 +38,9 @@ def all_runs(config: Config) -> Iterator[tuple[str, list[tuple[Stimulus, Conditi
         ("missing parts", list(missing_parts(config))),
         ("parts in turn", list(parts_in_turn(config))),
         ("missing parameters", list(missing_parameters(config))),
+        ("missing tables", list(missing_tables(config))),
+        ("lengths of micro-programs", list(lengths(config))),
+        ("turns for offsets", list(too_many_turns(config))),
     ):
         for first in range(0, len(runs), TOGETHER):
             yield f"{name} {first}", runs[first : first + TOGETHER]

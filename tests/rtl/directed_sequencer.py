@@ -39,6 +39,8 @@ MOST = 255
 """Tokens of a SIGNAL."""
 MANY = 1023
 """Instructions of a long program."""
+VERY_MANY = (1 << 14) + 0x28
+"""Of the longest one: each bit of what is left behind its jump is set in it, or in the other ones."""
 NEAR_TARGETS = (0xAAA, 0x555, 0xCCC, 0x333, 0xF0F)
 """Instructions to which programs jump: each two bits of their numbers differ somewhere."""
 LATER_TARGETS = (0xAAA, 0x40001, 0x2C940)
@@ -104,6 +106,7 @@ def lengths(config: Config) -> Iterator[tuple[str, list[Run]]]:
             runs.append((Stimulus(memory, 0, ((1 << bit) + more) * INSTRUCTION_BYTES), STARVES))
     yield "lengths of programs", runs
     yield "many instructions", [(jump_program(config, MANY, 4), QUICK)]
+    yield "very many instructions", [(jump_program(config, VERY_MANY, 4), QUICK)]
 
 
 def jump_program(config: Config, size: int, target: int) -> Stimulus:

@@ -9,7 +9,7 @@ from one_machine import MEMORY_BYTES, Conditions, assembled
 
 from tosaic.hw.config import Config
 from tosaic.hw.constants import BURST_BEATS, OUTSTANDING_BURSTS
-from tosaic.hw.isa import Condition, Opcode, Space
+from tosaic.hw.isa import Condition, Opcode, Space, width
 from tosaic.sim.stimulus import Stimulus
 
 Run = tuple[Stimulus, Conditions]
@@ -55,6 +55,11 @@ def many_rows(config: Config) -> Iterator[tuple[str, list[Run]]]:
             many = (Opcode[f"{kind}_GO"], {"row_bytes": 3, "rows": (1 << bit) + 4})
             runs.append((assembled(config, pitch, many), QUICK))
         yield f"{kind}, a power of two rows is left", runs
+        runs = []
+        for bit in range(width(Opcode[f"{kind}_GO"], "rows")):
+            whole = (Opcode[f"{kind}_GO"], {"row_bytes": 3, "rows": 1 << bit})
+            runs.append((assembled(config, pitch, whole), QUICK))
+        yield f"{kind}, exactly a power of two rows", runs
         short = (Opcode[f"{kind}_PITCH"], {"memory_pitch": 1, "local_pitch": 1})
         all_rows = (Opcode[f"{kind}_GO"], {"row_bytes": 1, "rows": 300})
         yield f"{kind}, 300 rows", [(assembled(config, short, all_rows), QUICK)]

@@ -11,7 +11,7 @@ from directed_wide import FLAGS, RUNS_AT, between, wide, written
 from one_machine import Conditions, assembled
 
 from tosaic.hw.config import Config
-from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Element, Op, Opcode, Source
+from tosaic.hw.isa import OFFSETS_MAX, STORE_STREAM, STREAM_DIMS, Element, Op, Opcode, Source, width
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.stimulus import Stimulus
 
@@ -21,6 +21,7 @@ MORE = 6
 SIZES = (Element.INT8, Element.INT16, Element.INT32)
 QUICK = Conditions(latency_cycles=5)
 REPEATS = 777
+TURN_BITS = width(Opcode.VECTOR_DIMS, "count_high")
 
 
 def copies(assembler: Assembler, number: int) -> None:
@@ -315,6 +316,44 @@ def missing_parts(config: Config) -> Iterator[tuple[Stimulus, Conditions]]:
         yield assembled(config, (Opcode.VECTOR_TABLE, {"entries": entries}), looks_up, run), QUICK
 
 
+def lengths(config: Config) -> Iterator[tuple[Stimulus, Conditions]]:
+    """GOs of as many micro-ops as there may be, or fewer: all is there that they use, in each order, and nothing more;
+    the last micro-op is missing, or what it needs; or the one behind it is."""
+    last = config.vector_uops
+    for count, clamp in itertools.product(range(1, last + 1), (0, 1)):
+        run = (Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "uops": count, "repeats": 1, "body_end": count})
+        uops = [(Opcode.VECTOR_UOP, {"index": index, "op": Op.MOV, "clamp": clamp}) for index in range(last)]
+        bounds = [(Opcode.VECTOR_BOUNDS, {"index": index}) for index in range(last * clamp)]
+        for parts in (uops, bounds) if clamp else (uops,):
+            for missing in (count - 1, count):
+                left = [
+                    parts[:missing] + parts[missing + 1 :] if each is parts else each
+                    for each in (uops, bounds)
+                ]
+                yield assembled(config, *left[0], *left[1], run), QUICK
+    for first, then in ((uops, bounds), (bounds, uops), (bounds[::-1], uops[::-1])):
+        yield assembled(config, *first, *then, run), QUICK
+
+
+def too_many_turns(config: Config) -> Iterator[tuple[Stimulus, Conditions]]:
+    """Indexed streams of which the highest dimension with an offset has as many turns as there are offsets, or one turn
+    more: numbers of turns of exactly one bit."""
+    once = (Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "uops": 1, "repeats": 1, "body_end": 1})
+    for number, bit in itertools.product(range(STORE_STREAM + 1), range(TURN_BITS)):
+        turns = 1 << bit
+        for more in (0, 1) if turns <= OFFSETS_MAX else (1,):
+            commands = [
+                (Opcode.VECTOR_OFFSETS, {"address": 64, "count": min(turns, OFFSETS_MAX)}),
+                (Opcode.VECTOR_STREAM, {"stream": number, "indexed": 1}),
+                (
+                    Opcode.VECTOR_DIMS,
+                    {"stream": number, "count_low": 1, "count_high": min(turns + more, (1 << TURN_BITS) - 1)},
+                ),
+                (Opcode.VECTOR_UOP, {"op": Op.MOV}),
+            ]
+            yield assembled(config, *commands, once), QUICK
+
+
 def missing_parameters(config: Config) -> Iterator[tuple[Stimulus, Conditions]]:
     """Micro-ops that use biases, scales or a table while these are there, while all others are, and while none is."""
     once = (Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "uops": 1, "repeats": 1, "body_end": 1})
@@ -324,6 +363,16 @@ def missing_parameters(config: Config) -> Iterator[tuple[Stimulus, Conditions]]:
         others = [each for index, each in enumerate(everything) if index != number]
         for there in ([], everything, others):
             yield assembled(config, *there, (Opcode.VECTOR_UOP, uses), once), QUICK
+
+
+def missing_tables(config: Config) -> Iterator[tuple[Stimulus, Conditions]]:
+    """A table of each size is looked up where there is none, but biases or scales."""
+    once = (Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "uops": 1, "repeats": 1, "body_end": 1})
+    for op, there in itertools.product((Op.TABLE8, Op.TABLE16), ("bias", "scale")):
+        yield (
+            assembled(config, (Opcode.VECTOR_PARAM, {there: 1}), (Opcode.VECTOR_UOP, {"op": op}), once),
+            QUICK,
+        )
 
 
 TIES, SCALES = (2000, 2001, 2004, 2006), (3007,)
@@ -351,4 +400,7 @@ def vector_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
             yield f"{name} {seed}", make(config, seed)
 
 
-__all__ = ["missing_parts", "parts_in_turn", "vector_programs"]
+__all__ = [
+    *("lengths", "missing_parameters", "missing_parts", "missing_tables", "parts_in_turn", "too_many_turns"),
+    "vector_programs",
+]

@@ -86,6 +86,13 @@ class Counting(Conditions):
     """The host reads one counter again and again, from the start of the program on."""
 
     counter: str = "LOAD_BUSY"
+    reads: int = COUNTED
+
+
+@dataclasses.dataclass(frozen=True)
+class Scribbling(Conditions):
+    """The host writes all places of the control port that nobody may write, before it starts the program, and looks
+    what it may write."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,9 +184,22 @@ def run_counting(
     harness: Harness, config: Config, program: Stimulus, conditions: Counting, max_cycles: int
 ) -> Seen:
     memory, registers = begin(harness, config, program, conditions)
-    places = [REGISTER[conditions.counter].offset] * COUNTED
+    places = [REGISTER[conditions.counter].offset] * conditions.reads
     found, _ = harness.control_accesses(places, [])
     return finish(harness, registers, memory, max_cycles, _answered(places, found))
+
+
+def run_scribbling(
+    harness: Harness, config: Config, program: Stimulus, conditions: Scribbling, max_cycles: int
+) -> Seen:
+    memory, registers = made_ready(harness, config, program, conditions)
+    closed = [place for place in range(0, PORT_BYTES, REGISTER_BYTES) if place not in WRITABLE]
+    _, answers = harness.control_accesses([], [Write(place, ~place & 0xFFFF_FFFF) for place in closed])
+    seen = [(f"0x{place:x} written", answer) for place, answer in zip(closed, answers, strict=True)]
+    seen += [(f"0x{place:x}", harness.control_read(place)) for place in WRITABLE]
+    stream = Stream(program.program_address, program.program_bytes)
+    registers.start(conditions.mem_base, len(memory), [stream], conditions.watchdog_cycles)
+    return finish(harness, registers, memory, max_cycles, seen)
 
 
 def run_distantly(
@@ -299,6 +319,8 @@ def run_any(
             return run_thoroughly(harness, config, program, conditions, max_cycles)
         case Counting():
             return run_counting(harness, config, program, conditions, max_cycles)
+        case Scribbling():
+            return run_scribbling(harness, config, program, conditions, max_cycles)
         case Distant():
             return run_distantly(harness, config, program, conditions, max_cycles)
         case Vast():
@@ -319,6 +341,7 @@ __all__ = [
     "Hasty",
     "Impatient",
     "Meddling",
+    "Scribbling",
     "Thorough",
     "Vast",
     "Watchful",

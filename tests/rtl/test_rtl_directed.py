@@ -16,7 +16,7 @@ from directed_array import array_programs
 from directed_decode import decode_programs
 from directed_edges import across_banks, cut, field_edges, without_begin
 from directed_fields import all_directed
-from directed_jobs import jobs_without, lone_bits, sums_behind
+from directed_jobs import jobs_without, lone_bits, pairs_alone, sums_behind
 from directed_memory import memory_programs
 from directed_rows import row_programs
 from directed_runs import all_runs, more_programs
@@ -92,7 +92,12 @@ def test_jobs_that_one_bit_makes_illegal_end_alike():
     """The same memory, or the same error of the same unit and place; also where something is not set up."""
     wrong, ends = [], collections.Counter()
     config = CONFIGS["nano"]
-    for name, program in (*lone_bits(config), *jobs_without(config), *sums_behind(config)):
+    for name, program in (
+        *lone_bits(config),
+        *pairs_alone(config),
+        *jobs_without(config),
+        *sums_behind(config),
+    ):
         verdict = judge(program)
         ends[str(verdict.emulated).partition(":")[0]] += 1
         if verdict.kind == WRONG:

@@ -5,8 +5,8 @@ import hashlib
 
 import pytest
 from directed_distance import distances, moves, tight_rows
-from directed_hosts import counting, impatient, meddled, thorough, vast, watched
-from odd_hosts import COUNTED, PORT_BYTES, Watchful, run_any
+from directed_hosts import counting, impatient, meddled, scribbling, thorough, vast, watched
+from odd_hosts import PORT_BYTES, Watchful, run_any
 from one_machine import READ
 
 from tosaic.hw.config import CONFIGS
@@ -78,15 +78,23 @@ def test_places_without_a_register_answer_with_an_error():
                 assert value >> 2 == dict(seen.registers)[register.name]
 
 
+def test_places_that_nobody_may_write_change_nothing():
+    for name, program, _, seen in runs_of(scribbling(CONFIG)):
+        assert dict(seen.registers)["ERROR"] == 0, name
+        assert seen.memory == memory_of(program), name
+        codes = {code for place, code in seen.registers if place.endswith(" written")}
+        assert codes == {RESP_SLVERR}
+
+
 def test_counters_only_rise_from_the_start_on():
     rising = 0
     for _, _, conditions, seen in runs_of(counting(CONFIG)):
         counted = [value >> 2 for name, value in seen.registers if name.endswith(" read")]
-        assert len(counted) == COUNTED
+        assert len(counted) == conditions.reads
         assert counted == sorted(counted)
         assert counted[-1] <= dict(seen.registers)[conditions.counter]
         rising += counted[0] < counted[-1]
-    assert rising >= 8
+    assert rising >= 16
 
 
 def test_memory_far_behind_the_windows_first_byte_is_what_it_is_at_once():
