@@ -1,6 +1,6 @@
 """Which fault to report when something goes wrong: the unit's own, or what the watchdog found."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -26,7 +26,7 @@ class Faults(wiring.Component):
         `load`, `array`, `vector`, `store`: the units' status.
         `waiting`: bit per unit in this order: it waits for a semaphore.
         `starving`: the sequencer waits for the program.
-        `watchdog`: the watchdog fired; in the cycle before, nothing moved.
+        `watchdog`: the watchdog fired.
         `fault`: the fault of this cycle.
     """
 
@@ -41,35 +41,38 @@ class Faults(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        statuses = (self.load, self.array, self.vector, self.store)
-        stuck = Signal(Unit, init=Unit.SEQUENCER)
-        # Off the critical path: that a unit is busy is known late in the cycle. Where the watchdog fires nothing has
-        # moved in the cycle before, so that the same units were busy.
-        busy = Signal(len(statuses))
-        m.d.sync += busy.eq(Cat(status.busy for status in statuses))
-        # The last assignment that applies wins, so the strongest reason comes last.
-        for bit, unit in reversed(tuple(enumerate(_UNITS))):
-            with m.If(busy[bit]):
-                m.d.comb += stuck.eq(unit)
-        for bit, unit in reversed(tuple(enumerate(_UNITS))):
-            with m.If(self.waiting[bit]):
-                m.d.comb += stuck.eq(unit)
-        for bit, unit in ((3, Unit.STORE), (0, Unit.LOAD)):
-            with m.If(busy[bit] & ~self.waiting[bit]):
-                m.d.comb += stuck.eq(unit)
-        with m.If(self.starving):
-            m.d.comb += stuck.eq(Unit.SEQUENCER)
-
+        # Off the critical path: that VECTOR is busy is known late in the cycle, so what follows is known both ways.
+        idle, busy = (self._unit(m, vector_is_busy) for vector_is_busy in (False, True))
         m.d.comb += [
             self.fault.code.eq(Error.WATCHDOG),
-            self.fault.unit.eq(stuck),
+            self.fault.unit.eq(Mux(self.vector.busy, busy, idle)),
             self.fault.valid.eq(self.watchdog),
         ]
-        for unit, status in reversed(tuple(zip(_UNITS, statuses, strict=True))):
+        for status in reversed(self._statuses):
             with m.If(status.error):
-                m.d.comb += [
-                    self.fault.valid.eq(1),
-                    self.fault.code.eq(status.code),
-                    self.fault.unit.eq(unit),
-                ]
+                m.d.comb += [self.fault.valid.eq(1), self.fault.code.eq(status.code)]
         return m
+
+    @property
+    def _statuses(self) -> tuple[wiring.PureInterface, ...]:
+        return self.load, self.array, self.vector, self.store
+
+    def _unit(self, m: Module, vector_is_busy: bool) -> Signal:
+        """Whose the fault is, if VECTOR is busy or is not."""
+        unit, statuses = Signal(Unit, init=Unit.SEQUENCER, name=f"unit_if_{vector_is_busy}"), self._statuses
+        # The last assignment that applies wins, so the strongest reason comes last.
+        for bit, each in reversed(tuple(enumerate(_UNITS))):
+            with m.If(vector_is_busy if each is Unit.VECTOR else statuses[bit].busy):
+                m.d.comb += unit.eq(each)
+        for bit, each in reversed(tuple(enumerate(_UNITS))):
+            with m.If(self.waiting[bit]):
+                m.d.comb += unit.eq(each)
+        for bit, each in ((3, Unit.STORE), (0, Unit.LOAD)):
+            with m.If(statuses[bit].busy & ~self.waiting[bit]):
+                m.d.comb += unit.eq(each)
+        with m.If(self.starving):
+            m.d.comb += unit.eq(Unit.SEQUENCER)
+        for bit, each in reversed(tuple(enumerate(_UNITS))):
+            with m.If(statuses[bit].error):
+                m.d.comb += unit.eq(each)
+        return unit
