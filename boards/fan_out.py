@@ -20,7 +20,7 @@ import numpy as np
 
 MOST_ENDS = 112
 """What one driver drives at most."""
-MOST_SPAN = 7.0
+MOST_SPAN = 4.0
 """Columns or rows between the ends of one register that only passes on what another one has, where they count."""
 _ROUNDS = 60
 """In each the cells move to the middle of what they are connected with."""
