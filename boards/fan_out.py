@@ -7,7 +7,7 @@ that into neighbourhoods, each of which gets a copy of the LUT or register; and 
 
 Where the floorplan says so, a register with fewer ends is copied, too, if they lie far from each other and it only
 passes on what another register or a block RAM has: its copies cost no LUT, and what comes to it has the time of a whole
-cycle to go to all of them.
+cycle to go to all of them. And what drives only blocks, whose places are known, is copied where these lie far apart.
 """
 
 import collections
@@ -22,6 +22,8 @@ MOST_ENDS = 112
 """What one driver drives at most."""
 MOST_SPAN = 4.0
 """Columns or rows between the ends of one register that only passes on what another one has, where they count."""
+MOST_BLOCK_SPAN = 48.0
+"""Columns or rows between the blocks that one driver drives, if it drives nothing else."""
 _ROUNDS = 60
 """In each the cells move to the middle of what they are connected with."""
 _LOCAL_ENDS = 24
@@ -112,11 +114,13 @@ def copy_drivers(
     most_ends: int = MOST_ENDS,
     passing_on: str | None = None,
     most_span: float = MOST_SPAN,
+    most_block_span: float = MOST_BLOCK_SPAN,
 ) -> int:
     """Change module `top` of a design, Yosys' JSON, some of whose cells have places; how many copies it got.
 
     `passing_on`: registers that only pass on what another one or a block RAM has, and whose names begin so, have no
-    ends further than `most_span` columns or rows from each other.
+    ends further than `most_span` columns or rows from each other. What drives only cells with places has none further
+    than `most_block_span`.
     """
     module = design["modules"][top]
     cells: Cells = module["cells"]
@@ -147,6 +151,8 @@ def copy_drivers(
     def places_of(net: int) -> np.ndarray:
         return np.array([at[end] for end, _, _ in wires.ends[net]])
 
+    for net in list(_of_blocks(cells, wires, outside)):
+        give_copies(net, neighbourhoods(places_of(net), most_ends, most_block_span))
     if passing_on is not None:
         for net in list(_passed_on(cells, wires, outside, passing_on)):
             give_copies(net, neighbourhoods(places_of(net), most_ends, most_span))
@@ -161,6 +167,15 @@ def _wide(cells: Cells, wires: Wires, outside: set[int], most_ends: int) -> Iter
     for net, (name, port) in wires.driver.items():
         if len(wires.ends[net]) > most_ends and net not in outside:
             if _COPIED.get(cells[name]["type"]) == port:
+                yield net
+
+
+def _of_blocks(cells: Cells, wires: Wires, outside: set[int]) -> Iterator[int]:
+    """Nets that go to cells with places alone, and whose drivers can be copied."""
+    for net, (name, port) in wires.driver.items():
+        ends = wires.ends[net]
+        if ends and net not in outside and _COPIED.get(cells[name]["type"]) == port:
+            if all("BEL" in cells[end]["attributes"] for end, _, _ in ends):
                 yield net
 
 
@@ -181,4 +196,4 @@ def _driver_type(cells: Cells, wires: Wires, cell: dict[str, Any], port: str) ->
     return cells[driver[0]]["type"] if driver else None
 
 
-__all__ = ["MOST_ENDS", "MOST_SPAN", "copy_drivers", "neighbourhoods"]
+__all__ = ["MOST_BLOCK_SPAN", "MOST_ENDS", "MOST_SPAN", "copy_drivers", "neighbourhoods"]

@@ -109,7 +109,7 @@ def passing_on(enable: dict[str, int], before: str) -> dict:
 
 def test_a_register_that_passes_on_what_another_has_is_at_every_place():
     design = passing_on({}, "TRELLIS_FF")
-    assert copy_drivers(design, "top", passing_on="pass", most_span=FAR - 1) == 1
+    assert copy_drivers(design, "top", passing_on="pass", most_span=FAR - 1, most_block_span=FAR) == 1
     driver, cells = drivers(design), design["modules"]["top"]["cells"]
     of_block = [driver[cells[f"block_{index}"]["connections"]["A"][0]] for index in range(4)]
     assert of_block[:2] == of_block[2:] and of_block[0] != of_block[1]
@@ -128,7 +128,29 @@ def test_a_register_that_passes_on_what_another_has_is_at_every_place():
     ids=["near", "enabled", "behind logic", "another name", "not asked for"],
 )
 def test_a_register_of_few_ends_is_one_otherwise(enable, before, prefix, most_span):
-    assert copy_drivers(passing_on(enable, before), "top", passing_on=prefix, most_span=most_span) == 0
+    design = passing_on(enable, before)
+    assert copy_drivers(design, "top", passing_on=prefix, most_span=most_span, most_block_span=FAR) == 0
+
+
+@pytest.mark.parametrize("kind", ["LUT4", "TRELLIS_FF"])
+def test_what_drives_blocks_alone_is_at_every_place(kind):
+    """Whatever it takes, and with an enable: the copies have the same."""
+    cells = {"address": cell(kind, {"A": 1, "CE": 2}, ("Z" if kind == "LUT4" else "Q", 3))}
+    for index in range(4):
+        site = f"X{FAR * (index % 2)}/Y{index // 2}/EBR0"
+        cells[f"block_{index}"] = cell("DP16KD", {"A": 3}, ("Q", 4 + index), site)
+    design = {"modules": {"top": {"cells": cells, "ports": {}}}}
+    assert copy_drivers(copy.deepcopy(design), "top", most_block_span=FAR) == 0
+    beside = copy.deepcopy(design)
+    beside["modules"]["top"]["cells"]["beside"] = cell("LUT4", {"A": 3}, ("Z", 9))
+    assert copy_drivers(beside, "top", most_block_span=FAR - 1) == 0
+    assert copy_drivers(design, "top", most_block_span=FAR - 1) == 1
+    driver, cells = drivers(design), design["modules"]["top"]["cells"]
+    of_block = [driver[cells[f"block_{index}"]["connections"]["A"][0]] for index in range(4)]
+    assert of_block[:2] == of_block[2:] and of_block[0] != of_block[1]
+    assert [(cells[name]["connections"]["A"], cells[name]["connections"]["CE"]) for name in of_block] == [
+        ([1], [2])
+    ] * 4
 
 
 def test_neighbourhoods_part_what_lies_far_apart():
