@@ -491,7 +491,7 @@ def never_seen(mutants: Sequence[Mutant], folder: pathlib.Path) -> set[Mutant]:
             if mutant not in proved and any(re.fullmatch(each, mutant.module) for each in known.modules)
         ]
         if here:
-            proved |= unseen(here, known.loose, known.facts, folder)
+            proved |= unseen(here, known.loose, known.facts, folder, words=known.words)
     left = [mutant for mutant in mutants if mutant not in proved]
     return proved | renamed_places(left, NOTHING_KEPT, folder)
 
