@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from rtl_facts_counts import KNOWN_OF_COUNTS
+from rtl_facts_sequencer import KNOWN_OF_THE_SEQUENCER
 from rtl_facts_vector import KNOWN_OF_VECTOR
 from rtl_known import Known, whole
 from rtl_netlist import Mutant
@@ -48,6 +49,9 @@ DEPTHWISE_COUNTERS = (
 delay line; with their bits."""
 BANKS, PORTS, WRITES = 4, ("vector", "array", "store"), ("vector", "load")
 ADDRESSES, DENSE, DEPTHWISE = "array.addresses", "array.addresses.dense", "array.addresses.depthwise"
+OUTPUTS, WAIT = f"{DEPTHWISE}.outputs", f"{DEPTHWISE}.$like$38"
+OUT_WIDTH, OUT_WIDTH_BITS = 351, 16
+"""Bits of a job."""
 DELIVERIES = "array.addresses.deliveries"
 ROWS, LAST_PHASE = 2, 3
 
@@ -192,6 +196,25 @@ def rows_to_load(state: State) -> Bit:
             state.implies(state.all((loads, state.no(row))), first),
         )
     )
+
+
+def group_counts(state: State) -> Bit:
+    """The first row's weights are loaded."""
+    first = state.no(state.bit(f"{DEPTHWISE}.row$23"))
+    return state.all((running(state, True), state.bit(f"{DEPTHWISE}.loading"), first))
+
+
+def lines_are_left(state: State) -> Bit:
+    return state.implies(state.bit(f"{OUTPUTS}.y_some"), state.either(state.bits(f"{OUTPUTS}.y_left")))
+
+
+def columns_are_left(state: State) -> Bit:
+    return state.implies(state.bit(f"{OUTPUTS}.$signal$6"), state.either(state.bits(f"{OUTPUTS}.x_left")))
+
+
+def outputs_have_columns(state: State) -> Bit:
+    width = state.either(state.bits(f"{DEPTHWISE}.job", OUT_WIDTH, OUT_WIDTH_BITS))
+    return state.implies(state.bit(f"{OUTPUTS}.any_x"), width)
 
 
 def some_pixels(state: State) -> Bit:
@@ -390,13 +413,7 @@ KNOWN = (
             whole(
                 f"{DEPTHWISE}.group_left",
                 6,
-                read=lambda state: state.all(
-                    (
-                        running(state, True),
-                        state.bit(f"{DEPTHWISE}.loading"),
-                        state.no(state.bit(f"{DEPTHWISE}.row$23")),
-                    )
-                ),
+                read=group_counts,
             ),
             # Fields of depthwise jobs are read by such alone.
             *(Loose(f"{DEPTHWISE}.job", (bit,), depthwise_runs) for bit in DEPTHWISE_FIELDS),
@@ -444,7 +461,35 @@ KNOWN = (
         (one_is_flushed,),
     ),
     # A depthwise job is drained: no slot keeps a partial sum.
-    Known((r"array\.addresses(\.d.*)?",), (), (checked_is_pending, depthwise_is_drained)),
+    Known((r"array\.addresses(\.d.*)?",), (), (checked_is_pending, depthwise_is_drained, runs_drained)),
+    # Of a group of one row the other bits are 0, and of one slot to wait for.
+    Known(
+        (r"array\.addresses\.depthwise",),
+        (
+            Loose(
+                f"{DEPTHWISE}.group_left",
+                tuple(range(1, 6)),
+                lambda state: state.all((group_counts(state), state.bit(f"{DEPTHWISE}.group_left"))),
+            ),
+            Loose(
+                f"{DEPTHWISE}.group_left",
+                (0,),
+                group_counts,
+            ),
+            Loose(
+                WAIT,
+                (1,),
+                lambda state: state.all((depthwise_runs(state), state.no(state.bit(WAIT)))),
+            ),
+        ),
+        (checked_is_pending, few_idle_rows, runs_with_few_idle_rows, rows_to_load),
+    ),
+    # Outputs are left where some are.
+    Known(
+        (r"array\.addresses\.depthwise\.outputs",),
+        (),
+        (lines_are_left, columns_are_left, outputs_have_columns),
+    ),
     Known(
         (r"array\.(fetch|issue.*)",),
         (),
@@ -468,6 +513,7 @@ KNOWN = (
     Known((r"read_arbiter|sequencer\.fetch",), (), (whole_instructions,)),
     *KNOWN_OF_VECTOR,
     *KNOWN_OF_COUNTS,
+    *KNOWN_OF_THE_SEQUENCER,
     # A program that lies within the window has no more instructions than that.
     Known((r"sequencer",), (), (range_is_checked, reset_is_reported)),
     # A row that is wrong halts its unit.

@@ -137,6 +137,10 @@ def one_fetch(state: State) -> Bit:
     return state.all((state.no(state.all((bias, narrow_bias))), at_most_one(state, [parameters, *others])))
 
 
+def shifts_follow(state: State) -> Bit:
+    return state.implies(state.bit(f"{FETCH}.multiplier_left"), state.bit(f"{FETCH}.shift_left"))
+
+
 def arriving(wire: str) -> Loose:
     """The number of a word that is on its way, if it is of some kind."""
     kinds = len(KINDS)
@@ -153,7 +157,7 @@ KNOWN_OF_VECTOR = (
             whole(f"{FETCH}.$like", WORD_BITS, read=lambda state: state.either(left(state))),
             *map(arriving, ARRIVING),
         ),
-        (one_command, fetch_is_busy, one_fetch, word_of_kind),
+        (one_command, fetch_is_busy, one_fetch, shifts_follow, word_of_kind),
     ),
     # Which dimension of a stream moves, and where its base is.
     Known(
@@ -169,7 +173,9 @@ KNOWN_OF_VECTOR = (
         (Words(ISSUE, one_stream),),
     ),
     # Words of one kind are read at a time.
-    Known((r"vector\.(fetch|commands|next_params)",), (), (one_command, fetch_is_busy, one_fetch)),
+    Known(
+        (r"vector\.(fetch|commands|next_params)",), (), (one_command, fetch_is_busy, one_fetch, shifts_follow)
+    ),
 )
 
 __all__ = ["KNOWN_OF_VECTOR"]
