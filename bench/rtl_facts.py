@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from rtl_facts_counts import KNOWN_OF_COUNTS
 from rtl_facts_sequencer import KNOWN_OF_THE_SEQUENCER
+from rtl_facts_valid import KNOWN_OF_WORDS
 from rtl_facts_vector import KNOWN_OF_VECTOR
 from rtl_known import Known, whole
 from rtl_netlist import Mutant
@@ -514,6 +515,7 @@ KNOWN = (
     *KNOWN_OF_VECTOR,
     *KNOWN_OF_COUNTS,
     *KNOWN_OF_THE_SEQUENCER,
+    *KNOWN_OF_WORDS,
     # A program that lies within the window has no more instructions than that.
     Known((r"sequencer",), (), (range_is_checked, reset_is_reported)),
     # A row that is wrong halts its unit.
