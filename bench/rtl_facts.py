@@ -16,7 +16,7 @@ from rtl_places import renamed_places
 from rtl_reachable import FETCH_ASKS, range_is_checked, reset_is_reported
 from rtl_unseen import Bit, Fact, Loose, State, unseen
 
-LOAD, DELIVER, GATHER, KEEP, ROW, GROUP = 4, 6, 7, 9, 11, 12
+LOAD, STREAM, DELIVER, GATHER, KEEP, ROW, GROUP = 4, 5, 6, 7, 9, 11, 12
 """Bits of a slot's control (hw/array/layouts.py)."""
 PLACES = range(14, 30)
 """Those of its places in the delay line, and of whether there is a vector."""
@@ -289,7 +289,26 @@ def while_it_works(unit: str) -> Callable[[State], Bit]:
     return lambda state: state.no(state.bit(f"{unit}.halt"))
 
 
+def sums_are_flushed(state: State) -> Bit:
+    """Before slots of the other mode come."""
+    return state.implies(state.bit(f"{DEPTHWISE}.flushing"), state.no(running(state, False)))
+
+
+def no_multiplication(wire: str) -> Fact:
+    """A slot of the depthwise mode is none of the other one."""
+    return lambda state: state.implies(
+        state.all((state.bit(VALID[wire]), state.bit(wire))), state.no(state.either(state.bits(wire, 1, 3)))
+    )
+
+
+def streams_are_depthwise(wire: str) -> Fact:
+    return lambda state: state.implies(
+        state.all((state.bit(VALID[wire]), state.bit(wire, STREAM))), state.bit(wire)
+    )
+
+
 NOTHING_KEPT = (checked_is_pending, depthwise_is_drained, runs_drained, *map(keeps_nothing, SLOTS))
+APART = (sums_are_flushed, *map(no_multiplication, SLOTS), *map(streams_are_depthwise, SLOTS))
 
 KNOWN = (
     # Nothing: a register gets the same value anyway, or a memory what is there already.
@@ -491,11 +510,7 @@ KNOWN = (
         (),
         (lines_are_left, columns_are_left, outputs_have_columns),
     ),
-    Known(
-        (r"array\.(fetch|issue.*)",),
-        (),
-        NOTHING_KEPT,
-    ),
+    Known((r"array\.(fetch|issue.*|pe_array.*)",), (), (*NOTHING_KEPT, *APART)),
     # Whether a SIGNAL is illegal is not looked at.
     *(
         Known(
@@ -541,7 +556,7 @@ def never_seen(mutants: Sequence[Mutant], folder: pathlib.Path) -> set[Mutant]:
         if here:
             proved |= unseen(here, known.loose, known.facts, folder, words=known.words)
     left = [mutant for mutant in mutants if mutant not in proved]
-    return proved | renamed_places(left, NOTHING_KEPT, folder)
+    return proved | renamed_places(left, (*NOTHING_KEPT, *APART), folder)
 
 
 __all__ = ["never_seen"]
