@@ -7,6 +7,8 @@ DISPATCH = "sequencer.dispatch"
 IDLE, RUN, ERROR, BRANCH = 0, 1, 3, 4
 """States of it (hw/sequencer/dispatch.py)."""
 START = "array.clear"
+FAULT, UNIT, UNIT_BITS, LAST_UNIT = f"{DISPATCH}.fault", 5, 3, 4
+"""First bit of a fault's unit, and the number of STORE; the first bit of all tells that there is a fault."""
 INDEX_BITS = 24
 WRONG, WRONG_BITS = 0, 3
 """Bits of an action with one of which it is no instruction (hw/sequencer/classify.py); those behind them follow."""
@@ -30,6 +32,12 @@ def start_is_idle(state: State) -> Bit:
     return state.implies(state.bit(START), state_is(state, IDLE))
 
 
+def fault_is_of_a_unit(state: State) -> Bit:
+    return state.at_most(
+        state.bits(FAULT, UNIT, UNIT_BITS), ["01"[LAST_UNIT >> place & 1] for place in range(UNIT_BITS)]
+    )
+
+
 def is_held(state: State) -> Bit:
     return state.all((state.bit(f"{DISPATCH}._held"), state_is(state, RUN)))
 
@@ -44,9 +52,17 @@ def action(bit: int, before: int) -> Loose:
     return Loose(f"{DISPATCH}._action", (bit,), read)
 
 
+def fault_that_is() -> Loose:
+    return Loose(FAULT, tuple(range(1, UNIT + UNIT_BITS)), lambda state: state.bit(FAULT))
+
+
 KNOWN_OF_THE_SEQUENCER = (
-    # Who runs is not started.
-    Known((r"sequencer(\..*)?",), (), (state_is_one, found_is_an_error, start_is_idle)),
+    # Who runs is not started; a fault is of some unit, or of nobody.
+    Known(
+        (r"sequencer(\..*)?",),
+        (fault_that_is(),),
+        (state_is_one, found_is_an_error, start_is_idle, fault_is_of_a_unit),
+    ),
     # Which instruction is taken next is read while some are taken, or behind a branch; what is held while it is.
     Known(
         (r"sequencer(\.(dispatch.*|fetch))?",),
