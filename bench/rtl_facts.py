@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 
 from rtl_facts_counts import KNOWN_OF_COUNTS
+from rtl_facts_sequencer import KNOWN_OF_THE_SEQUENCER
+from rtl_facts_valid import KNOWN_OF_WORDS
 from rtl_facts_vector import KNOWN_OF_VECTOR
 from rtl_known import Known, whole
 from rtl_netlist import Mutant
@@ -14,7 +16,7 @@ from rtl_places import renamed_places
 from rtl_reachable import FETCH_ASKS, range_is_checked, reset_is_reported
 from rtl_unseen import Bit, Fact, Loose, State, unseen
 
-LOAD, DELIVER, GATHER, KEEP, ROW, GROUP = 4, 6, 7, 9, 11, 12
+LOAD, STREAM, DELIVER, GATHER, KEEP, ROW, GROUP = 4, 5, 6, 7, 9, 11, 12
 """Bits of a slot's control (hw/array/layouts.py)."""
 PLACES = range(14, 30)
 """Those of its places in the delay line, and of whether there is a vector."""
@@ -48,6 +50,9 @@ DEPTHWISE_COUNTERS = (
 delay line; with their bits."""
 BANKS, PORTS, WRITES = 4, ("vector", "array", "store"), ("vector", "load")
 ADDRESSES, DENSE, DEPTHWISE = "array.addresses", "array.addresses.dense", "array.addresses.depthwise"
+OUTPUTS, WAIT = f"{DEPTHWISE}.outputs", f"{DEPTHWISE}.$like$38"
+OUT_WIDTH, OUT_WIDTH_BITS = 351, 16
+"""Bits of a job."""
 DELIVERIES = "array.addresses.deliveries"
 ROWS, LAST_PHASE = 2, 3
 
@@ -194,6 +199,25 @@ def rows_to_load(state: State) -> Bit:
     )
 
 
+def group_counts(state: State) -> Bit:
+    """The first row's weights are loaded."""
+    first = state.no(state.bit(f"{DEPTHWISE}.row$23"))
+    return state.all((running(state, True), state.bit(f"{DEPTHWISE}.loading"), first))
+
+
+def lines_are_left(state: State) -> Bit:
+    return state.implies(state.bit(f"{OUTPUTS}.y_some"), state.either(state.bits(f"{OUTPUTS}.y_left")))
+
+
+def columns_are_left(state: State) -> Bit:
+    return state.implies(state.bit(f"{OUTPUTS}.$signal$6"), state.either(state.bits(f"{OUTPUTS}.x_left")))
+
+
+def outputs_have_columns(state: State) -> Bit:
+    width = state.either(state.bits(f"{DEPTHWISE}.job", OUT_WIDTH, OUT_WIDTH_BITS))
+    return state.implies(state.bit(f"{OUTPUTS}.any_x"), width)
+
+
 def some_pixels(state: State) -> Bit:
     offered = state.bit(f"{ADDRESSES}.jobs__valid")
     count = state.either(state.bits(f"{DENSE}.first", COUNT, COUNT_BITS))
@@ -265,7 +289,26 @@ def while_it_works(unit: str) -> Callable[[State], Bit]:
     return lambda state: state.no(state.bit(f"{unit}.halt"))
 
 
+def sums_are_flushed(state: State) -> Bit:
+    """Before slots of the other mode come."""
+    return state.implies(state.bit(f"{DEPTHWISE}.flushing"), state.no(running(state, False)))
+
+
+def no_multiplication(wire: str) -> Fact:
+    """A slot of the depthwise mode is none of the other one."""
+    return lambda state: state.implies(
+        state.all((state.bit(VALID[wire]), state.bit(wire))), state.no(state.either(state.bits(wire, 1, 3)))
+    )
+
+
+def streams_are_depthwise(wire: str) -> Fact:
+    return lambda state: state.implies(
+        state.all((state.bit(VALID[wire]), state.bit(wire, STREAM))), state.bit(wire)
+    )
+
+
 NOTHING_KEPT = (checked_is_pending, depthwise_is_drained, runs_drained, *map(keeps_nothing, SLOTS))
+APART = (sums_are_flushed, *map(no_multiplication, SLOTS), *map(streams_are_depthwise, SLOTS))
 
 KNOWN = (
     # Nothing: a register gets the same value anyway, or a memory what is there already.
@@ -390,13 +433,7 @@ KNOWN = (
             whole(
                 f"{DEPTHWISE}.group_left",
                 6,
-                read=lambda state: state.all(
-                    (
-                        running(state, True),
-                        state.bit(f"{DEPTHWISE}.loading"),
-                        state.no(state.bit(f"{DEPTHWISE}.row$23")),
-                    )
-                ),
+                read=group_counts,
             ),
             # Fields of depthwise jobs are read by such alone.
             *(Loose(f"{DEPTHWISE}.job", (bit,), depthwise_runs) for bit in DEPTHWISE_FIELDS),
@@ -444,12 +481,36 @@ KNOWN = (
         (one_is_flushed,),
     ),
     # A depthwise job is drained: no slot keeps a partial sum.
-    Known((r"array\.addresses(\.d.*)?",), (), (checked_is_pending, depthwise_is_drained)),
+    Known((r"array\.addresses(\.d.*)?",), (), (checked_is_pending, depthwise_is_drained, runs_drained)),
+    # Of a group of one row the other bits are 0, and of one slot to wait for.
     Known(
-        (r"array\.(fetch|issue.*)",),
-        (),
-        NOTHING_KEPT,
+        (r"array\.addresses\.depthwise",),
+        (
+            Loose(
+                f"{DEPTHWISE}.group_left",
+                tuple(range(1, 6)),
+                lambda state: state.all((group_counts(state), state.bit(f"{DEPTHWISE}.group_left"))),
+            ),
+            Loose(
+                f"{DEPTHWISE}.group_left",
+                (0,),
+                group_counts,
+            ),
+            Loose(
+                WAIT,
+                (1,),
+                lambda state: state.all((depthwise_runs(state), state.no(state.bit(WAIT)))),
+            ),
+        ),
+        (checked_is_pending, few_idle_rows, runs_with_few_idle_rows, rows_to_load),
     ),
+    # Outputs are left where some are.
+    Known(
+        (r"array\.addresses\.depthwise\.outputs",),
+        (),
+        (lines_are_left, columns_are_left, outputs_have_columns),
+    ),
+    Known((r"array\.(fetch|issue.*|pe_array.*)",), (), (*NOTHING_KEPT, *APART)),
     # Whether a SIGNAL is illegal is not looked at.
     *(
         Known(
@@ -468,6 +529,8 @@ KNOWN = (
     Known((r"read_arbiter|sequencer\.fetch",), (), (whole_instructions,)),
     *KNOWN_OF_VECTOR,
     *KNOWN_OF_COUNTS,
+    *KNOWN_OF_THE_SEQUENCER,
+    *KNOWN_OF_WORDS,
     # A program that lies within the window has no more instructions than that.
     Known((r"sequencer",), (), (range_is_checked, reset_is_reported)),
     # A row that is wrong halts its unit.
@@ -491,9 +554,9 @@ def never_seen(mutants: Sequence[Mutant], folder: pathlib.Path) -> set[Mutant]:
             if mutant not in proved and any(re.fullmatch(each, mutant.module) for each in known.modules)
         ]
         if here:
-            proved |= unseen(here, known.loose, known.facts, folder)
+            proved |= unseen(here, known.loose, known.facts, folder, words=known.words)
     left = [mutant for mutant in mutants if mutant not in proved]
-    return proved | renamed_places(left, NOTHING_KEPT, folder)
+    return proved | renamed_places(left, (*NOTHING_KEPT, *APART), folder)
 
 
 __all__ = ["never_seen"]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rtl_known import Known, whole
 from rtl_reachable import word_of_kind
-from rtl_unseen import Bit, Fact, Loose, State
+from rtl_unseen import Bit, Fact, Loose, State, Words
 
 VECTOR_STREAMS = [f"vector.streams.stream_{number}" for number in range(4)]
 ELEMENTS = (
@@ -52,6 +52,13 @@ BEATS = (
 """Where a beat is: wire, first bit, and the wire that tells that there is one."""
 
 
+ISSUE = "vector.program.issue.memory.words"
+ISSUES = "vector.busy$253"
+"""There is a slot to issue."""
+LOADS, STREAMS = 14, 3
+"""First bit in what the issue knows of a micro-op (hw/vector/layouts.py), and bits: which stream it loads."""
+
+
 def at_most_one(state: State, bits: Sequence[Bit]) -> Bit:
     return state.all(state.no(state.all((bit, state.either(bits[:place])))) for place, bit in enumerate(bits))
 
@@ -77,6 +84,15 @@ def owners(stream: str) -> Fact:
 
 def one_command(state: State) -> Bit:
     return at_most_one(state, [state.bit(f"{COMMANDS}.is_vector_{opcode}") for opcode in OPCODES])
+
+
+def one_stream(state: State, word: Sequence[Bit]) -> Bit:
+    """A micro-op loads of one stream."""
+    return at_most_one(state, word[LOADS : LOADS + STREAMS])
+
+
+def one_stream_issues(state: State) -> Bit:
+    return state.implies(state.bit(ISSUES), one_stream(state, state.bits("vector.beats.fields")))
 
 
 def int48_is_illegal(state: State) -> Bit:
@@ -121,6 +137,10 @@ def one_fetch(state: State) -> Bit:
     return state.all((state.no(state.all((bias, narrow_bias))), at_most_one(state, [parameters, *others])))
 
 
+def shifts_follow(state: State) -> Bit:
+    return state.implies(state.bit(f"{FETCH}.multiplier_left"), state.bit(f"{FETCH}.shift_left"))
+
+
 def arriving(wire: str) -> Loose:
     """The number of a word that is on its way, if it is of some kind."""
     kinds = len(KINDS)
@@ -137,7 +157,7 @@ KNOWN_OF_VECTOR = (
             whole(f"{FETCH}.$like", WORD_BITS, read=lambda state: state.either(left(state))),
             *map(arriving, ARRIVING),
         ),
-        (one_command, fetch_is_busy, one_fetch, word_of_kind),
+        (one_command, fetch_is_busy, one_fetch, shifts_follow, word_of_kind),
     ),
     # Which dimension of a stream moves, and where its base is.
     Known(
@@ -149,10 +169,13 @@ KNOWN_OF_VECTOR = (
     Known(
         (r"vector(\.(streams|beats|pipeline|store|lanes.*))?",),
         (whole("vector.beats.last_of_8", 3),),
-        (int48_is_illegal, narrow_elements, narrow_sizes, narrow_beats),
+        (int48_is_illegal, narrow_elements, narrow_sizes, one_stream_issues, narrow_beats),
+        (Words(ISSUE, one_stream),),
     ),
     # Words of one kind are read at a time.
-    Known((r"vector\.(fetch|commands|next_params)",), (), (one_command, fetch_is_busy, one_fetch)),
+    Known(
+        (r"vector\.(fetch|commands|next_params)",), (), (one_command, fetch_is_busy, one_fetch, shifts_follow)
+    ),
 )
 
 __all__ = ["KNOWN_OF_VECTOR"]

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from rtl_unseen import Fact, Loose
+from rtl_unseen import Fact, Loose, Words
 
 
 @dataclasses.dataclass(frozen=True)
@@ -12,6 +12,7 @@ class Known:
     modules: tuple[str, ...]
     loose: tuple[Loose, ...]
     facts: tuple[Fact, ...] = ()
+    words: tuple[Words, ...] = ()
 
 
 def whole(wire: str, bits: int, **fields) -> Loose:

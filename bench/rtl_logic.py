@@ -1,5 +1,6 @@
 """Logic that is added to a netlist, Yosys' JSON of a flat module, and rules about the netlist's states made of it."""
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -101,6 +102,16 @@ class State:
     def equals(self, bits: Sequence[Bit], value: int) -> Bit:
         return self.all(bit if value >> place & 1 else self.no(bit) for place, bit in enumerate(bits))
 
+    def sum(self, a: Sequence[Bit], b: Sequence[Bit]) -> list[Bit]:
+        """Of two numbers without a sign, with a bit more than the longer one."""
+        found, carry = list[Bit](), "0"
+        for place in range(max(len(a), len(b))):
+            x, y = (part[place] if place < len(part) else "0" for part in (a, b))
+            differ = self.logic.xor(x, y)
+            found.append(self.logic.xor(differ, carry))
+            carry = self.logic.choose(differ, carry, x)
+        return [*found, carry]
+
     def at_most(self, bits: Sequence[Bit], limit: Sequence[Bit]) -> Bit:
         """Of two numbers without a sign."""
         result: Bit = "1"
@@ -122,3 +133,12 @@ class State:
 
 Fact = Callable[[State], Bit]
 """A rule that is said to hold in every state behind the reset."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Words:
+    """A rule of the words of a memory, accelerator.`memory`: 0 obeys it, with which memories begin, and all that is
+    written, whatever the state is."""
+
+    memory: str
+    rule: Callable[[State, Sequence[Bit]], Bit]

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from rtl_logic import Fact, Logic, State
+from rtl_logic import Fact, Logic, State, Words
 from rtl_netlist import yosys
 from rtl_unread import REGISTER, Bit, Cell
 
@@ -137,11 +137,42 @@ class Machine:
                 left += fresh - self.holds.keys()
         return sorted(self.holds.keys() - reached)
 
-    def step(self, facts: Sequence[Fact]) -> Question:
+    def step(self, facts: Sequence[Fact], words: Sequence[Words] = ()) -> Question:
         """Whether the facts hold a cycle after they held."""
-        return self.question(
-            [fact(self.now) for fact in facts], [self.logic.no(fact(self.then)) for fact in facts]
-        )
+        assumed = [fact(self.now) for fact in facts]
+        assumed += [rule for state in (self.now, self.then) for rule in self.words_read(words, state)]
+        return self.question(assumed, [self.logic.no(fact(self.then)) for fact in facts])
+
+    def words_read(self, words: Sequence[Words], state: State) -> list[Bit]:
+        """What is read of memories obeys the rules."""
+        return [
+            each.rule(state, state.values(cell["connections"]["DATA"]))
+            for each in words
+            for cell in self._ports(each, "$memrd")
+        ]
+
+    def written(self, words: Sequence[Words]) -> Question:
+        """Whether all that is written obeys the rules, and 0, where what is read does: in every state."""
+        right = list[Bit]()
+        for each in words:
+            for cell in self._ports(each, "$memwr"):
+                (enable,) = set(cell["connections"]["EN"])
+                bits = cell["connections"]["DATA"]
+                right += [self.now.implies(enable, each.rule(self.now, self.now.values(bits)))]
+                right += [each.rule(self.now, ["0"] * len(bits))]
+        return self.question(self.words_read(words, self.now), map(self.logic.no, right))
+
+    def _ports(self, words: Words, kind: str) -> list[Cell]:
+        """Of the memory."""
+        found = [
+            cell
+            for cell in self.cells.values()
+            if cell["type"].startswith(kind)
+            and cell["parameters"]["MEMID"].removeprefix("\\") == f"accelerator.{words.memory}"
+        ]
+        if not found:
+            raise KeyError(words.memory)
+        return found
 
     def question(self, assumed: Iterable[Bit], wrong: Iterable[Bit]) -> Question:
         """Whether none of `wrong` is 1 while all of `assumed` are."""
@@ -193,8 +224,15 @@ def proved(questions: Sequence[Question], folder: pathlib.Path) -> list[bool]:
 
 
 def invariant(
-    machine: Machine, facts: Sequence[Fact], folder: pathlib.Path, at_first: Sequence[Bit] = ()
+    machine: Machine,
+    facts: Sequence[Fact],
+    folder: pathlib.Path,
+    at_first: Sequence[Bit] = (),
+    words: Sequence[Words] = (),
 ) -> bool:
-    """Whether the facts, together, hold in every state behind the reset, and the rules `at_first` in the first one."""
+    """Whether the facts, together, hold in every state behind the reset, and the rules `at_first` in the first one;
+    and what is written to memories obeys those of `words`."""
     rules = [*at_first, *(fact(machine.then) for fact in facts)]
-    return not rules or all(proved([machine.base(rules), machine.step(facts)], folder))
+    questions = [machine.base(rules), machine.step(facts, words)] if rules else []
+    questions += [machine.written(words)] if words else []
+    return all(proved(questions, folder))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rtl_logic import Fact, State, wire_of
+from rtl_logic import Fact, State, Words, wire_of
 from rtl_machine import Machine, Question, inputs, outputs
 from rtl_netlist import Mutant
 from rtl_unread import Bit, Cell
@@ -79,11 +79,12 @@ class Product:
         loose: Sequence[Loose],
         facts: Sequence[Fact],
         renamed: Sequence[Renamed] = (),
+        words: Sequence[Words] = (),
     ):
         self._machine = Machine(module)
         self._cells, self._logic = self._machine.cells, self._machine.logic
         self._place = Place.of(mutant)
-        self._facts, self._renamed = facts, renamed
+        self._facts, self._renamed, self._words = facts, renamed, words
         self._other: dict[Bit, Bit] = {}
         """Bits that may differ: what they are in the other machine."""
         self._loose = dict[Bit, Loose]()
@@ -101,7 +102,7 @@ class Product:
         machine, logic = self._machine, self._logic
         if not self._is_judged():
             return machine.question([], ["1"])
-        assumed = [fact(machine.now) for fact in self._facts]
+        assumed = [fact(machine.now) for fact in self._facts] + machine.words_read(self._words, machine.now)
         for bit, each in self._loose.items():
             following = logic.xor(bit, each.other(machine.now)) if each.other else bit
             if each.other and not each.read:

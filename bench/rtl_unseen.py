@@ -11,7 +11,7 @@ same state, one behind a reset. So an output is never another one.
 import pathlib
 from collections.abc import Sequence
 
-from rtl_logic import Fact, State
+from rtl_logic import Fact, State, Words
 from rtl_machine import Machine, flat_module, invariant, proved
 from rtl_netlist import Mutant
 from rtl_product import Loose, Product, Renamed
@@ -24,16 +24,18 @@ def unseen(
     facts: Sequence[Fact],
     folder: pathlib.Path,
     renamed: Sequence[Renamed] = (),
+    words: Sequence[Words] = (),
 ) -> set[Mutant]:
     """Those of the netlist in `folder` that are proved; none if the facts are not."""
     module = flat_module(folder)
     machine = Machine(module)
     logic, then = machine.logic, machine.then
     equal = [logic.no(logic.both(each.fixed(then), each.other(then))) for each in loose if each.other]
-    if not invariant(machine, facts, folder, at_first=equal):
+    if not invariant(machine, facts, folder, equal, words):
         return set()
-    answers = proved([Product(module, each, loose, facts, renamed).question() for each in mutants], folder)
+    products = [Product(module, each, loose, facts, renamed, words) for each in mutants]
+    answers = proved([each.question() for each in products], folder)
     return {mutant for mutant, answer in zip(mutants, answers, strict=True) if answer}
 
 
-__all__ = ["Bit", "Fact", "Loose", "Renamed", "State", "unseen"]
+__all__ = ["Bit", "Fact", "Loose", "Renamed", "State", "Words", "unseen"]

@@ -204,6 +204,26 @@ def far_pairs(config: Config, seed: int) -> Stimulus:
     return written(config, rng, emit, ROOM)
 
 
+def long_pairs(config: Config, seed: int) -> Stimulus:
+    """Pairs all vectors of which are used, of delays of each magnitude: the places of a pair's two rows part by one
+    with each turn, and each bit of a place is another one in between."""
+    rng, columns = np.random.default_rng(seed), config.columns
+
+    def emit(assembler: Assembler) -> None:
+        address = OUTPUT_AT
+        for bit in range(1, 7):
+            delay = (1 << bit) + between(rng, 1, 1 << bit - 1)
+            fields = {"paired": 1, "address": SAFE_AT, "row_bytes": 300 * columns, "height": 9}
+            fields |= {"x_step": columns, "width": 300, "y_step": 2, "y_step_bytes": 2 * columns * 301}
+            fields |= {"line": 300, "skip": delay - 1, "delay": delay, "group_rows": 1, "idle_rows": 0}
+            fields |= {"x_stride": 1, "y_stride": 1, "out_width": delay + 4, "out_height": 1, "drain": 1}
+            fields |= {"advances": 2 * delay + 12, "weights": wide(rng, 9)} | operand_fields(rng)
+            address = depthwise_job(assembler, fields, address)
+        assert address <= ENDS_AT
+
+    return written(config, rng, emit, ROOM)
+
+
 def fields_of_others(config: Config, seed: int) -> Stimulus:
     """Jobs of each kind while the configuration of the other kind has any bits, or all."""
     rng = np.random.default_rng(seed)
@@ -513,6 +533,7 @@ FAMILIES: dict[str, tuple[Callable[[Config, int], Stimulus], int]] = {
     "pairs of image rows": (pairs, 4),
     "distances of one bit": (distances, 1),
     "pairs far away": (far_pairs, 1),
+    "pairs of long turns": (long_pairs, 1),
     "fields of the other kind": (fields_of_others, 1),
     "jobs behind jobs": (successions, 2),
     "pixels that are walked again": (walked_again, 1),

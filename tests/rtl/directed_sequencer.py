@@ -46,6 +46,8 @@ NEAR_TARGETS = (0xAAA, 0x555, 0xCCC, 0x333, 0xF0F)
 LATER_TARGETS = (0xAAA, 0x40001, 0x2C940)
 BORDER = 1 << 12
 FAR_TARGET = 0x153D70
+FARTHEST_TARGET = 0xC0002A
+"""A number with the two highest bits of one, behind 192 MiB."""
 FAR_ENDS = (FAR_TARGET, 0x0AC28F)
 """Of these two each bit differs."""
 GIVEN_UP = 65536
@@ -170,6 +172,7 @@ def far_places(config: Config) -> Iterator[tuple[str, list[Run]]]:
         yield f"errors at instruction {target}", [(far_end(config, target, *end), QUICK) for end in ends]
     far = [(far_end(config, FAR_TARGET, *end), QUICK) for end in ends[:2]]
     yield f"errors at instruction {FAR_TARGET}", far
+    yield f"an error at instruction {FARTHEST_TARGET}", [(far_end(config, FARTHEST_TARGET, *ends[0]), QUICK)]
     branches = [(far_end(config, FAR_TARGET, *ends[4]), QUICK)]
     yield f"a branch outside at instruction {FAR_TARGET}", branches
     for target in FAR_ENDS:

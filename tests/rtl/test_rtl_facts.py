@@ -35,7 +35,7 @@ def module(folder):
     "known", [known for known in KNOWN if known.facts], ids=lambda known: known.modules[0]
 )
 def test_the_facts_hold(known, module, folder):
-    assert invariant(Machine(module), known.facts, folder)
+    assert invariant(Machine(module), known.facts, folder, words=known.words)
 
 
 def test_a_module_is_found_without_its_number():
