@@ -18,7 +18,7 @@ from tosaic.boards.board import Board, Family
 from tosaic.boards.catalogue import get_board
 from tosaic.boards.flow import SEED, Built, build_project
 from tosaic.boards.project import Project, make_project
-from tosaic.boards.routing import SETTINGS
+from tosaic.boards.routing import BY_WIRE_LENGTH, SETTINGS
 from tosaic.boards.tools import ToolError, check_tools, tool_version
 from tosaic.boards.ulx3s import LEAN, LEANER
 from tosaic.hw.config_text import get_config
@@ -84,7 +84,7 @@ def key_of(project: Project) -> str:
     """A hash of all that decides what a build gives."""
     board = project.board
     tools = [f"{tool} {tool_version(tool)}" for tool in _TOOLS.get(board.family, ("yosys",))]
-    placement = (str(board.floorplan), str(board.logic_ps), str(SETTINGS))
+    placement = (str(board.floorplan), str(board.logic_ps), str((SETTINGS, BY_WIRE_LENGTH)))
     parts = [*project.modules.values(), *project.files.values(), *placement, *tools]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 

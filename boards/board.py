@@ -52,8 +52,8 @@ PARTS = ("block_ram", "ethernet", "flash")
 logic."""
 
 
-LOGIC_SHARE = 0.15
-"""Of a cycle, where logic may be slower to be smaller; by the synthesis' delays, without wires (0039, 0042)."""
+LOGIC_SHARE = 0.25
+"""Of a cycle, where logic may be slower to be smaller; by the synthesis' delays, without wires (decision 0039)."""
 
 
 def small_logic_ps(clock_hz: float) -> int:

@@ -20,7 +20,7 @@ import numpy as np
 
 MOST_ENDS = 112
 """What one driver drives at most."""
-MOST_SPAN = 4.0
+MOST_SPAN = 10.0
 """Columns or rows between the ends of one register that only passes on what another one has, where they count."""
 MOST_BLOCK_SPAN = 48.0
 """Columns or rows between the blocks that one driver drives, if it drives nothing else."""

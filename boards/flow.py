@@ -154,8 +154,9 @@ class _Flow:
         """What the design takes with the copies of its drivers."""
         platform, top, plan = self.board.make_platform(), self.project.top, self.board.floorplan
         design = json.loads((self.folder / "top.json").read_text())
+        by_timing = plan is None or plan.by_timing
         align_factors(design, top)
-        take_registers(design, top, of_factors=plan is not None and not plan.by_timing)
+        take_registers(design, top, of_factors=not by_timing)
         if plan:
             try:
                 blocks = plan.place(design, top)
@@ -163,9 +164,10 @@ class _Flow:
                 raise ToolError(str(error)) from error
             copies = copy_drivers(design, top, passing_on=plan.passing_on)
             self.progress("floorplan", f"{blocks} blocks, {copies} copies of drivers")
-        place_constants(design, top)
+        if not by_timing:
+            place_constants(design, top)
         tie_high(design, top)
-        set_router(design, top)
+        set_router(design, top, by_timing)
         netlist = json.dumps(design)
         (self.folder / "netlist.json").write_text(netlist)
         arguments = (
@@ -173,7 +175,7 @@ class _Flow:
             *("--package", platform._nextpnr_package_options[platform.package].upper()),
             *("--speed", platform.speed, "--json", "netlist.json", "--lpf", "top.lpf"),
             *("--textcfg", "top.config", *_ECP5_PLACEMENT, *self.timing),
-            *(() if plan is None or plan.by_timing else _ANY_ORDER),
+            *(() if by_timing else _ANY_ORDER),
         )
         inputs = f"{self.project.files['top.lpf']}{netlist}"
         self._step("nextpnr-ecp5", "place-and-route", inputs, ("top.config", "timing.json"), arguments)

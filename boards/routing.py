@@ -7,18 +7,27 @@ looked at first; with a weight of 1, in place of 1.25, the shortest one is found
 """
 
 SETTINGS = {
-    "router2/bbMargin/x": "20",
-    "router2/bbMargin/y": "20",
-    "router2/initCurrCongWeight": "6.0",
-    "router2/currCongWeightMult": "0.3",
-    "router2/histCongWeight": "1.0",
+    "router2/bbMargin/x": "5",
+    "router2/bbMargin/y": "5",
+    "router2/initCurrCongWeight": "2.0",
+    "router2/currCongWeightMult": "0.7",
+    "router2/histCongWeight": "0.7",
     "router2/estimateWeight": "1.0",
 }
+BY_WIRE_LENGTH = SETTINGS | {
+    "router2/bbMargin/x": "20",
+    "router2/bbMargin/y": "20",
+    "router2/initCurrCongWeight": "12.0",
+    "router2/currCongWeightMult": "0.3",
+    "router2/histCongWeight": "1.0",
+}
+"""Of a design that needs most of a part's wires: fewer of them are used twice in each round (decision 0042)."""
 
 
-def set_router(design: dict, top: str) -> None:
+def set_router(design: dict, top: str, by_timing: bool = True) -> None:
     """Give module `top` of a design, Yosys' JSON, the router's settings."""
-    design["modules"][top].setdefault("settings", {}).update(SETTINGS)
+    settings = SETTINGS if by_timing else BY_WIRE_LENGTH
+    design["modules"][top].setdefault("settings", {}).update(settings)
 
 
-__all__ = ["SETTINGS", "set_router"]
+__all__ = ["BY_WIRE_LENGTH", "SETTINGS", "set_router"]

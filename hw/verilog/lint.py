@@ -46,6 +46,7 @@ _UNUSED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("a register of 32 bits has fewer fields", "control_port_bank", (
         "decode_error_value", "error_value", "status_value", "units_value", "value_*",
     )),
+    ("an element for all lanes is loaded, and never stored", "vector_streams_stream_3", ("splat",)),
     (_FIELDS, "array_addresses", ("pixel",)),
     (_FIELDS, "array_addresses_dense", ("first",)),
     (_FIELDS, "array_addresses_depthwise", ("first", "job")),

@@ -92,7 +92,7 @@ def test_a_counter_becomes_a_bitstream_once(name, tools, tmp_path):
     assert again.bitstream.read_bytes() == built.bitstream.read_bytes()
 
 
-@pytest.mark.parametrize(("parts", "logic"), [((), "None"), (("block_ram",), "scratchpad -set abc9.D 3000")])
+@pytest.mark.parametrize(("parts", "logic"), [((), "None"), (("block_ram",), "scratchpad -set abc9.D 5000")])
 def test_logic_may_be_slower_where_the_board_says_so(parts, logic, monkeypatch, tmp_path):
     imitate(monkeypatch)
     board = dataclasses.replace(BOARDS["ulx3s-85f"].with_parts(*parts), floorplan=None)

@@ -269,7 +269,7 @@ def test_build_with_block_ram_in_place_of_the_sdram(tosaic, asked):
     assert tosaic("build", "ulx3s-85f", "--with", "block_ram", "-o", "out").code == 0
     (board,) = asked
     assert (board.sdram, board.memory, board.memory_bytes) == (None, "80 KiB on chip", 80 << 10)
-    assert (board.memory_bandwidth, board.memory_latency, board.logic_ps) == (None, None, 3000)
+    assert (board.memory_bandwidth, board.memory_latency, board.logic_ps) == (None, None, 5000)
     outcome = tosaic("build", "ecpix5-85f", "--with", "block_ram", "-o", "out")
     assert (outcome.code, outcome.err) == (
         1,
