@@ -46,7 +46,7 @@ def take_registers(design: dict[str, Any], top: str, of_factors: bool = False) -
     for cell in list(cells.values()):
         if cell["type"] == KIND and not cell["parameters"]:
             taken += _take_product(cell, cells, wires, outside)
-            # nextpnr knows no delays of a block both of whose factors have registers behind an enable.
+            # One factor's: with both, nextpnr takes other delays, which no design of ours has tried.
             taken += of_factors and any(_take_factor(cell, factor, cells, wires, outside) for factor in "AB")
     return taken
 
