@@ -7,7 +7,7 @@ from amaranth.utils import bits_for
 
 from ..config import Config
 from ..memory.words import NO_COLLISION_LOGIC
-from .layouts import OPERAND_BITS, columns_by_lane, group_count, reordered
+from .layouts import OPERAND_BITS, by_column, by_lane, group_count
 
 
 class DelayLine(wiring.Component):
@@ -73,8 +73,6 @@ class DelayLine(wiring.Component):
             (self.read_pointer_1, self.write_pointer_1, self.filled[0], [first]),
             (self.read_pointer, self.write_pointer, self.filled[1], rest),
         )
-        order = columns_by_lane(self._config)
-        columns = [order.index(column) for column in range(len(order))]
         words, outputs = [], []
         for name, (read_pointer, write_pointer, filled, vectors) in zip(
             ("group_1", "groups"), pointers, strict=True
@@ -95,11 +93,11 @@ class DelayLine(wiring.Component):
                 write.en.eq(self.write),
                 write.addr.eq(write_pointer),
                 # Columns of one lane lie side by side, so that a block of the memory has its place beside them.
-                write.data.eq(Cat(reordered(vector, OPERAND_BITS, order) for vector in vectors)),
+                write.data.eq(Cat(by_lane(self._config, vector, OPERAND_BITS) for vector in vectors)),
             ]
             stored = [read.data[vector_bits * i :][:vector_bits] for i in range(len(vectors))]
             word = Signal(len(read.data), name=f"word_of_{name}")
-            m.d.comb += word.eq(Cat(reordered(vector, OPERAND_BITS, columns) for vector in stored))
+            m.d.comb += word.eq(Cat(by_column(self._config, vector, OPERAND_BITS) for vector in stored))
             words.append(word)
             outputs.append(Mux(filled, word, 0))
         m.d.comb += [Cat(read_1, *read_others).eq(Cat(words)), self.delayed.eq(Cat(outputs))]

@@ -8,7 +8,7 @@ from ..config import Config
 from ..interfaces import accumulators
 from ..memory.blocks import Queue
 from .accumulate import ACCUMULATOR_BITS
-from .layouts import columns_by_lane, reordered
+from .layouts import by_column, by_lane
 
 
 class Drain(wiring.Component):
@@ -41,16 +41,16 @@ class Drain(wiring.Component):
         m = Module()
         m.submodules.vectors = vectors = Queue(width=len(self.vector), depth=self._depth)
         # Columns of one lane lie side by side, so that a block of the memory has its place beside them.
-        order = columns_by_lane(self._config)
-        columns = [order.index(column) for column in range(len(order))]
         # Off the critical path: `reserve` arrives late, so it only enables the counter, and `room` has a register.
         reserved, full, sent = self.reserved, Signal(), Signal()
         m.d.comb += [
             self.room.eq(~full),
             self.empty.eq(reserved == 0),
-            vectors.w_data.eq(reordered(self.vector, ACCUMULATOR_BITS, order)),
+            vectors.w_data.eq(by_lane(self._config, self.vector, ACCUMULATOR_BITS)),
             vectors.w_en.eq(self.write),
-            self.accumulators.payload.as_value().eq(reordered(vectors.r_data, ACCUMULATOR_BITS, columns)),
+            self.accumulators.payload.as_value().eq(
+                by_column(self._config, vectors.r_data, ACCUMULATOR_BITS)
+            ),
             self.accumulators.valid.eq(vectors.r_rdy),
             sent.eq(self.accumulators.valid & self.accumulators.ready),
             vectors.r_en.eq(sent),

@@ -26,9 +26,15 @@ def columns_by_lane(config: Config) -> list[int]:
     return [column for lane in range(config.lanes) for column in range(lane, config.columns, config.lanes)]
 
 
-def reordered(vector: Value, element_bits: int, order: list[int]) -> Value:
-    """The elements of a vector in the order in which `order` names them."""
-    return Cat(vector.word_select(element, element_bits) for element in order)
+def by_lane(config: Config, vector: Value, element_bits: int) -> Value:
+    """The elements of a vector, of `element_bits` each, in the order of `columns_by_lane`."""
+    return Cat(vector.word_select(column, element_bits) for column in columns_by_lane(config))
+
+
+def by_column(config: Config, vector: Value, element_bits: int) -> Value:
+    """The vector of which `by_lane` made this one."""
+    order = columns_by_lane(config)
+    return Cat(vector.word_select(order.index(column), element_bits) for column in range(len(order)))
 
 
 def split_levels(config: Config) -> int:

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ..config import Config
 from ..memory.words import NO_COLLISION_LOGIC
 from .accumulate import ACCUMULATOR_BITS
-from .layouts import columns_by_lane, reordered
+from .layouts import by_column, by_lane
 
 
 class PartialSums(wiring.Component):
@@ -46,14 +46,12 @@ class PartialSums(wiring.Component):
         )
         read, write = places.read_port(), places.write_port()
         # Columns of one lane lie side by side, so that a block of the memory has its place beside them.
-        order = columns_by_lane(self._config)
-        columns = [order.index(column) for column in range(len(order))]
         stored = Signal(len(self.sums))
         m.d.comb += [
             read.en.eq(self.read),
-            stored.eq(reordered(read.data, ACCUMULATOR_BITS, columns)),
+            stored.eq(by_column(self._config, read.data, ACCUMULATOR_BITS)),
             write.en.eq(self.write),
-            write.data.eq(reordered(self.sums, ACCUMULATOR_BITS, order)),
+            write.data.eq(by_lane(self._config, self.sums, ACCUMULATOR_BITS)),
         ]
         for port, restart, step in (
             (read, self.restart_reads, self.read),
