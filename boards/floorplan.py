@@ -38,6 +38,9 @@ class Floorplan:
     """Late paths are placed and routed before others. They then give way to no other wire, so that a design which needs
     most of a part's wires is not routed: with False, all wires are as short as they can be, and multipliers take the
     registers of a factor, too."""
+    free_rows: tuple[int, ...] = ()
+    """Rows without logic in `free_columns`, so that what lies between them has more wires (free_rows.py)."""
+    free_columns: range = range(0)
 
     def __post_init__(self) -> None:
         sites = [site for rule in self.rules for site in rule.sites]
@@ -91,6 +94,10 @@ def _multipliers(row: int) -> tuple[str, ...]:
 
 _MACHINE = "board.accelerator."
 _LANES = f"{_MACHINE}vector.lanes."
+_BLOCK_ROWS = (10, 22, 34, 46, 58, 70, 82)
+"""Of multipliers and block RAMs."""
+_LOGIC_ROWS, _LOGIC_COLUMNS = range(2, 94), range(4, 122)
+"""But for the rows of blocks; without those at the part's sides."""
 _RIGHT = 28
 """Of the 52 blocks of a row: beyond the gap."""
 
@@ -146,6 +153,7 @@ def wide_on_85k() -> Floorplan:
     share two blocks of delay lines: they lie together, and their blocks in their middle. So the array is in four parts
     with wires of their own, and not all around one place. The lanes lie above right and apart from each other, for
     their logic fills what is between them; activation memory lies below right, the even words above the odd ones.
+    Each third row has no logic, for where all of it wants to be there are not enough wires.
     """
     m10, m34, m58 = (_multipliers(row) for row in (10, 34, 58))
     r22, r46, r70, r82 = (_rams(row) for row in (22, 46, 70, 82))
@@ -186,7 +194,13 @@ def wide_on_85k() -> Floorplan:
         Rule(RAM, f"{_MACHINE}am.bank0_odd.", r82[36:]),
         Rule(RAM, "board.external.", (*r82[:36], *left_over, *r70[33:35]), may_be_absent=True),
     ]
-    return Floorplan(tuple(rules), by_timing=False)
+    return Floorplan(
+        tuple(rules), by_timing=False, free_rows=_each_third_row_of_logic(), free_columns=_LOGIC_COLUMNS
+    )
+
+
+def _each_third_row_of_logic() -> tuple[int, ...]:
+    return tuple(row for row in _LOGIC_ROWS if row % 3 == 0 and row not in _BLOCK_ROWS)
 
 
 def _array_rules() -> list[Rule]:

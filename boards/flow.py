@@ -13,6 +13,7 @@ from .board import Board, Family
 from .carry_inputs import tie_high
 from .fan_out import copy_drivers
 from .floorplan import FloorplanError
+from .free_rows import keep_free
 from .local_constants import place_constants
 from .multipliers import align_factors
 from .project import Project, make_project, write_project
@@ -151,7 +152,7 @@ class _Flow:
         return with_timing(usage, (self.folder / "timing.json").read_text())
 
     def _place_and_route_ecp5(self) -> Usage:
-        """What the design takes with the copies of its drivers."""
+        """What the design takes with the copies of its drivers, without what only keeps places free."""
         platform, top, plan = self.board.make_platform(), self.project.top, self.board.floorplan
         design = json.loads((self.folder / "top.json").read_text())
         by_timing = plan is None or plan.by_timing
@@ -168,6 +169,9 @@ class _Flow:
             place_constants(design, top)
         tie_high(design, top)
         set_router(design, top, by_timing)
+        cells = collections.Counter(cell["type"] for cell in design["modules"][top]["cells"].values())
+        if plan and plan.free_rows:
+            keep_free(design, top, plan.free_rows, plan.free_columns)
         netlist = json.dumps(design)
         (self.folder / "netlist.json").write_text(netlist)
         arguments = (
@@ -179,7 +183,6 @@ class _Flow:
         )
         inputs = f"{self.project.files['top.lpf']}{netlist}"
         self._step("nextpnr-ecp5", "place-and-route", inputs, ("top.config", "timing.json"), arguments)
-        cells = collections.Counter(cell["type"] for cell in design["modules"][top]["cells"].values())
         return usage_of_cells(cells, self.board.family)
 
     def _place_and_route_gowin(self) -> None:

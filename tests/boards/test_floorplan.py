@@ -117,3 +117,19 @@ def test_nextpnr_places_and_routes_blocks_there(tmp_path):
             tmp_path / "cache",
             lambda what, detail: None,
         )
+
+
+@pytest.mark.nightly
+@pytest.mark.xdist_group("yosys")
+def test_nextpnr_keeps_rows_free_and_nobody_counts_them(tmp_path):
+    wide = wide_on_85k()
+    usages = []
+    for rows in ((), wide.free_rows):
+        plan = Floorplan((), free_rows=rows, free_columns=wide.free_columns)
+        board = dataclasses.replace(BOARDS["ulx3s-85f"], floorplan=plan)
+        project = Project(board, "top", {"top": BLOCKS}, {"top.lpf": CONSTRAINTS})
+        built = build_project(project, tmp_path, tmp_path / "cache", lambda what, detail: None)
+        assert built.bitstream is not None
+        usages.append(dataclasses.replace(built.usage, fmax_hz=None, slack_ns=None))
+        assert ("kept_free" in (tmp_path / "netlist.json").read_text()) is bool(rows)
+    assert usages[0] == usages[1]
