@@ -16,6 +16,7 @@ import sys
 
 from tosaic.boards.board import Board, Family
 from tosaic.boards.catalogue import get_board
+from tosaic.boards.ecpix5 import WIDE
 from tosaic.boards.flow import SEED, Built, build_project
 from tosaic.boards.project import Project, make_project
 from tosaic.boards.routing import BY_WIRE_LENGTH, SETTINGS
@@ -31,6 +32,7 @@ DESIGNS = (
     "ulx3s-45f",
     "ecpix5-85f",
     f"ecpix5-85f/small,{LEAN}",
+    f"ecpix5-85f/base,{WIDE}",
     "icebreaker",
     "tang-nano-20k",
     "arty-a7-35t",
