@@ -8,6 +8,7 @@ that into neighbourhoods, each of which gets a copy of the LUT or register; and 
 Where the floorplan says so, a register with fewer ends is copied, too, if they lie far from each other and it only
 passes on what another register or a block RAM has: its copies cost no LUT, and what comes to it has the time of a whole
 cycle to go to all of them. And what drives only blocks, whose places are known, is copied where these lie far apart.
+A floorplan can name registers that two units wait for: each end has its own one, beside it.
 """
 
 import collections
@@ -115,12 +116,13 @@ def copy_drivers(
     passing_on: str | None = None,
     most_span: float = MOST_SPAN,
     most_block_span: float = MOST_BLOCK_SPAN,
+    for_each_end: tuple[str, ...] = (),
 ) -> int:
     """Change module `top` of a design, Yosys' JSON, some of whose cells have places; how many copies it got.
 
     `passing_on`: registers that only pass on what another one or a block RAM has, and whose names begin so, have no
     ends further than `most_span` columns or rows from each other. What drives only cells with places has none further
-    than `most_block_span`.
+    than `most_block_span`. Each end of a register whose name begins with one of `for_each_end` has its own copy.
     """
     module = design["modules"][top]
     cells: Cells = module["cells"]
@@ -153,6 +155,8 @@ def copy_drivers(
 
     for net in list(_of_blocks(cells, wires, outside)):
         give_copies(net, neighbourhoods(places_of(net), most_ends, most_block_span))
+    for net in list(_named(cells, wires, outside, for_each_end)):
+        give_copies(net, [np.array([index]) for index in range(len(wires.ends[net]))])
     if passing_on is not None:
         for net in list(_passed_on(cells, wires, outside, passing_on)):
             give_copies(net, neighbourhoods(places_of(net), most_ends, most_span))
@@ -177,6 +181,13 @@ def _of_blocks(cells: Cells, wires: Wires, outside: set[int]) -> Iterator[int]:
         if ends and net not in outside and _COPIED.get(cells[name]["type"]) == port:
             if all("BEL" in cells[end]["attributes"] for end, _, _ in ends):
                 yield net
+
+
+def _named(cells: Cells, wires: Wires, outside: set[int], prefixes: tuple[str, ...]) -> Iterator[int]:
+    """Nets of registers whose names begin with one of these."""
+    for net, (name, _) in wires.driver.items():
+        if cells[name]["type"] == _REGISTER and net not in outside and name.startswith(prefixes):
+            yield net
 
 
 def _passed_on(cells: Cells, wires: Wires, outside: set[int], prefix: str) -> Iterator[int]:

@@ -34,6 +34,8 @@ class Floorplan:
     passing_on: str | None = None
     """Registers whose names begin so are copied for each place they drive, if they only pass on what they are given
     (fan_out.py)."""
+    for_each_end: tuple[str, ...] = ()
+    """Beginnings of the names of registers of which each end has a copy (fan_out.py)."""
     by_timing: bool = True
     """Late paths are placed and routed before others. They then give way to no other wire, so that a design which needs
     most of a part's wires is not routed: with False, all wires are as short as they can be, and multipliers take the
@@ -131,20 +133,30 @@ def small_on_85k() -> Floorplan:
 
 def lean_on_85k() -> Floorplan:
     """`small` with half the lanes, of 34 bits, on an LFE5U-85F or LFE5UM5G-85F: a lane has five multipliers and four
-    block RAMs. They lie in the middle rows beyond the gap, the array's way out between ARRAY and them.
+    block RAMs. They lie in the middle rows beyond the gap, VECTOR's program before them. What has wires to all of the
+    array lies in the row between its columns: delay lines, partial sums, and beyond these the array's way out.
     """
     m34, m58 = _multipliers(34), _multipliers(58)
     r22, r46, r70, r82 = _rams(22), _rams(46), _rams(70), _rams(82)
     lanes = [row[_RIGHT + 8 * place :][:5] for row in (m34, m58) for place in (0, 1)]
     memories = [r46[_RIGHT + 4 * place :][:4] for place in (0, 2, 1, 3)]
     rules = [
-        *_array_rules(),
+        *_element_rules(),
         *_lane_rules(lanes, memories),
-        Rule(RAM, f"{_MACHINE}array.drain.", r22[_RIGHT:][:8]),
-        Rule(RAM, f"{_MACHINE}vector.streams.offsets.", r70[_RIGHT:][:2]),
-        Rule(RAM, "board.external.", r70[_RIGHT:][2:] + r82[20:], may_be_absent=True),
+        Rule(RAM, f"{_MACHINE}array.fetch.", r46[:8]),
+        Rule(RAM, f"{_MACHINE}array.pe_array.partial_sums.", r22[10:18]),
+        Rule(RAM, f"{_MACHINE}array.drain.", r22[20:28]),
+        Rule(RAM, f"{_MACHINE}wm.", r22[:10] + r22[38:] + r46[44:]),
+        Rule(RAM, f"{_MACHINE}am.", r46[8:22] + r70[:30] + r82[:20]),
+        Rule(RAM, f"{_MACHINE}vector.program_.", r46[24:_RIGHT] + r22[28:30]),
+        Rule(RAM, f"{_MACHINE}vector.streams.offsets.", r46[22:24]),
+        Rule(RAM, f"{_MACHINE}control_port.", r22[30:33]),
+        Rule(RAM, f"{_MACHINE}store.", r82[20:23]),
+        Rule(RAM, "board.bridge.", r22[33:35]),
+        Rule(RAM, "board.external.", r82[23:46] + r70[30:], may_be_absent=True),
     ]
-    return Floorplan(tuple(rules), passing_on=_LANES)
+    for_each_end = (f"{_MACHINE}array.drain.vectors.r_rdy_", f"{_MACHINE}vector.loops.idle_")
+    return Floorplan(tuple(rules), passing_on=_LANES, for_each_end=for_each_end)
 
 
 def wide_on_85k() -> Floorplan:
@@ -203,18 +215,22 @@ def _each_third_row_of_logic() -> tuple[int, ...]:
     return tuple(row for row in _LOGIC_ROWS if row % 3 == 0 and row not in _BLOCK_ROWS)
 
 
-def _array_rules() -> list[Rule]:
-    """ARRAY of 8 x 8, its fetch, and the memories it reads."""
+def _element_rules() -> list[Rule]:
+    """The processing elements of an array of 8 x 8."""
     m10, m34, m58 = (_multipliers(row) for row in (10, 34, 58))
-    r22, r46, r70, r82 = (_rams(row) for row in (22, 46, 70, 82))
     columns = [m34[2:10], m34[10:18], m34[18:26], m58[18:26], m10[:8], m10[8:16], m10[16:24], m10[24:32]]
-    elements = [
+    return [
         Rule(MULTIPLIER, f"{_MACHINE}array.pe_array.row_{row}.pe_{column}.", (site,))
         for column, sites in enumerate(columns)
         for row, site in enumerate(sites)
     ]
+
+
+def _array_rules() -> list[Rule]:
+    """ARRAY of 8 x 8, its fetch, and the memories it reads."""
+    r22, r46, r70, r82 = (_rams(row) for row in (22, 46, 70, 82))
     return [
-        *elements,
+        *_element_rules(),
         Rule(RAM, f"{_MACHINE}wm.", r22[:_RIGHT] + r46[24:_RIGHT]),
         Rule(RAM, f"{_MACHINE}array.fetch.", r46[:8]),
         Rule(RAM, f"{_MACHINE}am.", r46[8:24] + r70[:_RIGHT] + r82[:20]),

@@ -163,7 +163,7 @@ class _Flow:
                 blocks = plan.place(design, top)
             except FloorplanError as error:
                 raise ToolError(str(error)) from error
-            copies = copy_drivers(design, top, passing_on=plan.passing_on)
+            copies = copy_drivers(design, top, passing_on=plan.passing_on, for_each_end=plan.for_each_end)
             self.progress("floorplan", f"{blocks} blocks, {copies} copies of drivers")
         if not by_timing:
             place_constants(design, top)

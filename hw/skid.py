@@ -27,12 +27,15 @@ class SkidBuffer(wiring.Component):
             self.output.payload.eq(payload),
             self.output.valid.eq(valid),
         ]
+        # Off the critical path: `output.ready` may be late, so what comes is kept before it is known whether it must.
+        with m.If(~spare_valid):
+            m.d.sync += spare.eq(self.input.payload)
         with m.If(moves):
             m.d.sync += [
                 payload.eq(Mux(spare_valid, spare, self.input.payload)),
                 valid.eq(spare_valid | self.input.valid),
                 spare_valid.eq(0),
             ]
-        with m.Elif(self.input.valid & ~spare_valid):
-            m.d.sync += [spare.eq(self.input.payload), spare_valid.eq(1)]
+        with m.Elif(self.input.valid):
+            m.d.sync += spare_valid.eq(1)
         return m

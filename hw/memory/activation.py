@@ -189,10 +189,14 @@ class ActivationMemory(wiring.Component):
                 load_enables = enables["load"] & (
                     write["load"].banks[bank] & self.load_write.grant
                 ).replicate(word_bytes)
+                # Off the critical path: whether ARRAY reads is known last. `keep` has synthesis choose between the
+                # others before.
+                of_others = Signal.like(
+                    read_port.addr, name=f"{half_name}{bank}_of_others", attrs={"keep": 1}
+                )
                 m.d.comb += [
-                    read_port.addr.eq(
-                        Mux(by_vector, row["vector"], Mux(by_array, row["array"], row["store"]))
-                    ),
+                    of_others.eq(Mux(by_vector, row["vector"], row["store"])),
+                    read_port.addr.eq(Mux(by_array & ~by_vector, row["array"], of_others)),
                     # Off the critical path: what nobody asked for is not taken, so who asks is no enable.
                     read_port.en.eq(1),
                     write_port.addr.eq(Mux(write_by_vector, write_row["vector"], write_row["load"])),

@@ -120,10 +120,11 @@ class Sequencer(wiring.Component):
             self.report.pc.eq(dispatch.pc),
             self.report.waiting.eq(semaphores.waiting),
         ]
-        # In a register, as the faults are: what moves is known late in the cycle.
-        moves = [unit.status.progress for unit in self._units().values()]
-        m.d.comb += self.moves.eq(dispatch.progress | fetch.beat | Cat(moves).any())
-        m.d.sync += watchdog.progress.eq(self.moves | self.others_move)
+        # In registers, one for each that moves: what moves is known late in the cycle.
+        moves = Cat(dispatch.progress, fetch.beat, *(u.status.progress for u in self._units().values()))
+        moved = Signal(len(moves) + 1)
+        m.d.comb += [self.moves.eq(moves.any()), watchdog.progress.eq(moved.any())]
+        m.d.sync += moved.eq(Cat(moves, self.others_move))
         return m
 
     def _units(self) -> dict[str, wiring.PureInterface]:

@@ -53,7 +53,16 @@ class LoopCounter(wiring.Component):
 
         more_repeats = Mux(given.body_start == given.body_end, 0, given.repeats - 1)
         following = Signal(range(self.config.vector_uops + 1))
-        m.d.comb += following.eq(place.index + 1)
+        # Off the critical path: what follows a place is known before it is known whether it does.
+        ends_slots, repeats_body, ends_batch, more_batches = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            following.eq(place.index + 1),
+            ends_slots.eq(place.slot + 1 == place.count),
+            repeats_body.eq((following == body_end) & (repeats_left != 0)),
+            ends_batch.eq(ends_slots & ~repeats_body & (following == uops)),
+            more_batches.eq(vectors_left != 0),
+        ]
+        self._count_batches(m, ends_batch, more_batches, pauses)
 
         with m.If(self.start):
             m.d.sync += [
@@ -64,36 +73,44 @@ class LoopCounter(wiring.Component):
                 pauses.eq(given.next_params),
                 repeats.eq(more_repeats),
                 repeats_left.eq(more_repeats),
-                self.running.eq(1),
-                self.idle.eq(0),
                 place.index.eq(0),
                 place.slot.eq(0),
                 place.iteration.eq(0),
                 *take_batch(given.vectors, given.slots),
             ]
-        with m.Elif(self.paused):
-            with m.If(self.resume):
-                m.d.sync += [self.paused.eq(0), self.running.eq(1)]
         with m.Elif(self.running & self.advance):
             m.d.sync += place.slot.eq(place.slot + 1)
-            with m.If(place.slot + 1 == place.count):
+            with m.If(ends_slots):
                 m.d.sync += [place.slot.eq(0), place.index.eq(following)]
-                with m.If((following == body_end) & (repeats_left != 0)):
+                with m.If(repeats_body):
                     m.d.sync += [
                         place.index.eq(body_start),
                         place.iteration.eq(place.iteration + 1),
                         repeats_left.eq(repeats_left - 1),
                     ]
-                with m.Elif(following == uops):
-                    m.d.sync += [
-                        place.index.eq(0),
-                        place.iteration.eq(0),
-                        repeats_left.eq(repeats),
-                        self.running.eq((vectors_left != 0) & ~pauses),
-                        self.paused.eq((vectors_left != 0) & pauses),
-                        self.idle.eq(vectors_left == 0),
-                        *take_batch(vectors_left, slots),
-                    ]
                 with m.Elif(following == body_end):
                     m.d.sync += place.iteration.eq(0)
+            with m.If(ends_batch):
+                m.d.sync += [
+                    place.index.eq(0),
+                    place.iteration.eq(0),
+                    repeats_left.eq(repeats),
+                    *take_batch(vectors_left, slots),
+                ]
         return m
+
+    def _count_batches(self, m: Module, ends_batch: Signal, more_batches: Signal, pauses: Signal) -> None:
+        """Exactly one of `running`, `paused` and `idle`. A batch ends by `advance`, which comes late."""
+        ends, pauses_then = Signal(), Signal()
+        stops = ends_batch & ~(more_batches & ~pauses)
+        m.d.comb += [
+            ends.eq(ends_batch & ~more_batches),
+            pauses_then.eq(ends_batch & more_batches & pauses),
+        ]
+        m.d.sync += [
+            self.running.eq(
+                self.start | (self.paused & self.resume) | (self.running & ~(self.advance & stops))
+            ),
+            self.paused.eq((self.paused & ~self.resume) | (self.running & self.advance & pauses_then)),
+            self.idle.eq(~self.start & (self.idle | (self.running & self.advance & ends))),
+        ]

@@ -167,3 +167,20 @@ def test_neighbourhoods_part_the_longer_side():
     assert [len(part) for part in parts] == [16] * 4
     spans = sorted((at[part, 0].min(), at[part, 0].max()) for part in parts)
     assert all(left[1] <= right[0] for left, right in zip(spans, spans[1:], strict=False))
+
+
+@pytest.mark.parametrize(("prefix", "copies"), [("passes", 3), ("before", 0), ("other", 0)])
+def test_each_end_of_a_register_that_is_named_has_its_own(prefix, copies):
+    """Wherever they lie, and with the enable of the one that was there."""
+    design = passing_on({"CE": 1}, "LUT4")
+    assert copy_drivers(design, "top", most_block_span=FAR, for_each_end=(prefix,)) == copies
+    driver, cells = drivers(design), design["modules"]["top"]["cells"]
+    of_block = {driver[cells[f"block_{index}"]["connections"]["A"][0]] for index in range(4)}
+    assert len(of_block) == 1 + copies
+    for name in of_block:
+        register = cells[name]
+        assert (register["type"], register["connections"]["DI"], register["connections"]["CE"]) == (
+            "TRELLIS_FF",
+            [2],
+            [1],
+        )

@@ -124,7 +124,8 @@ def test_nextpnr_places_and_routes_blocks_there(tmp_path):
 def test_nextpnr_keeps_rows_free_and_nobody_counts_them(tmp_path):
     wide = wide_on_85k()
     usages = []
-    for rows in ((), wide.free_rows):
+    # Two rows: without some thousand cells beside them the placer does not end.
+    for rows in ((), wide.free_rows[:2]):
         plan = Floorplan((), free_rows=rows, free_columns=wide.free_columns)
         board = dataclasses.replace(BOARDS["ulx3s-85f"], floorplan=plan)
         project = Project(board, "top", {"top": BLOCKS}, {"top.lpf": CONSTRAINTS})
