@@ -54,10 +54,13 @@ class Floorplan:
         """Give each cell of module `top` of a design, Yosys' JSON, that a rule places the attribute BEL; how many
         these are.
 
-        FloorplanError where a rule finds no cell: the design's names have changed.
+        FloorplanError where a rule finds no cell, or nothing is to be copied: the design's names have changed.
         """
         cells = design["modules"][top]["cells"]
         placed = 0
+        for prefix in self.for_each_end:
+            if not any(name.startswith(prefix) for name in cells):
+                raise FloorplanError(f"the floorplan copies registers of {prefix}, but there is none")
         for rule in self.rules:
             names = [
                 name
@@ -133,8 +136,9 @@ def small_on_85k() -> Floorplan:
 
 def lean_on_85k() -> Floorplan:
     """`small` with half the lanes, of 34 bits, on an LFE5U-85F or LFE5UM5G-85F: a lane has five multipliers and four
-    block RAMs. They lie in the middle rows beyond the gap, VECTOR's program before them. What has wires to all of the
-    array lies in the row between its columns: delay lines, partial sums, and beyond these the array's way out.
+    block RAMs. They lie in the middle rows beyond the gap. Before them lies what VECTOR's issue takes from and leads
+    to: its program, the offsets of its streams, the array's way out. Weight memory, which answers into registers, is at
+    the part's sides (decision 0043).
     """
     m34, m58 = _multipliers(34), _multipliers(58)
     r22, r46, r70, r82 = _rams(22), _rams(46), _rams(70), _rams(82)

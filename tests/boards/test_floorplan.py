@@ -70,6 +70,10 @@ def test_errors():
         FloorplanError, match=r"^the floorplan places DP16KD cells of am\., but there is none$"
     ):
         plan.place({"modules": {"top": {"cells": {}}}}, "top")
+    plan = Floorplan((), for_each_end=("sums_",))
+    with pytest.raises(FloorplanError, match=r"^the floorplan copies registers of sums_, but there is none$"):
+        plan.place({"modules": {"top": {"cells": {"sums": {}}}}}, "top")
+    assert plan.place({"modules": {"top": {"cells": {"sums_1": {"type": "TRELLIS_FF"}}}}}, "top") == 0
     with pytest.raises(ValueError, match=r"^sites may be given out once, not twice: X1/Y1/EBR0$"):
         Floorplan((Rule(RAM, "am.", ("X1/Y1/EBR0",)), Rule(RAM, "wm.", ("X1/Y1/EBR0",))))
 
