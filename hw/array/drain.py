@@ -40,12 +40,12 @@ class Drain(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.vectors = vectors = Queue(width=len(self.vector), depth=self._depth)
-        # Columns of one lane lie side by side, so that a block of the memory has its place beside them.
         # Off the critical path: `reserve` arrives late, so it only enables the counter, and `room` has a register.
         reserved, full, sent = self.reserved, Signal(), Signal()
         m.d.comb += [
             self.room.eq(~full),
             self.empty.eq(reserved == 0),
+            # Columns of one lane lie side by side, so that a block of the memory has its place beside them.
             vectors.w_data.eq(by_lane(self._config, self.vector, ACCUMULATOR_BITS)),
             vectors.w_en.eq(self.write),
             self.accumulators.payload.as_value().eq(
