@@ -16,10 +16,10 @@ import sys
 
 from tosaic.boards.board import Board, Family
 from tosaic.boards.catalogue import get_board
+from tosaic.boards.ecp5.routing import BY_WIRE_LENGTH, SETTINGS
 from tosaic.boards.ecpix5 import WIDE
 from tosaic.boards.flow import SEED, Built, build_project
 from tosaic.boards.project import Project, make_project
-from tosaic.boards.routing import BY_WIRE_LENGTH, SETTINGS
 from tosaic.boards.tools import ToolError, check_tools, tool_version
 from tosaic.boards.ulx3s import LEAN, LEANER
 from tosaic.hw.config_text import get_config

@@ -6,8 +6,8 @@ import importlib
 from typing import Any
 
 from .dram.chips import SdrChip
+from .ecp5 import Floorplan
 from .ethernet.phy import Ethernet
-from .floorplan import Floorplan
 from .spi_flash import SpiFlash
 
 

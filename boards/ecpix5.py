@@ -1,8 +1,8 @@
 """LambdaConcept ECPIX-5 with the large FPGA. Its DDR3 is not used: its calibration cannot be tried (decision 0037)."""
 
 from .board import Board, Capacity, Family, small_logic_ps
+from .ecp5.plans_85k import lean_on_85k, small_on_85k, wide_on_85k
 from .ethernet import Ethernet, Phy
-from .floorplan import lean_on_85k, small_on_85k, wide_on_85k
 from .spi_flash import SpiFlash
 from .ulx3s import LEAN
 

@@ -1,6 +1,5 @@
 """From a board to its bitstream, or as far as the open tools reach; every step's results are cached by content."""
 
-import collections
 import dataclasses
 import hashlib
 import json
@@ -8,17 +7,10 @@ import pathlib
 import shutil
 from collections.abc import Callable
 
-from .block_registers import take_registers
 from .board import Board, Family
-from .carry_inputs import tie_high
-from .fan_out import copy_drivers
-from .floorplan import FloorplanError
-from .free_rows import keep_free
-from .local_constants import place_constants
-from .multipliers import align_factors
+from .ecp5 import FloorplanError, prepare
 from .project import Project, make_project, write_project
 from .report import Usage, parse_stat, usage_of_cells, with_timing
-from .routing import set_router
 from .tools import ToolError, check_tools, run_tool, tool_version
 
 Progress = Callable[[str, str], None]
@@ -155,23 +147,12 @@ class _Flow:
         """What the design takes with the copies of its drivers, without what only keeps places free."""
         platform, top, plan = self.board.make_platform(), self.project.top, self.board.floorplan
         design = json.loads((self.folder / "top.json").read_text())
-        by_timing = plan is None or plan.by_timing
-        align_factors(design, top)
-        take_registers(design, top, of_factors=not by_timing)
+        try:
+            prepared = prepare(design, top, plan)
+        except FloorplanError as error:
+            raise ToolError(str(error)) from error
         if plan:
-            try:
-                blocks = plan.place(design, top)
-            except FloorplanError as error:
-                raise ToolError(str(error)) from error
-            copies = copy_drivers(design, top, passing_on=plan.passing_on, for_each_end=plan.for_each_end)
-            self.progress("floorplan", f"{blocks} blocks, {copies} copies of drivers")
-        if not by_timing:
-            place_constants(design, top)
-        tie_high(design, top)
-        set_router(design, top, by_timing)
-        cells = collections.Counter(cell["type"] for cell in design["modules"][top]["cells"].values())
-        if plan and plan.free_rows:
-            keep_free(design, top, plan.free_rows, plan.free_columns)
+            self.progress("floorplan", f"{prepared.blocks} blocks, {prepared.copies} copies of drivers")
         netlist = json.dumps(design)
         (self.folder / "netlist.json").write_text(netlist)
         arguments = (
@@ -179,11 +160,11 @@ class _Flow:
             *("--package", platform._nextpnr_package_options[platform.package].upper()),
             *("--speed", platform.speed, "--json", "netlist.json", "--lpf", "top.lpf"),
             *("--textcfg", "top.config", *_ECP5_PLACEMENT, *self.timing),
-            *(() if by_timing else _ANY_ORDER),
+            *(() if plan is None or plan.by_timing else _ANY_ORDER),
         )
         inputs = f"{self.project.files['top.lpf']}{netlist}"
         self._step("nextpnr-ecp5", "place-and-route", inputs, ("top.config", "timing.json"), arguments)
-        return usage_of_cells(cells, self.board.family)
+        return usage_of_cells(prepared.cells, self.board.family)
 
     def _place_and_route_gowin(self) -> None:
         arguments = (

@@ -2,7 +2,7 @@
 
 from .board import Board, Capacity, Family
 from .dram.chips import MT48LC16M16
-from .floorplan import lean_on_85k, small_on_85k
+from .ecp5.plans_85k import lean_on_85k, small_on_85k
 from .spi_flash import SpiFlash
 
 _FLASH = SpiFlash("spi_flash", offset=0x20_0000, configuration_clock=True)

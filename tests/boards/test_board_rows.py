@@ -8,8 +8,8 @@ import re
 import pytest
 
 from tosaic.boards.catalogue import BOARDS
+from tosaic.boards.ecp5.plans_85k import lean_on_85k, wide_on_85k
 from tosaic.boards.ecpix5 import WIDE
-from tosaic.boards.floorplan import lean_on_85k, wide_on_85k
 from tosaic.boards.flow import Built
 from tosaic.boards.project import Project
 from tosaic.boards.report import Usage

@@ -8,11 +8,11 @@ import pytest
 
 from tosaic.boards.board import Family
 from tosaic.boards.catalogue import BOARDS
-from tosaic.boards.floorplan import RAM, Floorplan, Rule
+from tosaic.boards.ecp5.floorplan import RAM, Floorplan, Rule
+from tosaic.boards.ecp5.routing import SETTINGS
 from tosaic.boards.flow import build_project
 from tosaic.boards.project import Project
 from tosaic.boards.report import Usage, parse_stat, usage_of_cells, usage_table, with_timing
-from tosaic.boards.routing import SETTINGS
 from tosaic.boards.tools import _ENTRIES, ToolError, run_tool
 
 IMITATED = {

@@ -1,7 +1,7 @@
 """Rows without logic: every place of them is taken, by LUTs that have no wire."""
 
-from tosaic.boards.floorplan import wide_on_85k
-from tosaic.boards.free_rows import keep_free
+from tosaic.boards.ecp5.free_rows import keep_free
+from tosaic.boards.ecp5.plans_85k import wide_on_85k
 
 
 def test_each_place_of_the_rows_is_taken_once():

@@ -5,16 +5,8 @@ import dataclasses
 import pytest
 
 from tosaic.boards.catalogue import BOARDS
-from tosaic.boards.floorplan import (
-    MULTIPLIER,
-    RAM,
-    Floorplan,
-    FloorplanError,
-    Rule,
-    lean_on_85k,
-    small_on_85k,
-    wide_on_85k,
-)
+from tosaic.boards.ecp5.floorplan import MULTIPLIER, RAM, Floorplan, FloorplanError, Rule
+from tosaic.boards.ecp5.plans_85k import lean_on_85k, small_on_85k, wide_on_85k
 from tosaic.boards.flow import build_project
 from tosaic.boards.project import Project
 from tosaic.boards.tools import ToolError

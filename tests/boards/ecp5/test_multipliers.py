@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tosaic.boards.multipliers import FACTOR_BITS, KIND, PRODUCT_BITS, align_factors
+from tosaic.boards.ecp5.multipliers import FACTOR_BITS, KIND, PRODUCT_BITS, align_factors
 
 WIDTHS = st.integers(1, FACTOR_BITS)
 FIRST_OF_PRODUCT = 100

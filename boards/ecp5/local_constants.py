@@ -8,10 +8,10 @@ import re
 from typing import Any
 
 from .multipliers import KIND
+from .wires import Cells, Wires, site_of
 
 _CONTROL = re.compile(r"SIGNED[AB]|SOURCE[AB]|CE\d|RST\d")
 """Inputs whose constants are wires; nextpnr makes those of factors at the block."""
-_SITE = re.compile(r"X(\d+)/Y(\d+)/")
 _GROUP_COLUMNS = 9
 """Columns of four blocks, which share a driver."""
 
@@ -19,23 +19,14 @@ _GROUP_COLUMNS = 9
 def place_constants(design: dict[str, Any], top: str) -> int:
     """Change module `top` of a design, Yosys' JSON, whose multipliers have places; how many LUTs it got."""
     module = design["modules"][top]
-    cells: dict[str, dict[str, Any]] = module["cells"]
-    free = 1 + max(
-        (
-            bit
-            for cell in cells.values()
-            for bits in cell["connections"].values()
-            for bit in bits
-            if isinstance(bit, int)
-        ),
-        default=0,
-    )
+    cells: Cells = module["cells"]
+    free = Wires(cells).next_net()
     nets = dict[tuple[int, int, str], int]()
     for cell in list(cells.values()):
-        site = _SITE.match(cell["attributes"].get("BEL", "")) if cell["type"] == KIND else None
+        site = site_of(cell) if cell["type"] == KIND else None
         if site is None:
             continue
-        column, row = int(site[1]), int(site[2])
+        column, row = site
         for port, bits in cell["connections"].items():
             if bits in (["0"], ["1"]) and _CONTROL.fullmatch(port):
                 key = row, column // _GROUP_COLUMNS, bits[0]

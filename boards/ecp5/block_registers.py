@@ -10,8 +10,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from .fan_out import Wires
 from .multipliers import FACTOR_BITS, KIND, PRODUCT_BITS
+from .wires import Wires
 
 Cell = dict[str, Any]
 _REGISTER = "TRELLIS_FF"

@@ -2,12 +2,10 @@
 
 import collections
 import copy
-import random
 
-import numpy as np
 import pytest
 
-from tosaic.boards.fan_out import copy_drivers, neighbourhoods
+from tosaic.boards.ecp5.fan_out import copy_drivers
 
 FAR = 100
 """Columns between two groups of blocks."""
@@ -151,22 +149,6 @@ def test_what_drives_blocks_alone_is_at_every_place(kind):
     assert [(cells[name]["connections"]["A"], cells[name]["connections"]["CE"]) for name in of_block] == [
         ([1], [2])
     ] * 4
-
-
-def test_neighbourhoods_part_what_lies_far_apart():
-    at = np.array([(0, 0), (50, 0), (10, 0), (60, 1), (0, 40)])
-    parts = sorted(sorted(part.tolist()) for part in neighbourhoods(at, 5, span=20))
-    assert parts == [[0, 2], [1, 3], [4]]
-
-
-def test_neighbourhoods_part_the_longer_side():
-    dice = random.Random(1)
-    at = np.array([(dice.randrange(100), dice.randrange(10)) for _ in range(64)])
-    parts = neighbourhoods(at, 16)
-    assert sorted(np.concatenate(parts).tolist()) == list(range(64))
-    assert [len(part) for part in parts] == [16] * 4
-    spans = sorted((at[part, 0].min(), at[part, 0].max()) for part in parts)
-    assert all(left[1] <= right[0] for left, right in zip(spans, spans[1:], strict=False))
 
 
 @pytest.mark.parametrize(("prefix", "copies"), [("passes", 3), ("before", 0), ("other", 0)])

@@ -11,13 +11,14 @@ cycle to go to all of them. And what drives only blocks, whose places are known,
 A floorplan can name registers that two units wait for: each end has its own one, beside it.
 """
 
-import collections
 import copy
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+
+from .neighbourhoods import neighbourhoods, places
+from .wires import Cells, Wires
 
 MOST_ENDS = 112
 """What one driver drives at most."""
@@ -25,88 +26,12 @@ MOST_SPAN = 10.0
 """Columns or rows between the ends of one register that only passes on what another one has, where they count."""
 MOST_BLOCK_SPAN = 48.0
 """Columns or rows between the blocks that one driver drives, if it drives nothing else."""
-_ROUNDS = 60
-"""In each the cells move to the middle of what they are connected with."""
-_LOCAL_ENDS = 24
-"""A wire with more ends says nothing about where its cells lie."""
 _REGISTER = "TRELLIS_FF"
 _PASSED_ON = (_REGISTER, "DP16KD")
 _ALWAYS = "1 "
 """CEMUX of a register without an enable, as Yosys writes it."""
 _COPIED = {"LUT4": "Z", _REGISTER: "Q"}
 """Kinds of drivers, each with its output."""
-_SITE = re.compile(r"X(\d+)/Y(\d+)/")
-Cells = dict[str, dict[str, Any]]
-End = tuple[str, str, int]
-"""Cell, port, and place in the port."""
-
-
-class Wires:
-    """What drives each net of a module, and what the net drives."""
-
-    def __init__(self, cells: Cells):
-        self.driver: dict[int, tuple[str, str]] = {}
-        self.ends = collections.defaultdict[int, list[End]](list)
-        for name, cell in cells.items():
-            self.add(name, cell)
-
-    def add(self, name: str, cell: dict[str, Any]) -> None:
-        """A cell is there, too."""
-        for port, bits in cell["connections"].items():
-            for place, bit in enumerate(bits):
-                if not isinstance(bit, int):
-                    continue  # a constant
-                if cell["port_directions"][port] == "output":
-                    self.driver[bit] = name, port
-                else:
-                    self.ends[bit].append((name, port, place))
-
-
-def places(cells: Cells, wires: Wires) -> dict[str, np.ndarray]:
-    """About where each cell will lie, (column, row), from the cells that have a place already."""
-    number = {name: index for index, name in enumerate(cells)}
-    fixed = {
-        number[name]: (int(site[1]), int(site[2]))
-        for name, cell in cells.items()
-        if (site := _SITE.match(cell["attributes"].get("BEL", "")))
-    }
-    here, there, weight = list[int](), list[int](), list[float]()
-    for net, (source, _) in wires.driver.items():
-        ends = {name for name, _, _ in wires.ends[net]} - {source}
-        if 0 < len(ends) <= _LOCAL_ENDS:
-            here += [number[source]] * len(ends)
-            there += sorted(number[name] for name in ends)
-            weight += [1 / len(ends)] * len(ends)
-    a, b = np.array([*here, *there], int), np.array([*there, *here], int)
-    w = np.array([*weight, *weight])
-    sums = np.maximum(np.bincount(a, w, len(cells)), np.finfo(float).tiny)
-    kept, where = np.array(list(fixed), int), np.array(list(fixed.values()), float).reshape(-1, 2)
-    at = np.tile(where.mean(axis=0) if fixed else np.zeros(2), (len(cells), 1))
-    linked = np.bincount(a, minlength=len(cells)) > 0
-    for _ in range(_ROUNDS):
-        at[kept] = where
-        moved = np.stack([np.bincount(a, w * at[b, axis], len(cells)) / sums for axis in (0, 1)], axis=1)
-        at[linked] = moved[linked]
-    at[kept] = where
-    return dict(zip(cells, at, strict=True))
-
-
-def neighbourhoods(at: np.ndarray, most: int, span: float = np.inf) -> list[np.ndarray]:
-    """Numbers of places (n, 2), parted until there are at most `most` in each, as many on both sides, and none is
-    further than `span` from another, in the middle between them; across the longer side."""
-    parts, left = [], [np.arange(len(at))]
-    while left:
-        part = left.pop()
-        sides = np.ptp(at[part], axis=0)
-        if len(part) <= most and sides.max() <= span:
-            parts.append(part)
-            continue
-        along = at[part, int(np.argmax(sides))]
-        order = part[np.argsort(along, kind="stable")]
-        middle = (along.min() + along.max()) / 2
-        first = len(order) // 2 if len(part) > most else np.count_nonzero(along <= middle)
-        left += [order[first:], order[:first]]
-    return parts
 
 
 def copy_drivers(
@@ -129,7 +54,7 @@ def copy_drivers(
     wires = Wires(cells)
     at = places(cells, wires)
     outside = {bit for port in module["ports"].values() for bit in port["bits"]}
-    free = 1 + max((bit for nets in (wires.driver, wires.ends) for bit in nets), default=0)
+    free = wires.next_net()
     before = len(cells)
 
     def give_copies(net: int, parts: list[np.ndarray]) -> None:
@@ -207,4 +132,4 @@ def _driver_type(cells: Cells, wires: Wires, cell: dict[str, Any], port: str) ->
     return cells[driver[0]]["type"] if driver else None
 
 
-__all__ = ["MOST_BLOCK_SPAN", "MOST_ENDS", "MOST_SPAN", "copy_drivers", "neighbourhoods"]
+__all__ = ["MOST_BLOCK_SPAN", "MOST_ENDS", "MOST_SPAN", "copy_drivers"]

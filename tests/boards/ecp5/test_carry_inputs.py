@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tosaic.boards.carry_inputs import KIND, tie_high, without_inputs
+from tosaic.boards.ecp5.carry_inputs import KIND, tie_high, without_inputs
 
 NAMES = [f"{name}{half}" for half in "01" for name in "ABCD"]
 

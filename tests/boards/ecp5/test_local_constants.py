@@ -2,8 +2,8 @@
 
 import copy
 
-from tosaic.boards.local_constants import place_constants
-from tosaic.boards.multipliers import KIND
+from tosaic.boards.ecp5.local_constants import place_constants
+from tosaic.boards.ecp5.multipliers import KIND
 
 CONTROL = {
     "SIGNEDA": ["1"],

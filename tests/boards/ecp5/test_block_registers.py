@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from tosaic.boards.block_registers import take_registers
-from tosaic.boards.multipliers import KIND, PRODUCT_BITS, align_factors
+from tosaic.boards.ecp5.block_registers import take_registers
+from tosaic.boards.ecp5.multipliers import KIND, PRODUCT_BITS, align_factors
 
 CLOCK, OTHER_CLOCK, ENABLE = 500, 501, 502
 FIRST_A, FIRST_B, FIRST_PRODUCT, FIRST_REGISTER, FIRST_OUT = 2, 50, 100, 200, 300
