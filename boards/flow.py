@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 
 from .board import Board, Family
-from .ecp5 import FloorplanError, prepare
+from .ecp5 import ROUTE_AGAIN, FloorplanError, ask_for, prepare
 from .project import Project, make_project, write_project
 from .report import Usage, parse_stat, usage_of_cells, with_timing
 from .tools import ToolError, check_tools, run_tool, tool_version
@@ -27,7 +27,7 @@ SEED = 1
 """Where the placer begins, unless it is told."""
 _ECP5_PLACEMENT = ("--placer", "static", "--router", "router2")
 """The static placer makes a tenth less of wire of a ULX3S than the other, and router1 does not end."""
-_ANY_ORDER = ("--no-tmdriv",)
+_ANY_ORDER: tuple[str, ...] = ("--no-tmdriv",)
 _GOWIN_DIE = "GW2A-18C"
 """The one that these tools are told of: the same in all packages, with memory and without."""
 _TIMING = ("--report", "timing.json", "--timing-allow-fail")
@@ -141,7 +141,10 @@ class _Flow:
             arguments = (*device, *files, *frequency, *self.timing)
             inputs, outputs = self.project.files["top.pcf"], ("top.asc", "timing.json")
             self._step("nextpnr-ice40", "place-and-route", inputs, outputs, arguments)
-        return with_timing(usage, (self.folder / "timing.json").read_text())
+        plan, needed_mhz = self.board.floorplan, dict[float, float]()
+        if plan and plan.asked_hz:
+            needed_mhz[plan.asked_hz / 1e6] = self.board.clock_hz / 1e6
+        return with_timing(usage, (self.folder / "timing.json").read_text(), needed_mhz)
 
     def _place_and_route_ecp5(self) -> Usage:
         """What the design takes with the copies of its drivers, without what only keeps places free."""
@@ -153,16 +156,20 @@ class _Flow:
             raise ToolError(str(error)) from error
         if plan:
             self.progress("floorplan", f"{prepared.blocks} blocks, {prepared.copies} copies of drivers")
-        netlist = json.dumps(design)
+        netlist, constraints = json.dumps(design), self.project.files["top.lpf"]
+        options = () if plan is None or plan.by_timing else _ANY_ORDER
+        if plan and plan.asked_hz:
+            constraints += ask_for(design, top, plan.asked_hz)
+            options += (ROUTE_AGAIN,)
         (self.folder / "netlist.json").write_text(netlist)
+        (self.folder / "asked.lpf").write_text(constraints)
         arguments = (
             platform._nextpnr_device_options[platform.device],
             *("--package", platform._nextpnr_package_options[platform.package].upper()),
-            *("--speed", platform.speed, "--json", "netlist.json", "--lpf", "top.lpf"),
-            *("--textcfg", "top.config", *_ECP5_PLACEMENT, *self.timing),
-            *(() if plan is None or plan.by_timing else _ANY_ORDER),
+            *("--speed", platform.speed, "--json", "netlist.json", "--lpf", "asked.lpf"),
+            *("--textcfg", "top.config", *_ECP5_PLACEMENT, *self.timing, *options),
         )
-        inputs = f"{self.project.files['top.lpf']}{netlist}"
+        inputs = f"{constraints}{netlist}"
         self._step("nextpnr-ecp5", "place-and-route", inputs, ("top.config", "timing.json"), arguments)
         return usage_of_cells(prepared.cells, self.board.family)
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import re
 from collections.abc import Mapping
 
@@ -96,17 +97,23 @@ def parse_stat(text: str) -> dict[str, int]:
     return {name.removeprefix("$"): int(count) for name, count in cells.items()}
 
 
-def with_timing(usage: Usage, report: str) -> Usage:
-    """`usage` with the worst clock of nextpnr's JSON report."""
-    clocks = json.loads(report)["fmax"].values()
+def with_timing(usage: Usage, report: str, needed_mhz: Mapping[float, float] = {}) -> Usage:
+    """`usage` with the worst clock of nextpnr's JSON report.
+
+    `needed_mhz`: what a clock has to reach, by what nextpnr was asked for, where that is another one."""
+    clocks = [
+        (clock["achieved"], _needed(clock["constraint"], needed_mhz))
+        for clock in json.loads(report)["fmax"].values()
+    ]
     if not clocks:
         return usage
-    worst = min(clocks, key=lambda clock: clock["achieved"] / clock["constraint"])
-    return dataclasses.replace(
-        usage,
-        fmax_hz=worst["achieved"] * 1e6,
-        slack_ns=1e3 / worst["constraint"] - 1e3 / worst["achieved"],
-    )
+    achieved, needed = min(clocks, key=lambda clock: clock[0] / clock[1])
+    return dataclasses.replace(usage, fmax_hz=achieved * 1e6, slack_ns=1e3 / needed - 1e3 / achieved)
+
+
+def _needed(asked: float, needed_mhz: Mapping[float, float]) -> float:
+    """nextpnr has periods in whole picoseconds, and so not quite what it was asked for."""
+    return next((own for other, own in needed_mhz.items() if math.isclose(asked, other, rel_tol=1e-3)), asked)
 
 
 def usage_table(board: Board, usage: Usage, *, routed: bool) -> str:

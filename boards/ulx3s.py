@@ -11,6 +11,8 @@ LEAN = "drain_vectors=512,lane_columns=2,vector_bits=34,queue_commands=16,cabac_
 """Sizes of decision 0028: half the lanes, of 34 bits, and no decoders; in the order of a configuration's name."""
 LEANER = f"am_banks=2,{LEAN},fetch_instructions=16,event_counters=0"
 """Decision 0039: two banks, half of the program's buffer, and no event counters, too."""
+_ASKED_HZ = 69e6
+"""What the router is asked for with it (decision 0043)."""
 ULX3S_85F = Board(
     name="ulx3s-85f",
     title="Radiona ULX3S-85F",
@@ -30,7 +32,7 @@ ULX3S_85F = Board(
     leds=("led", "led", "led"),
     spare_block_ram=True,
     floorplan=small_on_85k(),
-    other_floorplans=((f"small,{LEAN}", lean_on_85k()), (f"small,{LEANER}", lean_on_85k())),
+    other_floorplans=((f"small,{LEAN}", lean_on_85k()), (f"small,{LEANER}", lean_on_85k(_ASKED_HZ))),
     block_ram=80 << 10,
     flash=_FLASH,
     notes="PLL 25 to 50 MHz",

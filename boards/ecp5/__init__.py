@@ -2,5 +2,6 @@
 
 from .floorplan import Floorplan, FloorplanError
 from .prepare import Prepared, prepare
+from .routing import ROUTE_AGAIN, ask_for
 
-__all__ = ["Floorplan", "FloorplanError", "Prepared", "prepare"]
+__all__ = ["ROUTE_AGAIN", "Floorplan", "FloorplanError", "Prepared", "ask_for", "prepare"]

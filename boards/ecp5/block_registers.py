@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from .multipliers import FACTOR_BITS, KIND, PRODUCT_BITS
-from .wires import Wires
+from .wires import REGISTER, Wires
 
 Cell = dict[str, Any]
-_REGISTER = "TRELLIS_FF"
 _ALWAYS, _ENABLED = "1 ", "CE"
 """CEMUX of a register without an enable, and of one with it, as Yosys writes them."""
 _RISING_FROM_ZERO = {"CLKMUX": "CLK", "REGSET": "RESET"}
@@ -100,7 +99,7 @@ def _control_of(registers: list[Cell | None]) -> _Control | None:
     taken one."""
     controls = set()
     for register in registers:
-        if register is None or register["type"] != _REGISTER:
+        if register is None or register["type"] != REGISTER:
             return None
         if register["connections"].get("LSR", ["0"]) != ["0"]:
             return None

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .neighbourhoods import neighbourhoods, places
-from .wires import Cells, Wires
+from .wires import REGISTER, Cells, Wires
 
 MOST_ENDS = 112
 """What one driver drives at most."""
@@ -26,11 +26,10 @@ MOST_SPAN = 10.0
 """Columns or rows between the ends of one register that only passes on what another one has, where they count."""
 MOST_BLOCK_SPAN = 48.0
 """Columns or rows between the blocks that one driver drives, if it drives nothing else."""
-_REGISTER = "TRELLIS_FF"
-_PASSED_ON = (_REGISTER, "DP16KD")
+_PASSED_ON = (REGISTER, "DP16KD")
 _ALWAYS = "1 "
 """CEMUX of a register without an enable, as Yosys writes it."""
-_COPIED = {"LUT4": "Z", _REGISTER: "Q"}
+_COPIED = {"LUT4": "Z", REGISTER: "Q"}
 """Kinds of drivers, each with its output."""
 
 
@@ -111,7 +110,7 @@ def _of_blocks(cells: Cells, wires: Wires, outside: set[int]) -> Iterator[int]:
 def _named(cells: Cells, wires: Wires, outside: set[int], prefixes: tuple[str, ...]) -> Iterator[int]:
     """Nets of registers whose names begin with one of these."""
     for net, (name, _) in wires.driver.items():
-        if cells[name]["type"] == _REGISTER and net not in outside and name.startswith(prefixes):
+        if cells[name]["type"] == REGISTER and net not in outside and name.startswith(prefixes):
             yield net
 
 
@@ -119,7 +118,7 @@ def _passed_on(cells: Cells, wires: Wires, outside: set[int], prefix: str) -> It
     """Nets of registers of this name that take, in every cycle, what another register or a block RAM has."""
     for net, (name, _) in wires.driver.items():
         cell = cells[name]
-        if cell["type"] != _REGISTER or net in outside or not wires.ends[net] or not name.startswith(prefix):
+        if cell["type"] != REGISTER or net in outside or not wires.ends[net] or not name.startswith(prefix):
             continue
         always = cell["parameters"].get("CEMUX") == _ALWAYS
         if always and _driver_type(cells, wires, cell, "DI") in _PASSED_ON:

@@ -42,6 +42,9 @@ class Floorplan:
     free_rows: tuple[int, ...] = ()
     """Rows without logic in `free_columns`, so that what lies between them has more wires (free_rows.py)."""
     free_columns: range = range(0)
+    asked_hz: float | None = None
+    """The clock that the router is asked for, above the board's own. What misses it is routed once more, up to 1,500
+    times: for a design that is placed so that it can be met."""
 
     def __post_init__(self) -> None:
         sites = [site for rule in self.rules for site in rule.sites]

@@ -58,7 +58,7 @@ def small_on_85k() -> Floorplan:
     return Floorplan(tuple(rules))
 
 
-def lean_on_85k() -> Floorplan:
+def lean_on_85k(asked_hz: float | None = None) -> Floorplan:
     """`small` with half the lanes, of 34 bits, on an LFE5U-85F or LFE5UM5G-85F: a lane has five multipliers and four
     block RAMs. They lie in the middle rows beyond the gap. Before them lies what VECTOR's issue takes from and leads
     to: its program, the offsets of its streams, the array's way out. Weight memory, which answers into registers, is at
@@ -84,7 +84,7 @@ def lean_on_85k() -> Floorplan:
         Rule(RAM, "board.external.", r82[23:46] + r70[30:], may_be_absent=True),
     ]
     for_each_end = (f"{_MACHINE}array.drain.vectors.r_rdy_", f"{_MACHINE}vector.loops.idle_")
-    return Floorplan(tuple(rules), passing_on=_LANES, for_each_end=for_each_end)
+    return Floorplan(tuple(rules), passing_on=_LANES, for_each_end=for_each_end, asked_hz=asked_hz)
 
 
 def wide_on_85k() -> Floorplan:

@@ -6,24 +6,46 @@ first, in each round, and for each round in which it was so before. Of two ways 
 looked at first; with a weight of 1, in place of 1.25, the shortest one is found, though later.
 """
 
-SETTINGS = {
-    "router2/bbMargin/x": "20",
-    "router2/bbMargin/y": "20",
+import collections
+from typing import Any
+
+from .wires import REGISTER, Cells
+
+
+def _margin(tiles: int) -> dict[str, str]:
+    return {"router2/bbMargin/x": str(tiles), "router2/bbMargin/y": str(tiles)}
+
+
+SETTINGS = _margin(10) | {
     "router2/initCurrCongWeight": "6.0",
     "router2/currCongWeightMult": "0.3",
     "router2/histCongWeight": "1.0",
     "router2/estimateWeight": "1.0",
 }
 """With lower costs at first, and more in each round, some 100 wires are used twice for hundreds of rounds
-(decision 0043)."""
-BY_WIRE_LENGTH = SETTINGS | {"router2/initCurrCongWeight": "12.0"}
+(decision 0043). With a margin of 20 tiles a wire that is left at the end goes around all others."""
+BY_WIRE_LENGTH = SETTINGS | _margin(20) | {"router2/initCurrCongWeight": "12.0"}
 """Of a design that needs most of a part's wires: fewer of them are used twice in each round (decision 0042)."""
+ROUTE_AGAIN = "--tmg-ripup"
+"""Option of nextpnr: what is later than the clock asked for is routed once more."""
 
 
-def set_router(design: dict, top: str, by_timing: bool = True) -> None:
+def set_router(design: dict[str, Any], top: str, by_timing: bool = True) -> None:
     """Give module `top` of a design, Yosys' JSON, the router's settings."""
     settings = SETTINGS if by_timing else BY_WIRE_LENGTH
     design["modules"][top].setdefault("settings", {}).update(settings)
 
 
-__all__ = ["BY_WIRE_LENGTH", "SETTINGS", "set_router"]
+def ask_for(design: dict[str, Any], top: str, clock_hz: float) -> str:
+    """A line of a file of constraints that asks for this clock, of the net that most registers of module `top` take."""
+    module = design["modules"][top]
+    cells: Cells = module["cells"]
+    clocks = collections.Counter(
+        cell["connections"]["CLK"][0] for cell in cells.values() if cell["type"] == REGISTER
+    )
+    ((net, _),) = clocks.most_common(1)
+    name = min(name for name, wire in module["netnames"].items() if wire["bits"] == [net])
+    return f'FREQUENCY NET "{name}" {clock_hz / 1e6:g} MHZ;\n'
+
+
+__all__ = ["BY_WIRE_LENGTH", "ROUTE_AGAIN", "SETTINGS", "ask_for", "set_router"]

@@ -7,6 +7,8 @@ from typing import Any
 Cells = dict[str, dict[str, Any]]
 End = tuple[str, str, int]
 """Cell, port, and place in the port."""
+REGISTER = "TRELLIS_FF"
+"""The kind of a flip-flop's cell."""
 _SITE = re.compile(r"X(\d+)/Y(\d+)/")
 
 
@@ -41,4 +43,4 @@ class Wires:
         return 1 + max((bit for nets in (self.driver, self.ends) for bit in nets), default=0)
 
 
-__all__ = ["Cells", "End", "Wires", "site_of"]
+__all__ = ["REGISTER", "Cells", "End", "Wires", "site_of"]

@@ -34,7 +34,7 @@ def test_every_board_is_built_and_every_design_is_one():
         assert get_config(board.config).name == board.config
     assert rows.board_of(f"ulx3s-85f/small,{rows.LEAN}").floorplan == lean_on_85k()
     leaner = rows.board_of(f"ulx3s-85f+block_ram/small,{rows.LEANER}")
-    assert (leaner.floorplan, leaner.memory_bytes) == (lean_on_85k(), 80 << 10)
+    assert (leaner.floorplan, leaner.memory_bytes) == (lean_on_85k(69e6), 80 << 10)
     assert rows.board_of(f"ecpix5-85f/small,{rows.LEAN}").floorplan == lean_on_85k()
     assert rows.board_of(f"ecpix5-85f/base,{WIDE}").floorplan == wide_on_85k()
     assert rows.board_of("ulx3s-85f/nano").floorplan is None

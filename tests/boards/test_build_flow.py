@@ -181,6 +181,13 @@ def test_the_worst_clock_counts():
     assert table.splitlines()[-1] == "Fmax 100.0 MHz, slack -2.00 ns at 50 MHz"
 
 
+def test_a_clock_need_not_be_as_fast_as_the_router_was_asked_for():
+    """What nextpnr says that it was asked for has a period of whole picoseconds."""
+    report = '{"fmax": {"a": {"achieved": 68.0, "constraint": 69.0036}}}'
+    timed = with_timing(Usage(1, 1, 1, 1), report, {69.0: 50.0})
+    assert (timed.fmax_hz, timed.slack_ns) == (68e6, pytest.approx(20 - 1e3 / 68))
+
+
 def test_stat_counts():
     text = '{"design": {"num_cells_by_type": {"LUT4": 3, "$scopeinfo": 1}}}'
     assert parse_stat(text) == {"LUT4": 3, "scopeinfo": 1}
