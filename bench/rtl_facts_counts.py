@@ -24,7 +24,7 @@ PENDING, PENDING_READ, MOST_PENDING = "store.pending.$signal", "store.pending.$s
 """Levels of queues, and what they hold; whether one of STORE's was read in the cycle before."""
 PLACE = 20, 5
 """Where a burst's first beat begins within the longest burst: first bit of a burst, and bits."""
-GRANTED_2, MARK = "store.beats.port$13172$0", tuple(range(1, 6))
+GRANTED_2, MARK = "store.beats.port$13208$0", tuple(range(1, 6))
 """STORE's reads of two cycles ago, as `granted1` those of one: whether there was one, and bits of its mark."""
 LAST_BEATS_BITS = 22
 """No row has more than 2^22 beats behind the first one."""

@@ -80,7 +80,7 @@ def word_of_kind(state: State) -> Bit:
 
 def range_is_checked(state: State) -> Bit:
     """When a program starts it is known whether it lies within the window: what says where was written before."""
-    known, is_so = state.bits("sequencer.$signal$49"), state.bits("sequencer.$30")
+    known, is_so = state.bits("sequencer.$signal$49"), state.bits("sequencer.$28")
     return state.implies(state.bit("array.clear"), state.same(known, is_so))
 
 
