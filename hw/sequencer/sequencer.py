@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..control.run import Report
+from ..csr_map import WINDOW_ALIGNMENT
 from ..interfaces import AxiRead, Command, Lookahead, Status, Tokens
 from ..isa import INSTRUCTION_BYTES, Error, Unit
 from .classify import OFFSET_BITS, byte_offset
@@ -18,7 +19,6 @@ from .watchdog import Watchdog
 
 UNITS = ("load", "array", "vector", "store")
 """The units in the order of isa.Unit and of every bit mask."""
-_ADDRESS_ALIGNMENT = 32
 
 
 class UnitPort(wiring.Signature):
@@ -150,7 +150,7 @@ class Sequencer(wiring.Component):
             address.eq(offered),
             bad_range.eq(
                 (program_end > self.mem_size)
-                | (offered % _ADDRESS_ALIGNMENT != 0)
+                | (offered % WINDOW_ALIGNMENT != 0)
                 | (self.program_bytes >> (INDEX_BITS + OFFSET_BITS) != 0)
             ),
         ]

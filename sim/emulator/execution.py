@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable
 
 from tosaic.errors import DeviceError, MachineFault
+from tosaic.hw.csr_map import WINDOW_ALIGNMENT
 from tosaic.hw.isa import (
     CORES_FIELD,
     INSTRUCTION_BYTES,
@@ -75,15 +76,21 @@ class Execution:
     def open(self, address: int, size_bytes: int) -> None:
         memory = self._state.memory
         if address < 0 or size_bytes < 0 or address + size_bytes > len(memory):
-            raise DeviceError(
-                f"{Error.MEMORY_RANGE.name}: the program's bytes {address}..{address + size_bytes - 1} "
-                f"leave the {len(memory)} bytes of external memory",
-                fault=MachineFault(Error.MEMORY_RANGE.name, Unit.SEQUENCER.name, 0, self._core),
+            raise self._wrong_place(
+                f"bytes {address}..{address + size_bytes - 1} leave the {len(memory)} bytes of external memory"
             )
+        if address % WINDOW_ALIGNMENT:
+            raise self._wrong_place(f"place, byte {address}, is not a multiple of {WINDOW_ALIGNMENT}")
         # Copied first: nothing says that a program may not lie where its results go.
         self._code = agreed(memory.read(address, size_bytes)).tobytes() if size_bytes else b""
         self._program_bytes = size_bytes
         self.trace = Trace(size_bytes // INSTRUCTION_BYTES, self._core, address)
+
+    def _wrong_place(self, how: str) -> DeviceError:
+        return DeviceError(
+            f"{Error.MEMORY_RANGE.name}: the program's {how}",
+            fault=MachineFault(Error.MEMORY_RANGE.name, Unit.SEQUENCER.name, 0, self._core),
+        )
 
     def step(self, limit: int) -> Instruction:
         """Execute the next instruction; DeviceError where it is wrong, or where `limit` were executed."""

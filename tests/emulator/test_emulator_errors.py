@@ -68,6 +68,18 @@ def test_program_outside_memory():
         Emulator(CONFIG).run(np.zeros(8192, np.uint8), 8000, 500)
 
 
+@pytest.mark.parametrize("place", [1, 2, 4, 8, 16, 4080])
+def test_program_at_an_odd_place(place):
+    """As the hardware: a program begins at a multiple of 32 bytes."""
+    memory = np.zeros(8192, np.uint8)
+    with pytest.raises(
+        DeviceError,
+        match=rf"^MEMORY_RANGE: the program's place, byte {place}, is not a multiple of 32$",
+    ) as caught:
+        Emulator(CONFIG).run(memory, place, Assembler(CONFIG).place(memory, place))
+    assert (caught.value.fault.unit, caught.value.fault.program_counter) == ("SEQUENCER", 0)
+
+
 def test_read_only_memory():
     memory = np.zeros(8192, np.uint8)
     memory.flags.writeable = False

@@ -17,6 +17,11 @@ KERNEL_BITS = range(4, 13)
 """Of the turns of a kernel's loops, each of which takes four cycles."""
 STREAM_BITS = range(9, 14)
 """Of the turns of a stream's loops, each of which takes one cycle; programs of fewer turns are elsewhere."""
+TURN_BITS = 14
+"""Of the turns of a stream's loop that counts through all numbers."""
+MOST_TURNS = (1 << 16) - 1
+UNFINISHED, UNFINISHED_VECTORS, UNFINISHED_BYTES = 12, 16, 1536
+"""Loops that are not run to their end; vectors of each, and bytes between what they leave."""
 WHOLE_BITS = range(4, 11)
 """Of turns of a kernel's loops that are powers of two."""
 BLOCK_BITS = range(4, 14)
@@ -96,6 +101,59 @@ def stream_loops(config: Config, number: int) -> Stimulus:
                 stream(assembler, number, 64, dims)
                 stream(assembler, STORE_STREAM, far, [(1 << 15, 0)])
             go(assembler, turns + 3, 1)
+
+    return program(config, emit)
+
+
+def full_stream_loops(config: Config, number: int) -> Stimulus:
+    """Turns of one loop of a stream that count through all numbers of TURN_BITS bits; where it ends is seen."""
+    turns = (1 << TURN_BITS) - 1
+
+    def emit(assembler: Assembler) -> None:
+        fields = {"op": Op.MOV, "a_source": Source.LOAD, "a_index": number % STORE_STREAM, "to_memory": 1}
+        assembler.emit(Opcode.VECTOR_UOP, index=0, **fields)
+        dims = [(1, 0)] * STREAM_DIMS
+        dims[number], dims[(number + 2) % STREAM_DIMS] = (turns, 0), (50, 5)
+        loads, stores = (
+            (dims, [(1 << 15, 0)]) if number != STORE_STREAM else ([(1 << 7, 1), (1 << 8, 0)], dims)
+        )
+        stream(assembler, number % STORE_STREAM, 64, loads)
+        stream(assembler, STORE_STREAM, OUTPUT_AT, stores)
+        go(assembler, turns + 3, 1)
+
+    return program(config, emit)
+
+
+def unfinished_loops(config: Config, number: int) -> Stimulus:
+    """Loops of a stream, each by itself, that would have nearly all turns there are: the first ones of them."""
+    rng = np.random.default_rng(number)
+
+    def emit(assembler: Assembler) -> None:
+        fields = {"op": Op.MOV, "a_source": Source.LOAD, "a_index": number % STORE_STREAM, "to_memory": 1}
+        assembler.emit(Opcode.VECTOR_UOP, index=0, **fields)
+        for each in range(UNFINISHED):
+            dim = each % STREAM_DIMS
+            near = number == STORE_STREAM
+            step = between(rng, 0, 90) if near else between(rng, -(1 << 22), 1 << 22)
+            dims = [(1, wide(rng, 10))] * STREAM_DIMS
+            dims[dim] = (MOST_TURNS - wide(rng, 4), step)
+            others = [(1 << 15, config.columns)]
+            stream(assembler, number % STORE_STREAM, 64, others if near else dims)
+            stream(assembler, STORE_STREAM, OUTPUT_AT + UNFINISHED_BYTES * each, dims if near else others)
+            go(assembler, UNFINISHED_VECTORS, 1)
+
+    return program(config, emit)
+
+
+def most_vectors(config: Config, vectors: int) -> Stimulus:
+    """Of 2^18 vectors and some the last one remains in memory, one place further for each 2^15."""
+
+    def emit(assembler: Assembler) -> None:
+        assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.MOV, a_source=Source.LOAD, to_memory=1)
+        dims = [(1 << 15, 0), (1 << 6, 1)]
+        for number, place in ((0, 64), (STORE_STREAM, OUTPUT_AT)):
+            stream(assembler, number, place, dims)
+        go(assembler, vectors, 1)
 
     return program(config, emit)
 
@@ -299,6 +357,9 @@ FAMILIES: tuple[tuple[str, Callable[..., Stimulus], tuple], ...] = (
     ("turns of a kernel", kernels, LOOPS),
     ("exactly one bit", lone_counts, tuple(COUNTED)),
     ("many turns of stream", stream_loops, tuple(range(STORE_STREAM + 1))),
+    ("all numbers of turns of stream", full_stream_loops, tuple(range(STORE_STREAM + 1))),
+    ("turns that are not taken of stream", unfinished_loops, tuple(range(STORE_STREAM + 1))),
+    ("as many vectors as", most_vectors, ((1 << 18) + (1 << 14) + 5,)),
     ("a power of two turns of a kernel", whole_kernels, LOOPS),
     ("many blocks and", many_blocks, (2, 3)),
     ("many repetitions and", many_repeats, (3,)),

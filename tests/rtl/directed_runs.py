@@ -3,6 +3,7 @@ sequencer, the transfers, the hosts, and of what VECTOR's programs may leave out
 
 from collections.abc import Iterator
 
+from directed_bits import wrong_bits
 from directed_branches import branch_runs
 from directed_decoder import decoder_programs
 from directed_distance import distance_runs
@@ -33,8 +34,10 @@ QUICK = Conditions(latency_cycles=3)
 def all_runs(config: Config) -> Iterator[tuple[str, list[tuple[Stimulus, Conditions]]]]:
     """The runs of each name follow one another."""
     wrong = [(program, QUICK) for _, program in decoder_programs(config)]
+    begins = [(program, QUICK) for _, program in wrong_bits(config)]
     for name, runs in (
         ("bits that no field has", wrong),
+        ("bits of a begin", begins),
         ("missing parts", list(missing_parts(config))),
         ("parts in turn", list(parts_in_turn(config))),
         ("missing parameters", list(missing_parameters(config))),
