@@ -100,6 +100,19 @@ def reached(port: str) -> Fact:
     return fact
 
 
+def is_written_there(port: str, half: str) -> Fact:
+    """Bytes are written in banks that the access takes."""
+
+    def fact(state: State) -> Bit:
+        some = state.either(state.bits(f"am.{port}_write_{half}_mask"))
+        pairs = zip(
+            state.bits(f"am.{port}_write_{half}_bank"), state.bits(f"am.{port}_write_reach"), strict=True
+        )
+        return state.implies(some, state.all(state.implies(bank, reach) for bank, reach in pairs))
+
+    return fact
+
+
 def second_is_paired(wire: str) -> Fact:
     return lambda state: state.implies(state.bit(wire, SECOND_INSIDE), state.bit(wire, PAIRED))
 
@@ -203,6 +216,24 @@ def group_counts(state: State) -> Bit:
     """The first row's weights are loaded."""
     first = state.no(state.bit(f"{DEPTHWISE}.row$23"))
     return state.all((running(state, True), state.bit(f"{DEPTHWISE}.loading"), first))
+
+
+def first_row_is_of_first_group(state: State) -> Bit:
+    return state.implies(group_counts(state), state.no(state.bit(f"{DEPTHWISE}.group")))
+
+
+def loads_first_group(wire: str) -> Fact:
+    """A slot that loads the weights of the first row has the first group."""
+
+    def fact(state: State) -> Bit:
+        loads = state.all((state.bit(VALID[wire]), state.bit(wire, LOAD), state.no(state.bit(wire, ROW))))
+        return state.implies(loads, state.no(state.bit(wire, GROUP)))
+
+    return fact
+
+
+def first_row_has_first_group(state: State) -> Bit:
+    return state.no(state.either(state.bits("array.pe_array.select.group_0")))
 
 
 def lines_are_left(state: State) -> Bit:
@@ -339,6 +370,7 @@ KNOWN = (
     Known(
         ("am",), tuple(bank_write(*each) for each in itertools.product(WRITES, ("even", "odd"), range(BANKS)))
     ),
+    Known(("am",), (), tuple(is_written_there(*each) for each in itertools.product(WRITES, ("even", "odd")))),
     # Sums are caught to be delivered; partial sums are not kept, for there is no memory for them.
     Known(
         (r"array\.(pe_array|issue|fetch|addresses)",),
@@ -455,6 +487,15 @@ KNOWN = (
                 (0,),
                 lambda state: state.no(state.bit("array.pe_array.select.group_1", 1)),
             ),
+        ),
+    ),
+    # The first row's weights are those of the first group.
+    Known(
+        (r"array\.pe_array\.select",),
+        (),
+        (
+            *(checked_is_pending, few_idle_rows, runs_with_few_idle_rows, rows_to_load),
+            *(first_row_is_of_first_group, *map(loads_first_group, SLOTS), first_row_has_first_group),
         ),
     ),
     # The number of SIGNALs, of which nothing asks but whether it is none or four.

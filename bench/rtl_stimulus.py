@@ -71,7 +71,7 @@ FAR_BITS = 23
 EDGE_CYCLES = 6000
 """Of a short program with an odd field; some have very much to do."""
 MOST_CYCLES = 1 << 20
-"""Of the longest run."""
+"""Of the longest runs."""
 RESTARTED = (
     *("SLVERR, LOAD", "SLVERR, STORE", "SLVERR, fetch", "waits forever, VECTOR", "window, STORE"),
     *("memory, LOAD", "nothing set up, ARRAY", "check byte", "too many tokens, STORE"),
@@ -140,7 +140,7 @@ def cases(config: Config, amount: int) -> Iterator[Case]:
         yield Case(name, program)
         yield Case(f"{name}, stalls", program, Conditions(stall_percent=50, seed=5, latency_cycles=90))
     for name, program in more_programs(config):
-        yield Case(name, program)
+        yield Case(name, program, max_cycles=MOST_CYCLES)
     for name, runs in all_runs(config):
         yield chained(name, runs)
     yield Case("the longest run", longest_run(config), max_cycles=MOST_CYCLES)

@@ -28,7 +28,7 @@ BLOCK_BITS = range(4, 14)
 """Of blocks, each of which takes some cycles."""
 REPEAT_BITS = range(6, 12)
 """Of repetitions of a body."""
-OUTPUT_BITS = {"out_height": range(4, 14), "skip": range(12, 17)}
+OUTPUT_BITS = {"out_height": range(4, 15), "skip": range(12, 17)}
 """Of outputs, and of vectors before the first one, each of which takes a cycle."""
 OFFSET_BITS, OFFSETS_BYTES = range(3, 9), 1040
 """Of the number of offsets; where they are made."""
@@ -106,7 +106,7 @@ def stream_loops(config: Config, number: int) -> Stimulus:
 
 
 def full_stream_loops(config: Config, number: int) -> Stimulus:
-    """Turns of one loop of a stream that count through all numbers of TURN_BITS bits; where it ends is seen."""
+    """Turns of each loop of a stream that count through all numbers of TURN_BITS bits; where it ends is seen."""
     turns = (1 << TURN_BITS) - 1
 
     def emit(assembler: Assembler) -> None:

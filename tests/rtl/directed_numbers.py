@@ -31,6 +31,7 @@ def _words(config: Config, kind: str, rng: np.random.Generator) -> tuple[np.ndar
     else:
         ones = (1 << np.arange(BITS + 1, dtype=np.uint64)) - 1
         below = rng.integers(0, 1 << BITS, (2, BITS + 1, columns), dtype=np.uint64)
+        below[0] = 0  # one bit alone
         lead = ones - (ones >> 1)
         numbers = (below & (ones >> 1)[:, None] | lead[:, None]).reshape(-1, columns)
         both = numbers, numbers[::-1]
