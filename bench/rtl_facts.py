@@ -39,14 +39,13 @@ PAIRED, SECOND = 13, 1
 DEPTHWISE_FIELDS = range(460, 472)
 """Bits of a job: how many rows of a group, and how many are idle."""
 DEPTHWISE_COUNTERS = (
-    ("$signal", 2),
     ("skip", 2),
     ("$like$38", 2),
     ("arriving", 1),
     ("pointer_1_last", 7),
     ("pointer_last", 7),
 )
-"""Rows that are left to load, slots before the first vector and of that, whether it has come, the last places of the
+"""Slots before the first vector and of that, whether it has come, the last places of the
 delay line; with their bits."""
 BANKS, PORTS, WRITES = 4, ("vector", "array", "store"), ("vector", "load")
 ADDRESSES, DENSE, DEPTHWISE = "array.addresses", "array.addresses.dense", "array.addresses.depthwise"
@@ -210,6 +209,11 @@ def rows_to_load(state: State) -> Bit:
             state.implies(state.all((loads, state.no(row))), first),
         )
     )
+
+
+def rows_are_loaded(state: State) -> Bit:
+    """How many are left is read meanwhile alone."""
+    return state.all((depthwise_runs(state), state.bit(f"{DEPTHWISE}.loading")))
 
 
 def group_counts(state: State) -> Bit:
@@ -470,6 +474,7 @@ KNOWN = (
             # Fields of depthwise jobs are read by such alone.
             *(Loose(f"{DEPTHWISE}.job", (bit,), depthwise_runs) for bit in DEPTHWISE_FIELDS),
             *(whole(f"{DEPTHWISE}.{name}", bits, read=depthwise_runs) for name, bits in DEPTHWISE_COUNTERS),
+            whole(f"{DEPTHWISE}.$signal", 2, read=rows_are_loaded),
             *(
                 whole(f"{DEPTHWISE}.{name}", 1, read=lambda state: state.bit(f"{DEPTHWISE}.loading"))
                 for name in ("group", "row$23")

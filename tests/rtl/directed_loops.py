@@ -24,6 +24,8 @@ UNFINISHED, UNFINISHED_VECTORS, UNFINISHED_BYTES = 12, 16, 1536
 """Loops that are not run to their end; vectors of each, and bytes between what they leave."""
 WHOLE_BITS = range(4, 11)
 """Of turns of a kernel's loops that are powers of two."""
+LINE_BITS = 18
+"""Of the row of an image that a kernel reads."""
 BLOCK_BITS = range(4, 14)
 """Of blocks, each of which takes some cycles."""
 REPEAT_BITS = range(6, 12)
@@ -207,6 +209,18 @@ def longest_chunks(config: Config, bit: int) -> Stimulus:
     return written(config, rng, emit, ROOM)
 
 
+def far_lines(config: Config, step: int) -> Stimulus:
+    """Rows of a kernel that soon leave the image, and lie up to 2^18 rows below it, where no image is."""
+    rng = np.random.default_rng(step)
+
+    def emit(assembler: Assembler) -> None:
+        fields = TEMPLATE | ONE_STEP | {"pixels": 1, "width": 1, "address": SAFE_AT, "x_step": 1}
+        fields |= {"ky_step": step, "ky_count": (1 << LINE_BITS) // step, "ky_step_bytes": 5}
+        job_alone(assembler, fields | {"weights": wide(rng, 9), "input_zp": 3}, OUTPUT_AT)
+
+    return written(config, rng, emit, ROOM)
+
+
 def whole_distances(config: Config, seed: int) -> Stimulus:
     """Words whose distance to the image's right border has exactly one bit; lines at the image's lower border, which
     may be anywhere, and above it."""
@@ -364,6 +378,7 @@ FAMILIES: tuple[tuple[str, Callable[..., Stimulus], tuple], ...] = (
     ("many blocks and", many_blocks, (2, 3)),
     ("many repetitions and", many_repeats, (3,)),
     ("longest sum of chunks 2^", longest_chunks, (15,)),
+    ("rows of a kernel apart by", far_lines, (8191, 4099)),
     ("distances of exactly one bit", whole_distances, (1,)),
     ("all of", all_outputs, ("out_height", "skip")),
     ("each", strides, ("x_stride", "y_stride")),
