@@ -30,8 +30,8 @@ BLOCK_BITS = range(4, 14)
 """Of blocks, each of which takes some cycles."""
 REPEAT_BITS = range(6, 12)
 """Of repetitions of a body."""
-OUTPUT_BITS = {"out_height": range(4, 15), "skip": range(12, 17)}
-"""Of outputs, and of vectors before the first one, each of which takes a cycle."""
+OUTPUT_BITS = {"out_height": range(4, 15), "skip": range(12, 17), "line": range(12, 16)}
+"""Of outputs, of vectors before the first one, and of those of a line; each takes a cycle."""
 OFFSET_BITS, OFFSETS_BYTES = range(3, 9), 1040
 """Of the number of offsets; where they are made."""
 TEMPLATE = {"row_bytes": 1 << 20, "height": 1 << 14, "y_step": 1, "y_step_bytes": 77, "drain": 1}
@@ -108,20 +108,21 @@ def stream_loops(config: Config, number: int) -> Stimulus:
 
 
 def full_stream_loops(config: Config, number: int) -> Stimulus:
-    """Turns of each loop of a stream that count through all numbers of TURN_BITS bits; where it ends is seen."""
-    turns = (1 << TURN_BITS) - 1
+    """Turns of each loop of a stream that count through all numbers of TURN_BITS bits, and all but one; where it ends
+    is seen."""
 
     def emit(assembler: Assembler) -> None:
         fields = {"op": Op.MOV, "a_source": Source.LOAD, "a_index": number % STORE_STREAM, "to_memory": 1}
         assembler.emit(Opcode.VECTOR_UOP, index=0, **fields)
-        dims = [(1, 0)] * STREAM_DIMS
-        dims[number], dims[(number + 2) % STREAM_DIMS] = (turns, 0), (50, 5)
-        loads, stores = (
-            (dims, [(1 << 15, 0)]) if number != STORE_STREAM else ([(1 << 7, 1), (1 << 8, 0)], dims)
-        )
-        stream(assembler, number % STORE_STREAM, 64, loads)
-        stream(assembler, STORE_STREAM, OUTPUT_AT, stores)
-        go(assembler, turns + 3, 1)
+        for each in range(2 * STREAM_DIMS):
+            turns, dim = (1 << TURN_BITS) - 1 - each // STREAM_DIMS, each % STREAM_DIMS
+            dims = [(1, 0)] * STREAM_DIMS
+            dims[dim], dims[(dim + 2) % STREAM_DIMS] = (turns, 0), (50, 5)
+            stores = number == STORE_STREAM
+            others = [(1 << 7, 1), (1 << 8, 0)] if stores else [(1 << 15, 0)]
+            stream(assembler, number % STORE_STREAM, 64, others if stores else dims)
+            stream(assembler, STORE_STREAM, OUTPUT_AT + 512 * each, dims if stores else others)
+            go(assembler, turns + 3, 1)
 
     return program(config, emit)
 
@@ -268,8 +269,8 @@ def room_and_weights(config: Config, more: int) -> Stimulus:
 
 
 def all_outputs(config: Config, name: str) -> Stimulus:
-    """As many outputs below one another as each power of two and some more, or as many skipped vectors; VECTOR stores
-    the last few outputs."""
+    """As many outputs below one another as each power of two and some more, as many skipped vectors, or vectors of a
+    line; VECTOR stores the last few outputs."""
     rng = np.random.default_rng(len(name))
 
     def emit(assembler: Assembler) -> None:
@@ -380,7 +381,7 @@ FAMILIES: tuple[tuple[str, Callable[..., Stimulus], tuple], ...] = (
     ("longest sum of chunks 2^", longest_chunks, (15,)),
     ("rows of a kernel apart by", far_lines, (8191, 4099)),
     ("distances of exactly one bit", whole_distances, (1,)),
-    ("all of", all_outputs, ("out_height", "skip")),
+    ("all of", all_outputs, ("out_height", "skip", "line")),
     ("each", strides, ("x_stride", "y_stride")),
     ("pairs of long lines", long_pairs, (63, 66, 100, 126)),
     ("no room and no weights", room_and_weights, tuple(range(-1, 4))),
