@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator
 
 import numpy as np
+from directed_fields import SET_UP, emit_fields, take
 from directed_sequencer import FAR_ENDS, GATE, QUICK, STARVES, UNITS, Run, behind_jump, jump_program
 from odd_hosts import Curious, Impatient, Vast
 from one_machine import Conditions, assembled
@@ -178,6 +179,16 @@ def blamed(config: Config) -> Iterator[tuple[str, list[Run]]]:
             yield f"the watchdog blames {name}", runs
 
 
+def blamed_behind(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """VECTOR waits for the array, which waits for weights that nobody loads."""
+    assembler, memory = Assembler(config), np.zeros(1 << 12, np.uint8)
+    fields = {"row_bytes": 64, "height": 1, "width": 1, "ky_count": 1, "run_count": 1, "chunks": 1}
+    emit_fields(assembler, fields | {"pixels": 1, "drain": 1, "streamed": 1}, *SET_UP, Opcode.ARRAY_GO)
+    take(assembler, 1, 1 << 10)
+    program = Stimulus(memory, 0, assembler.place(memory, 0))
+    yield "the watchdog blames the array", [(program, STARVES)]
+
+
 def blamed_of_two(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """LOAD and STORE each wait for the bus, for a token, for both, or for nothing; the array for a token, or not."""
     row = {"row_bytes": 64, "rows": 1}
@@ -222,6 +233,7 @@ def branch_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
         many_marks,
         bursts_under_way,
         blamed,
+        blamed_behind,
         blamed_of_two,
         waits_behind_errors,
         vast_lengths,

@@ -276,7 +276,7 @@ def all_outputs(config: Config, name: str) -> Stimulus:
     def emit(assembler: Assembler) -> None:
         address = OUTPUT_AT
         for bit in OUTPUT_BITS[name]:
-            many = (1 << bit) + 3
+            many = (1 << bit) + 2 + bit % 2
             fields = TEMPLATE | {
                 "address": SAFE_AT,
                 "width": (1 << 16) - 1,
