@@ -194,7 +194,7 @@ def test_tiles_of_few_pixels_divide_the_rows(
 
 
 @pytest.mark.parametrize("machine", ["nano", "base", "large"])
-@pytest.mark.parametrize("address", [4096, 4112, 4128, 4144, 4160, 16])
+@pytest.mark.parametrize("address", [4096, 4128, 4160, 4192, 4224, 32])
 def test_instructions_are_fetched_in_bursts_that_end_at_their_multiples(
     machine: str, address: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
