@@ -157,7 +157,12 @@ FAULTS = {
         lambda tmp, monkeypatch: axi.test_store_ends_its_bursts(monkeypatch, tmp),
     ),
     "a beat is read without a place for it": (
-        *(StoreUnit, "_read", "wanted.eq(pending.r_rdy & (credit != 0))", "wanted.eq(pending.r_rdy)"),
+        *(
+            StoreUnit,
+            "_read",
+            "wanted.eq(pending.r_rdy & (credit != self.prepared))",
+            "wanted.eq(pending.r_rdy)",
+        ),
         lambda tmp, monkeypatch: axi.test_store_has_a_place_for_every_beat(monkeypatch, tmp),
     ),
     "more is requested than there is room for": (
@@ -210,8 +215,8 @@ FAULTS = {
         *(
             ActivationMemory,
             "elaborate",
-            '(read["vector"].banks | read["array"].banks)',
-            'read["array"].banks',
+            '& ~blocks(read["vector"], self.vector_read, read["store"])',
+            "",
         ),
         lambda tmp, _: memory.test_a_read_gives_what_was_written_last(tmp),
     ),
