@@ -17,7 +17,12 @@ CHOICES = (Op.MAX, Op.MIN, Op.SUB)
 FACTORS = (1, 1 << 15, -(1 << 15))
 """What both numbers are multiplied with: the pairs then differ in a bit from 0, or from 15, on."""
 REPEATS = 2500
-FIRST_AT, SECOND_AT = 64, 64 + 4 * 512
+FIRST_AT, LEAST_BYTES = 64, 4 * 512
+"""Where the first numbers are, and how far behind them, at least, the second ones."""
+
+
+def second_at(config: Config, vectors: int) -> int:
+    return FIRST_AT + max(LEAST_BYTES, vectors * 4 * config.columns)
 
 
 def _words(config: Config, kind: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -39,18 +44,19 @@ def _words(config: Config, kind: str, rng: np.random.Generator) -> tuple[np.ndar
 
 
 def _numbers(config: Config, kind: str, seed: int, emit: Callable[[Assembler, int], None]) -> Stimulus:
-    """`emit` gets the number of vectors, which lie at FIRST_AT and SECOND_AT."""
+    """`emit` gets the number of vectors, which lie at FIRST_AT and at `second_at`."""
     first, second = _words(config, kind, np.random.default_rng(seed))
     whole = program(config, lambda assembler: emit(assembler, len(first)))
-    assert len(first) * 4 * config.columns <= SECOND_AT - FIRST_AT <= PROGRAM_AT
-    for place, numbers in ((FIRST_AT, first), (SECOND_AT, second)):
+    places = (FIRST_AT, second_at(config, len(first)))
+    assert places[1] + second.nbytes <= PROGRAM_AT
+    for place, numbers in zip(places, (first, second), strict=True):
         whole.memory[place : place + numbers.nbytes] = numbers.reshape(-1).view(np.uint8)
     return whole
 
 
 def _emit_streams(assembler: Assembler, vectors: int, output: int, stored: Element) -> int:
     columns = assembler.config.columns
-    for number, place in enumerate((FIRST_AT, SECOND_AT)):
+    for number, place in enumerate((FIRST_AT, second_at(assembler.config, vectors))):
         stream(assembler, number, place, [(vectors, 4 * columns)], element=Element.INT32)
     stream(assembler, STORE_STREAM, output, [(vectors, stored.bytes * columns)], element=stored)
     return output + vectors * stored.bytes * columns
