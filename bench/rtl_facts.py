@@ -212,14 +212,14 @@ def rows_to_load(state: State) -> Bit:
 
 
 def rows_are_loaded(state: State) -> Bit:
-    """How many are left is read meanwhile alone."""
+    """Weights are being loaded; how many rows are left is read meanwhile alone."""
     return state.all((depthwise_runs(state), state.bit(f"{DEPTHWISE}.loading")))
 
 
 def group_counts(state: State) -> Bit:
     """The first row's weights are loaded."""
     first = state.no(state.bit(f"{DEPTHWISE}.row$23"))
-    return state.all((running(state, True), state.bit(f"{DEPTHWISE}.loading"), first))
+    return state.all((rows_are_loaded(state), first))
 
 
 def first_row_is_of_first_group(state: State) -> Bit:
