@@ -19,7 +19,7 @@ sys.path[:0] = [str(_TESTS / "fuzzing"), str(_TESTS / "random_graphs")]
 import campaign_log  # noqa: E402 (the path comes first)
 from failed_case import leave  # noqa: E402
 from failure_folder import keep  # noqa: E402
-from random_configs import random_config, smaller_config  # noqa: E402
+from legal_configs import random_config, smaller_config  # noqa: E402
 from random_growth import random_graph  # noqa: E402
 from random_jobs import add, config_case, graph_job  # noqa: E402
 from random_runs import Tally  # noqa: E402

@@ -18,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 for _folder in ("rtl", "fuzzing", "random_graphs"):
     sys.path.insert(0, str(ROOT / "tests" / _folder))
 
+from changed_programs import mutant  # noqa: E402 (the path comes first)
 from directed_array import array_programs  # noqa: E402 (the path comes first)
 from directed_decode import decode_programs  # noqa: E402 (the path comes first)
 from directed_edges import across_banks, cut, every_unit, field_edges, placed, without_begin  # noqa: E402 (the path comes first)
@@ -38,7 +39,6 @@ from directed_runs import all_runs, more_programs  # noqa: E402 (the path comes 
 from directed_transfers import longest_run  # noqa: E402 (the path comes first)
 from directed_wide import wide_programs  # noqa: E402 (the path comes first)
 from directed_windows import BASES, windows  # noqa: E402 (the path comes first)
-from hostile_programs import mutant  # noqa: E402 (the path comes first)
 from odd_hosts import run_any  # noqa: E402 (the path comes first)
 from one_machine import (  # noqa: E402 (the path comes first)
     ENDED,

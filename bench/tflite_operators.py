@@ -13,7 +13,7 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "importers"))
 
 from tflite_moves import MOVES  # noqa: E402 (the path comes first)
-from tflite_operators import CASES, agree, both, feeds_of  # noqa: E402
+from tflite_operator_cases import CASES, agree, both, feeds_of  # noqa: E402
 
 
 def main() -> int:

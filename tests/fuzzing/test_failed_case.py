@@ -7,10 +7,10 @@ import textwrap
 
 import numpy as np
 import pytest
+from changed_programs import case_of, mutant, smaller_program
 from failed_case import Case, fewest, leave, read, smaller_file
 from fuzz_runner import Failure, Tally, _tally_of, round_job
-from hostile_programs import case_of, mutant, smaller_program
-from random_configs import smaller_config
+from legal_configs import smaller_config
 from random_jobs import config_case
 
 from tosaic.driver.jobs import Job, Work
@@ -68,7 +68,7 @@ def test_a_program(tmp_path: pathlib.Path, planted: tuple[str, tuple[str, ...]])
         return "both" if {"LOAD_GO", "STORE_GO"} <= names else ""
     """
     before = case_of(mutant(0))
-    assert before.judge == "hostile_programs:judge_case"
+    assert before.judge == "changed_programs:judge_case"
     case = smaller_program(dataclasses.replace(before, judge=planted[0], folders=planted[1]))
     assert before.settings["bytes"] > 2 * INSTRUCTION_BYTES == case.settings["bytes"]
     code = case.data[case.settings["address"] :][: case.settings["bytes"]]

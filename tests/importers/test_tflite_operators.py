@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from tflite_moves import MOVES
-from tflite_operators import CASES, Case, Tensor, bits, both, feeds_of, model_of, reference
+from tflite_operator_cases import CASES, Case, Tensor, bits, both, feeds_of, model_of, reference
 
 import tosaic
 from tosaic.compiler.importers import import_model

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from tflite_graphs import CHANNELS, streaming_model
-from tflite_operators import Case, Tensor, feeds_of, model_of
+from tflite_operator_cases import Case, Tensor, feeds_of, model_of
 
 import tosaic
 from tosaic.compiler.importers import import_model

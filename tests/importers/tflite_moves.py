@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from tflite_operators import Case, Make, Tensor, encoding, shape_of
+from tflite_operator_cases import Case, Make, Tensor, encoding, shape_of
 
 MOVES: dict[str, tuple[Make, tuple[str, ...]]] = {}
 """Makers of random cases by name, and the types that they are made for."""

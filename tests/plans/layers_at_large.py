@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 from layer_graphs import LayerBuilder
-from random_configs import random_config
+from legal_configs import random_config
 
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.memory_speed import MemorySpeed

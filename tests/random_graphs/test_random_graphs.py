@@ -5,7 +5,7 @@ import random
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from random_configs import random_config
+from legal_configs import random_config
 from random_graph import RandomGraph
 from random_growth import GROWTHS, random_graph, random_graphs
 from random_runs import Tally, run_random

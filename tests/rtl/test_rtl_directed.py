@@ -12,6 +12,7 @@ from rtl_configs import on_rtl
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "fuzzing"))
 
+from changed_programs import OK, WRONG, judge
 from directed_array import array_programs
 from directed_decode import decode_programs
 from directed_edges import across_banks, cut, field_edges, without_begin
@@ -22,7 +23,6 @@ from directed_rows import row_programs
 from directed_runs import all_runs, more_programs
 from directed_wide import wide_programs
 from directed_windows import BASES, windows
-from hostile_programs import OK, WRONG, judge
 from one_machine import Conditions, run_on
 from side_by_side import end_of
 

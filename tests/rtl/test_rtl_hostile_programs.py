@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 import pytest
-from hostile_programs import GIVEN_UP, PARALLEL, SAME, WRONG, judge, mutant
+from changed_programs import GIVEN_UP, PARALLEL, SAME, WRONG, judge, mutant
 
 from tosaic.errors import DeviceError, MachineFault
 from tosaic.hw.config import CONFIGS

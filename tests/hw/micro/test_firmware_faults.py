@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 import pytest
-from hostile_programs import EMULATOR_SECONDS, OutOfTime, mutant, time_limit
+from changed_programs import EMULATOR_SECONDS, OutOfTime, mutant, time_limit
 from native_runs import fault_of_emulator, fault_of_firmware, firmware
 
 from tosaic.hw.config import CONFIGS

@@ -150,7 +150,7 @@ def judge(program: Stimulus) -> Verdict:
 def case_of(program: Stimulus) -> Case:
     """The program with its memory, as a failed case."""
     settings = {"address": program.program_address, "bytes": program.program_bytes}
-    return Case("hostile_programs:judge_case", (str(_HERE),), program.memory.tobytes(), settings)
+    return Case("changed_programs:judge_case", (str(_HERE),), program.memory.tobytes(), settings)
 
 
 def judge_case(data: bytes, settings: dict[str, Any]) -> str:
