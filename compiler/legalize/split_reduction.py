@@ -45,7 +45,7 @@ def split_reduction(new: Rewriting, config: Config) -> bool:
 def _inner_of_layer(new: Rewriting) -> int:
     """Elements behind the axes that the layer reduces: a reduction of the next axis joins it."""
     graph, operator = new.graph, new.operator
-    rest = graph.tensors[operator.outputs[0]].shape[operator.attributes["axis"] + 1 :]
+    rest = graph.tensors[operator.inputs[0]].shape[operator.attributes["axis"] + 1 :]
     while rest:
         readers = graph.consumers(operator.outputs[0])
         if [reader.op for reader in readers] != [operator.op] or operator.outputs[0] in graph.outputs:

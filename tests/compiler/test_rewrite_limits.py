@@ -225,6 +225,8 @@ def test_pieces_of_one_element_in_the_smallest_memory() -> None:
 def test_rows_whose_largest_is_found_in_pieces() -> None:
     assert reduced((1, 5, 2 * LIMIT + 1), op="ARGMAX") == [LIMIT, LIMIT, 1]
     assert reduced((1, 5, LIMIT), op="ARGMAX") == []
+    assert reduced((1, 5, 2, LIMIT), op="ARGMAX") == [LIMIT, LIMIT]
+    assert reduced((1, 5, 2, LIMIT // 2), op="ARGMAX") == []
 
 
 @pytest.mark.parametrize(
