@@ -60,28 +60,28 @@ def small_on_85k() -> Floorplan:
 
 def lean_on_85k(asked_hz: float | None = None) -> Floorplan:
     """`small` with half the lanes, of 34 bits, on an LFE5U-85F or LFE5UM5G-85F: a lane has five multipliers and four
-    block RAMs. They lie in the middle rows beyond the gap. Before them lies what VECTOR's issue takes from and leads
-    to: its program, the offsets of its streams, the array's way out. Weight memory, which answers into registers, is at
-    the part's sides (decision 0043).
+    block RAMs. They lie in the middle rows beyond the gap, with room between lanes: side by side their logic lacks wires.
+    Before them lies what VECTOR's issue takes from and leads to: its program, the offsets of its streams, the array's
+    way out. Weight memory, which answers into registers, is at the part's sides (decision 0043).
     """
     m34, m58 = _multipliers(34), _multipliers(58)
     r22, r46, r70, r82 = _rams(22), _rams(46), _rams(70), _rams(82)
-    lanes = [row[_RIGHT + 8 * place :][:5] for row in (m34, m58) for place in (0, 1)]
-    memories = [r46[_RIGHT + 4 * place :][:4] for place in (0, 2, 1, 3)]
+    lanes = [row[_RIGHT + 14 * place :][:5] for row in (m34, m58) for place in (0, 1)]
+    memories = [r46[_RIGHT + 6 * place :][:4] for place in (0, 2, 1, 3)]
     rules = [
         *_element_rules(),
         *_lane_rules(lanes, memories),
         Rule(RAM, f"{_MACHINE}array.fetch.", r46[:8]),
         Rule(RAM, f"{_MACHINE}array.pe_array.partial_sums.", r22[10:18]),
         Rule(RAM, f"{_MACHINE}array.drain.", r22[20:28]),
-        Rule(RAM, f"{_MACHINE}wm.", r22[:10] + r22[38:] + r46[44:]),
+        Rule(RAM, f"{_MACHINE}wm.", r22[:10] + r22[38:] + r82[44:]),
         Rule(RAM, f"{_MACHINE}am.", r46[8:22] + r70[:30] + r82[:20]),
         Rule(RAM, f"{_MACHINE}vector.program_.", r46[24:_RIGHT] + r22[28:30]),
         Rule(RAM, f"{_MACHINE}vector.streams.offsets.", r46[22:24]),
         Rule(RAM, f"{_MACHINE}control_port.", r22[30:33]),
         Rule(RAM, f"{_MACHINE}store.", r82[20:23]),
         Rule(RAM, "board.bridge.", r22[33:35]),
-        Rule(RAM, "board.external.", r82[23:46] + r70[30:], may_be_absent=True),
+        Rule(RAM, "board.external.", r82[23:44] + r70[30:], may_be_absent=True),
     ]
     for_each_end = (f"{_MACHINE}array.drain.vectors.r_rdy_", f"{_MACHINE}vector.loops.idle_")
     return Floorplan(tuple(rules), passing_on=_LANES, for_each_end=for_each_end, asked_hz=asked_hz)

@@ -16,15 +16,15 @@ def _margin(tiles: int) -> dict[str, str]:
     return {"router2/bbMargin/x": str(tiles), "router2/bbMargin/y": str(tiles)}
 
 
-SETTINGS = _margin(10) | {
-    "router2/initCurrCongWeight": "6.0",
+SETTINGS = _margin(20) | {
+    "router2/initCurrCongWeight": "12.0",
     "router2/currCongWeightMult": "0.3",
-    "router2/histCongWeight": "1.0",
+    "router2/histCongWeight": "0.5",
     "router2/estimateWeight": "1.0",
 }
 """With lower costs at first, and more in each round, some 100 wires are used twice for hundreds of rounds
-(decision 0043). With a margin of 20 tiles a wire that is left at the end goes around all others."""
-BY_WIRE_LENGTH = SETTINGS | _margin(20) | {"router2/initCurrCongWeight": "12.0"}
+(decision 0043)."""
+BY_WIRE_LENGTH = SETTINGS | {"router2/histCongWeight": "1.0"}
 """Of a design that needs most of a part's wires: fewer of them are used twice in each round (decision 0042)."""
 ROUTE_AGAIN = "--tmg-ripup"
 """Option of nextpnr: what is later than the clock asked for is routed once more."""
