@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from tosaic.errors import UnsupportedError
 from tosaic.hw.isa import Error, Instruction, Opcode
 
 from .faults import Fault
@@ -12,6 +13,8 @@ from .state import State
 
 BLOCK_ELEMENTS = 1 << 19
 """Input operands gathered at once: bounds the memory a large GO needs, and keeps most of it in the cache."""
+MOST_WORDS = 1 << 22
+"""Words of weights that an output needs, all of which are in the computer's memory at once."""
 DEPTHWISE_ELEMENTS = 1 << 16
 """The same of a depthwise GO, for the samples of a batch that are computed together."""
 EXACT_FLOAT32 = 1 << 24
@@ -62,8 +65,8 @@ class Array:
     def __init__(self, state: State):
         self._state = state
         self._setup: dict[str, Instruction] = {}
-        self._steps = _Steps.of((), (), np.zeros(0, np.int64), np.zeros(0, np.int64))
-        """Those of the last ARRAY_KERNEL."""
+        self._steps: _Steps | None = None
+        """Those of the last ARRAY_KERNEL, once a GO has needed them."""
         self._accumulators: np.ndarray | None = None
         """int32 [samples, rows, W] that the last GO left; None: there was none, or it left none."""
         self._partial_sums = np.zeros(
@@ -75,7 +78,7 @@ class Array:
         """Take the configuration that the following GOs use."""
         self._setup[_SETUP[instruction.opcode]] = instruction
         if instruction.opcode == Opcode.ARRAY_KERNEL:
-            self._steps = _convolution_steps(instruction, self._state.config.columns)
+            self._steps = None
 
     def go(self, go: Instruction) -> None:
         """Execute ARRAY_GO."""
@@ -84,21 +87,27 @@ class Array:
         self._check_go(go, kernel)
         if self._accumulators is None:
             self._accumulators = np.zeros((self._state.samples, rows, columns), np.int32)
-        steps = self._steps
-        depth = len(steps.rows) * columns
+        depth = kernel.ky_count * kernel.run_count * kernel.chunks * columns
+        if depth > MOST_WORDS:
+            raise UnsupportedError(
+                f"an ARRAY_GO of {depth:,} words of weights for an output: the emulator runs up to "
+                f"{MOST_WORDS:,}; no compiled program has as many"
+            )
+        steps = self._kernel_steps()
         if go.streamed:
             self._take_streamed(go, depth * (1 + go.more_blocks))
-        blocks = [
-            self._weights(go.weights + number * depth, depth, bool(go.streamed))
-            for number in range(1 + go.more_blocks)
-        ]
-        dtype = self._exact_type(np.concatenate(blocks, axis=-1) if go.more_blocks else blocks[0])
+        weights = self._weights(go.weights, depth, bool(go.streamed))
+        dtype = self._exact_type(weights)
         pixels = max(BLOCK_ELEMENTS // (depth * self._state.samples) // rows, 1) * rows
         for first in range(0, go.pixels, pixels):
             operands = self._gather(first, min(pixels, go.pixels - first), steps, dtype)
             operands = operands.reshape(*operands.shape[:2], depth)
-            for weights in blocks:
-                sums = _products(operands, weights.astype(dtype))
+            for number in range(1 + go.more_blocks):
+                if number:
+                    # The pixels are one tile: each block is read once, and only one is in memory at a time.
+                    weights = self._weights(go.weights + number * depth, depth, bool(go.streamed))
+                    dtype = self._exact_type(weights)
+                sums = _products(operands.astype(dtype, copy=False), weights.astype(dtype))
                 if go.accumulate:
                     sums += self._accumulators[:, : sums.shape[1]]
                 if go.drain:
@@ -108,6 +117,12 @@ class Array:
         if go.drain and self._state.config.most_row_parts > 1:
             # The rows may have been divided.
             self._accumulators = None
+
+    def _kernel_steps(self) -> _Steps:
+        """Those of the kernel that is set up."""
+        if self._steps is None:
+            self._steps = _convolution_steps(self._get("kernel"), self._state.config.columns)
+        return self._steps
 
     def _check_go(self, go: Instruction, kernel: Instruction) -> None:
         """Fault ILLEGAL where the hardware finds ARRAY_GO, or what is set up for it, wrong."""

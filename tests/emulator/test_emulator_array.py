@@ -8,6 +8,7 @@ import pytest
 from scalar_machine import ScalarMachine
 
 import tosaic.sim.emulator.array as array_module
+from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import FIELDS, Instruction, Opcode, make
@@ -88,7 +89,7 @@ def test_whether_pixels_see_padding() -> None:
         columns = (
             range(over.width) if len(rows) > 1 else range(first % over.width, first % over.width + count)
         )
-        steps = array._steps
+        steps = array._kernel_steps()
         y = over.y_start + over.y_step * np.array(rows)[:, None] + steps.rows
         x = over.x_start + over.x_step * np.array(columns)[:, None] + steps.row_bytes
         inside = y.min() >= 0 and y.max() < source.height and x.min() >= 0
@@ -96,6 +97,26 @@ def test_whether_pixels_see_padding() -> None:
         assert array._all_inside(first, count, steps) == inside
         answers.add((inside, len(rows) > 1))
     assert len(answers) == 4
+
+
+def test_a_go_of_more_weights_than_a_computer_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is set up all the same: what no job uses costs nothing."""
+    largest = {"ky_count": 2**13 - 1, "run_count": 2**13 - 1, "chunks": 2**16 - 1}
+    array = array_of(
+        NANO,
+        command(Opcode.ARRAY_INPUT),
+        command(Opcode.ARRAY_WINDOW),
+        command(Opcode.ARRAY_KERNEL, **largest),
+    )
+    words = (2**13 - 1) ** 2 * (2**16 - 1) * WORD
+    with pytest.raises(UnsupportedError, match=f"an ARRAY_GO of {words:,} words of weights"):
+        array.go(command(Opcode.ARRAY_GO))
+    monkeypatch.setattr(array_module, "MOST_WORDS", 3 * WORD)
+    array.configure(command(Opcode.ARRAY_KERNEL, chunks=3))
+    array.go(command(Opcode.ARRAY_GO, pixels=NANO.rows, more_blocks=1))
+    array.configure(command(Opcode.ARRAY_KERNEL, chunks=4))
+    with pytest.raises(UnsupportedError, match=f"the emulator runs up to {3 * WORD};"):
+        array.go(command(Opcode.ARRAY_GO))
 
 
 @pytest.mark.parametrize(

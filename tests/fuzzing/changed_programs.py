@@ -21,7 +21,7 @@ import tosaic.examples
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import read_tosa
 from tosaic.driver.jobs import Done, Job
-from tosaic.errors import MachineFault
+from tosaic.errors import MachineFault, UnsupportedError
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.isa import FIELDS, INSTRUCTION_BYTES, Field, Instruction, decode, encode
 from tosaic.sim.emulator import Emulator
@@ -143,7 +143,7 @@ def judge(program: Stimulus) -> Verdict:
                 lambda: Emulator(CONFIG).run(program.memory.copy(), *place, max_cycles=INSTRUCTIONS_MAX)
             )
             return Verdict(_compare(program, emulated, simulated), emulated, simulated)
-    except OutOfTime:
+    except (OutOfTime, UnsupportedError):
         return Verdict(GIVEN_UP, UNORDERED, simulated)
 
 
