@@ -59,6 +59,23 @@ def gathered(*, shared: bool) -> Make:
     return make
 
 
+def scattered(*of_sample: str) -> Make:
+    """Rows put into a table, each of which is an input if it is named, and else a constant."""
+
+    def make(b: LayerBuilder) -> str:
+        values = wide(b, "values", (2, 6, 3)) if "values" in of_sample else line(b, (2, 6, 3))
+        if "indices" in of_sample:
+            number = b.add("ABS", [b.input("indices", (2, 1), DType.INT32)])
+            last = b.constant(np.array([[5]]), DType.INT32)
+            indices = b.add("MINIMUM", [number, last], nan_mode="PROPAGATE")
+        else:
+            indices = b.constant(np.array([[4], [1]]), DType.INT32)
+        rows = wide(b, "rows", (2, 1, 3)) if "rows" in of_sample else line(b, (2, 1, 3))
+        return b.add("SCATTER", [values, indices, rows])
+
+    return make
+
+
 def moved(op: str, *operands: list[int], **attributes: object) -> Make:
     def make(b: LayerBuilder) -> str:
         extra = [b.zero_point(DType.INT32, 7)] if op == "PAD" else []
@@ -101,6 +118,11 @@ MADE: dict[str, Make] = {
     "product with a constant": product(2, constant=True),
     "gathered": gathered(shared=False),
     "gathered from one table": gathered(shared=True),
+    "rows put into one table": scattered("rows"),
+    "one row put into tables": scattered("values"),
+    "one row put at places": scattered("indices"),
+    "rows put into tables": scattered("values", "rows"),
+    "rows put into tables at places": scattered("values", "indices", "rows"),
     "convolved": lambda b: b.conv(b.input("x", (2, 5, 4, 3), DType.INT8), 4, (3, 2), pad=(1, 1, 0, 1)),
 }
 

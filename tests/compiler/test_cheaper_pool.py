@@ -95,6 +95,18 @@ def test_averages_that_stay(name):
     assert operators(pool("AVG_POOL2D", **KEPT[name])) == ["AVG_POOL2D"]
 
 
+@pytest.mark.parametrize(
+    "kernel, together",
+    [((5, 3), True), ((4, 4), True), ((1, 16), True), ((6, 2), False), ((5, 4), False), ((2, 16), False)],
+)
+def test_averages_whose_rows_the_array_does_not_hold_at_once(kernel: tuple[int, int], together: bool) -> None:
+    """16 rows of weights, and 5 lines of an image: more need partial sums."""
+    graph = pool("AVG_POOL2D", (1, 20, 40, 32), kernel)
+    by_ones = ["DEPTHWISE_CONV2D", "RESCALE"]
+    assert operators(graph) == by_ones
+    assert operators(graph, get_config("base,partial_sums=0")) == (by_ones if together else ["AVG_POOL2D"])
+
+
 CYCLES = {
     "YOLO's pyramid": (pool("MAX_POOL2D", (1, 20, 20, 128), (5, 5), pad=(2, 2, 2, 2)), 35_200),
     "large windows": (pool("MAX_POOL2D", (1, 37, 33, 18), (7, 7), (2, 2)), 9_300),

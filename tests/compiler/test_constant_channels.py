@@ -96,6 +96,28 @@ def test_numbers_on_their_way(double: bool, shift: int) -> None:
         assert found[rows] == found[p] == found[c]
 
 
+@pytest.mark.parametrize("number", [-128, -50, 0, 3, 77, 127])
+@pytest.mark.parametrize("input_zp, output_zp", [(0, 0), (-9, 4), (100, -3), (-128, 127), (127, -128)])
+def test_numbers_between_zero_points(input_zp: int, output_zp: int, number: int) -> None:
+    """Twice what a number is more than the first one, from the second one on, as int16; as int8 what that has."""
+    build = LayerBuilder(3)
+    y = convolved(build, build.input("x", IMAGE, DType.INT8), [0, 1, 2, 3])
+    x = build.clamp(build.rescale(y, DType.INT8), number, number)
+
+    def doubled(dtype: DType, zero_point: int) -> str:
+        scale = [build.constant([1 << 30], DType.INT32), build.constant([29], DType.INT8)]
+        origins = [build.zero_point(DType.INT8, input_zp), build.zero_point(dtype, zero_point)]
+        how = dict(scale32=True, rounding_mode="SINGLE_ROUND", per_channel=False)
+        unsigned = dict(input_unsigned=False, output_unsigned=False)
+        return build.add("RESCALE", [x, *scale, *origins], dtype=dtype, **how, **unsigned)
+
+    wide, narrow = doubled(DType.INT16, 0), doubled(DType.INT8, output_zp)
+    build.output(wide)
+    found, twice = told(build, narrow), 2 * (number - input_zp)
+    assert found[wide] == [twice] * 4
+    assert found[narrow] == [min(max(twice + output_zp, -128), 127)] * 4
+
+
 def test_what_a_convolution_makes_of_constant_channels() -> None:
     """All inputs constant: all outputs are, unless padding is another number; else those that see the constant ones
     only."""

@@ -14,6 +14,7 @@ from tosaic.compiler.ir import DType, GraphBuilder, Operator, Tensor
 from tosaic.compiler.legalize import transposed_convolution
 from tosaic.compiler.legalize.decompose import decompose
 from tosaic.driver.session import Session
+from tosaic.sim.golden import evaluate
 
 CONFIGS = ("nano", "base")
 
@@ -193,6 +194,45 @@ def test_large_strides_go_by_remainder(name):
 @pytest.mark.parametrize("name", SOLID)
 def test_convolution_in_three_dimensions(config, name):
     assert_equal_to_golden(convolution("CONV3D", **SOLID[name]), config)
+
+
+@pytest.mark.parametrize(
+    "planes, pad, stride, dilation, kept, padded",
+    [
+        (1, (0, 0), 1, 1, None, None),
+        (2, (0, 0), 1, 1, None, None),
+        (2, (1, 0), 1, 1, None, (1, 0)),
+        (2, (0, 1), 1, 1, None, (0, 1)),
+        (2, (1, 2), 1, 1, None, (1, 2)),
+        (2, (0, 2), 1, 5, (0, 2), None),
+        (2, (2, 0), 1, 5, (3, 2), None),
+        (2, (0, 1), 1, 5, (0, 1), None),
+        (2, (1, 0), 1, 5, (4, 1), None),
+        (2, (1, 3), 1, 7, (0, 1), (1, 0)),
+        (2, (3, 1), 1, 7, (4, 1), (0, 1)),
+        (2, (4, 0), 2, 6, (2, 3), (0, 1)),
+        (1, (0, 0), 2, 1, None, (0, 1)),
+        (1, (0, 1), 5, 1, None, (0, 5)),
+    ],
+)
+def test_images_that_the_planes_of_a_kernel_meet(planes, pad, stride, dilation, kept, padded):
+    """Of five: the (first, count) that are kept, and how many zero points come before and behind; if all are kept, or
+    none is added, nothing is moved for it."""
+    window = dict(pad=[*pad, 0, 0, 0, 0], stride=[stride, 1, 1], dilation=[dilation, 1, 1], input_zp=-3)
+    graph = convolution("CONV3D", (2, 5, 2, 3, 3), (4, planes, 1, 2), **window)
+    found = decompose(graph)
+    moves = []
+    for operator in found.operators:
+        sizes = [found.const(name) for name in operator.inputs[1:3]]
+        if operator.op == "SLICE" and len(found.tensors[operator.inputs[0]].shape) == 5:
+            moves.append(("SLICE", sizes[0][1], sizes[1][1]))
+        elif operator.op == "PAD":
+            assert sizes[1] == -3
+            moves.append(("PAD", *sizes[0][2:4]))
+    wanted = [("SLICE", kept), ("PAD", padded)]
+    assert moves == [(op, *numbers) for op, numbers in wanted if numbers is not None]
+    values, (output,) = feeds(graph, 1), graph.outputs
+    np.testing.assert_array_equal(evaluate(found, values)[output], evaluate(graph, values)[output])
 
 
 @settings(max_examples=40, deadline=None)

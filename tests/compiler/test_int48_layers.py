@@ -6,7 +6,8 @@ from emulation import assert_equal_to_golden
 from layer_graphs import LayerBuilder
 
 from tosaic.compiler.build import compile_graph
-from tosaic.compiler.ir import DType
+from tosaic.compiler.ir import DType, Graph
+from tosaic.compiler.legalize.decompose import decompose
 from tosaic.driver.session import Session
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config_text import get_config
@@ -258,3 +259,108 @@ def test_convolution_on_the_rtl():
     wanted = evaluate(graph, values)
     for name, value in session.run(values).items():
         np.testing.assert_array_equal(value, wanted[name])
+
+
+def planes_of(graph: Graph) -> list[tuple[int, ...]]:
+    """Shapes of the data of each part of a decomposed operator, which int8 operators read: 2 of a convolution, 4 of a
+    matrix product."""
+    found = decompose(graph)
+    (whole,) = {operator.op for operator in graph.operators}
+    read = [found.tensors[operator.inputs[0]] for operator in found.operators if operator.op == whole]
+    each = 4 if whole == "MATMUL" else 2
+    assert {tensor.dtype for tensor in read} == {DType.INT8}
+    assert all(read[place].shape == read[place - place % each].shape for place in range(len(read)))
+    return [tensor.shape for tensor in read[::each]]
+
+
+@pytest.mark.parametrize(
+    "inner, parts",
+    [(1, [1]), (33025, [33025]), (33026, [33025, 1]), (66050, [33025] * 2), (66051, [33025] * 2 + [1])],
+)
+def test_products_that_an_int32_holds(inner: int, parts: list[int]) -> None:
+    """255 * 255 * 33025 is the most of two low planes."""
+    build = WideBuilder(12)
+    zero = build.zero_point(DType.INT16)
+    operands = [build.input("a", (1, 2, inner), DType.INT16), build.input("b", (1, inner, 3), DType.INT16)]
+    build.output(build.add("MATMUL", [*operands, zero, zero], dtype=DType.INT48))
+    assert planes_of(build.finish()) == [(1, 2, part) for part in parts]
+
+
+def tall(
+    channels: int, taps: int, *, op: str = "CONV2D", constant: bool = True, bias: int = 0, weight: int = -128
+) -> Graph:
+    """A convolution with a kernel of one column, whose weights are all the same if they are constant."""
+    build, depthwise = WideBuilder(14), op == "DEPTHWISE_CONV2D"
+    shape = (taps, 1, channels, 1) if depthwise else (1, taps, 1, channels)
+    weights = build.constant(np.full(shape, weight), DType.INT8) if constant else None
+    operands = [
+        build.input("x", (1, taps, 1, channels), DType.INT16),
+        weights or build.input("w", shape, DType.INT8),
+        build.constant([bias] * (channels if depthwise else 1), DType.INT48),
+        build.zero_point(DType.INT16),
+        build.zero_point(DType.INT8),
+    ]
+    attributes = dict(pad=[0, 0, 0, 0], stride=[1, 1], dilation=[1, 1])
+    build.output(build.add(op, operands, acc_type=DType.INT48, local_bound=False, **attributes))
+    return build.finish()
+
+
+@pytest.mark.parametrize(
+    "channels, taps, how, groups",
+    [
+        (256, 257, {}, [256]),
+        (273, 241, {}, [272, 1]),
+        (546, 241, {}, [272, 272, 2]),
+        (273, 241, dict(weight=127), [273]),
+        (1, 65792, {}, [1]),
+        (2, 65792, {}, [1, 1]),
+        (25, 1321, dict(constant=False), [25]),
+        (98, 337, dict(constant=False), [97, 1]),
+        (1, 65793, dict(op="DEPTHWISE_CONV2D"), [1]),
+        (3, 65793, dict(op="DEPTHWISE_CONV2D"), [3]),
+        (1, 33025, dict(op="DEPTHWISE_CONV2D", constant=False), [1]),
+    ],
+)
+def test_channels_whose_sums_an_int32_holds(channels: int, taps: int, how: dict, groups: list[int]) -> None:
+    """255 * 128 * 65792 is the most of a low plane with a bias of a byte, 255 * 255 * 33025 of weights that are
+    computed; a DEPTHWISE_CONV2D adds its bias later where that is too much."""
+    assert planes_of(tall(channels, taps, **how)) == [(1, taps, 1, group) for group in groups]
+
+
+@pytest.mark.parametrize(
+    "taps, how",
+    [
+        (65793, {}),
+        (33026, dict(constant=False)),
+        (65794, dict(op="DEPTHWISE_CONV2D")),
+        (33026, dict(op="DEPTHWISE_CONV2D", constant=False)),
+    ],
+)
+def test_kernels_whose_sums_no_int32_holds_stay(taps: int, how: dict) -> None:
+    graph = tall(1, taps, **how)
+    assert [str(operator) for operator in decompose(graph).operators] == [str(graph.operators[0])]
+
+
+@pytest.mark.parametrize(
+    "high, low, inside",
+    [
+        ((1 << 31) - 2 * (1 << 14) - 1, 255, True),
+        ((1 << 31) - 2 * (1 << 14), 0, False),
+        (-((1 << 31) - 2 * (1 << 14) - 1), 255, True),
+        (-((1 << 31) - 2 * (1 << 14)), 0, False),
+    ],
+)
+@pytest.mark.parametrize("op", ["CONV2D", "DEPTHWISE_CONV2D"])
+def test_biases_that_fit_into_the_planes(op: str, high: int, low: int, inside: bool) -> None:
+    """The upper one is an int32 with the largest sum, -128 by -128 twice; else the bias is added behind them."""
+    graph = tall(1, 2, op=op, bias=256 * high + low)
+    assert [operator.op for operator in decompose(graph).operators].count("ADD") == (1 if inside else 2)
+    for value in (-32768, 32767):
+        assert_equal_to_golden(graph, "base", {"x": np.full((1, 2, 1, 1), value, np.int16)})
+
+
+@pytest.mark.parametrize("low, inside", [(0, True), (127, True), (128, False), (255, False)])
+def test_the_lower_byte_of_a_bias_that_fits_into_the_low_plane(low: int, inside: bool) -> None:
+    """255 * 128 * 65793 leaves 127 of an int32."""
+    found = decompose(tall(1, 65793, op="DEPTHWISE_CONV2D", bias=low)).operators
+    assert [operator.op for operator in found].count("ADD") == (1 if inside else 2)

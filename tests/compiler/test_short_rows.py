@@ -9,6 +9,7 @@ from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.short_rows import turn_short_rows
 from tosaic.driver.session import Session
 from tosaic.hw.config_text import get_config
+from tosaic.sim.golden import evaluate
 
 BASE = get_config("base")
 
@@ -244,3 +245,35 @@ def test_elements_that_are_turned_are_bytes_or_two() -> None:
 
     found = [made(count, dtype) for dtype in (DType.INT8, DType.INT16) for count in (1, 2)]
     assert found == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    "shape, constant, turned",
+    [
+        ((400, 4), True, True),
+        ((1, 4), True, True),
+        ((400, 1), True, True),
+        ((400, 1), False, True),
+        ((1, 1), False, True),
+        ((1, 4), False, False),
+        ((400, 4), False, False),
+    ],
+)
+def test_an_operand_that_is_not_turned_costs_nothing(
+    shape: tuple[int, int], constant: bool, turned: bool
+) -> None:
+    """A constant has the other order from the start, and one element in a row has none."""
+    build = LayerBuilder(9)
+    wide = build.rescale(build.input("x", (400, 4), DType.INT16), DType.INT32, shift=20)
+    if constant:
+        other = build.random_constant(shape, DType.INT32, -9, 9)
+    else:
+        other = build.input("y", shape, DType.INT32)
+    build.output(build.add("REDUCE_SUM", [build.add("ADD", [wide, other])], axis=1))
+    graph = build.finish()
+    found = turn_short_rows(graph, BASE)
+    moved = [operator.inputs for operator in found.operators if operator.op == "TRANSPOSE"]
+    assert moved == ([["x"]] if turned else [])
+    (output,) = graph.outputs
+    values = feeds(graph, 2)
+    np.testing.assert_array_equal(evaluate(found, values)[output], evaluate(graph, values)[output])

@@ -11,6 +11,7 @@ from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.legalize.oversize import split_oversize
 from tosaic.driver.session import Session
 from tosaic.hw.config_text import get_config
+from tosaic.sim.golden import evaluate
 
 TINY = dataclasses.replace(get_config("small"), name="tiny", am_bytes=1 << 10, wm_bytes=1 << 10)
 
@@ -87,3 +88,26 @@ def test_as_many_taps_as_an_instruction_repeats():
         graph = pool("MAX_POOL2D", (1, rows + 1, 257, 1), (rows, 257), (0, 0, 0, 0), (1, 1))
         operators = [operator.op for operator in split_oversize(graph, base).operators]
         assert ("MAX_POOL2D" not in operators) == split
+
+
+@pytest.mark.parametrize("op", ["AVG_POOL2D", "MAX_POOL2D"])
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16])
+@pytest.mark.parametrize(
+    "how",
+    [
+        dict(shape=(2, 7, 9, 3), kernel=(5, 7), pad=(2, 2, 0, 0), stride=(1, 2)),
+        dict(shape=(1, 7, 9, 3), kernel=(5, 7), pad=(0, 0, 3, 3), stride=(2, 1)),
+        dict(shape=(1, 7, 9, 2), kernel=(5, 7), pad=(0, 2, 6, 0), stride=(1, 1)),
+        dict(shape=(1, 6, 9, 2), kernel=(6, 9), pad=(5, 0, 0, 8), stride=(1, 1)),
+        dict(shape=(2, 7, 9, 5), kernel=(5, 7), pad=(0, 0, 0, 0), stride=(1, 1)),
+    ],
+    ids=["above and below", "left and right", "a corner", "as large as the image", "no padding"],
+)
+def test_windows_of_every_size(how: dict, dtype: DType, op: str) -> None:
+    """In an image of several rows and columns of results, each of which may have a divisor of its own."""
+    graph = pool(op, dtype=dtype, **how)
+    found = split_oversize(graph, dataclasses.replace(TINY, am_bytes=128))
+    assert op not in [operator.op for operator in found.operators]
+    (output,) = graph.outputs
+    values = feeds(graph, 3)
+    np.testing.assert_array_equal(evaluate(found, values)[output], evaluate(graph, values)[output])
