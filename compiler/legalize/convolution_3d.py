@@ -39,7 +39,9 @@ def convolution_3d(new: Rewriting) -> bool:
     groups = planes[-1] * dd // sd + od - first
     before = front - first * sd
     zero_point = int(graph.operand_value(operator, "input_zp").reshape(-1)[0])
-    data = _images(new, data, before, groups * sd - before - depth, zero_point)
+    # Fewer images where a number is negative.
+    behind = groups * sd - before - depth
+    data = new.pad(data, [(0, 0), (before, behind), (0, 0), (0, 0), (0, 0)], zero_point)
     total = None
     for number, plane in enumerate(planes):
         group, inside = plane * dd // sd - first, plane * dd % sd
@@ -65,17 +67,6 @@ def convolution_3d(new: Rewriting) -> bool:
     assert total is not None
     new.reshape(total, (n, od, oh, ow, oc), operator.outputs[0])
     return True
-
-
-def _images(new: Rewriting, data: str, before: int, behind: int, zero_point: int) -> str:
-    """The data with `before` and `behind` more images at its ends, or fewer where a number is negative."""
-    n, depth, *image = new.shape(data)
-    if before < 0 or behind < 0:
-        start, stop = max(0, -before), depth - max(0, -behind)
-        data = new.slice(data, (0, start, 0, 0, 0), (n, stop - start, *image))
-    if before > 0 or behind > 0:
-        data = new.pad(data, [(0, 0), (max(0, before), max(0, behind)), (0, 0), (0, 0), (0, 0)], zero_point)
-    return data
 
 
 def _every(new: Rewriting, data: str, group: int, inside: int, counts: tuple[int, int]) -> str:

@@ -1,10 +1,10 @@
-"""Images of a CONV3D's data, one behind the other: which are cut off, added and taken."""
+"""Images of a CONV3D's data, one behind the other: which are taken."""
 
 import pytest
 from layer_graphs import LayerBuilder
 
 from tosaic.compiler.ir import DType
-from tosaic.compiler.legalize.convolution_3d import _every, _images
+from tosaic.compiler.legalize.convolution_3d import _every
 from tosaic.compiler.legalize.rewriting import Rewriting
 
 
@@ -26,29 +26,6 @@ def made(new: Rewriting) -> list[tuple]:
         ]
         found.append((operator.op, *numbers, graph.tensors[operator.outputs[0]].shape))
     return found
-
-
-@pytest.mark.parametrize(
-    "before, behind, wanted",
-    [
-        (0, 0, []),
-        (-1, 0, [("SLICE", (0, 1, 0, 0, 0), (2, 5, 3, 4, 5), (2, 5, 3, 4, 5))]),
-        (0, -2, [("SLICE", (0, 0, 0, 0, 0), (2, 4, 3, 4, 5), (2, 4, 3, 4, 5))]),
-        (2, 0, [("PAD", (0, 0, 2, 0, 0, 0, 0, 0, 0, 0), (2, 8, 3, 4, 5))]),
-        (0, 1, [("PAD", (0, 0, 0, 1, 0, 0, 0, 0, 0, 0), (2, 7, 3, 4, 5))]),
-        (
-            *(1, -1),
-            [
-                ("SLICE", (0, 0, 0, 0, 0), (2, 5, 3, 4, 5), (2, 5, 3, 4, 5)),
-                ("PAD", (0, 0, 1, 0, 0, 0, 0, 0, 0, 0), (2, 6, 3, 4, 5)),
-            ],
-        ),
-    ],
-)
-def test_images_at_the_ends(before: int, behind: int, wanted: list[tuple]) -> None:
-    new = rewriting((2, 6, 3, 4, 5))
-    _images(new, "x", before, behind, 7)
-    assert made(new) == wanted
 
 
 @pytest.mark.parametrize(
