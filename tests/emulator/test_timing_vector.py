@@ -323,9 +323,11 @@ def test_a_signal_is_seen_by_a_wait() -> None:
     ],
 )
 @pytest.mark.parametrize("signalled", [30, 41])
-def test_a_wait_does_not_wait_for_the_go_before_it(before: list[Instruction], head: int, signalled: int) -> None:
-    """It is at the head of the queue the cycle after a short GO was taken, and after other commands when they are through;
-    it gets its token two cycles after another unit's signal."""
+def test_a_wait_does_not_wait_for_the_go_before_it(
+    before: list[Instruction], head: int, signalled: int
+) -> None:
+    """It is at the head of the queue the cycle after a short GO was taken, and after other commands when they are
+    through; it gets its token two cycles after another unit's signal."""
     wait = command(Opcode.VECTOR_WAIT, semaphore=1, count=1)
     unit = Unit(*before, wait, tokens=[signalled])
     assert unit.counted("wait") == signalled + 2 - head
