@@ -126,6 +126,7 @@ class _Walk(Execution):
 
     def piece(self, limit: int) -> int:
         """Execute up to the next branch or END, and see that the units come to its end; the number of instructions."""
+        set_up_before = [self._decoded[offset] for offset in self._setup.values()]
         while not (self.done or self._branched):
             offset = self._offset
             instruction = self.step(limit)
@@ -139,12 +140,13 @@ class _Walk(Execution):
                 self.data_dependent.add(offset)
             if instruction.opcode.unit is not Unit.SEQUENCER:
                 self._behind[instruction.opcode.unit].append(instruction)
-        self._check_units()
+        self._check_units(set_up_before)
         return len(self.trace.instructions)
 
-    def _check_units(self) -> None:
+    def _check_units(self, set_up_before: list[Instruction]) -> None:
+        instructions = [*set_up_before, *self.trace.instructions[:-1], make(Opcode.END)]
         trace = dataclasses.replace(
-            self.trace, instructions=[*self.trace.instructions[:-1], make(Opcode.END)], jumps={}
+            self.trace, program_instructions=len(instructions), instructions=instructions, jumps={}
         )
         try:
             predict(self._config, [trace], None, 0)

@@ -8,7 +8,7 @@ from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.ir.building import GraphBuilder
 from tosaic.errors import DeviceError
 from tosaic.hw.config import CONFIGS
-from tosaic.hw.isa import INSTRUCTION_BYTES, Condition, Opcode, Source, decode, encode, make
+from tosaic.hw.isa import INSTRUCTION_BYTES, STORE_STREAM, Condition, Opcode, Source, decode, encode, make
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.emulator.verify import Verified, verify
 
@@ -157,6 +157,33 @@ def test_units_that_wait_for_each_other() -> None:
     assert check(*array, *take, (Opcode.VECTOR_WAIT, {"semaphore": 0, "count": 1})).pieces == 1
 
 
+@pytest.mark.parametrize("place", range(9))
+def test_a_branch_anywhere_behind_some_set_up(place: int) -> None:
+    """What is set up before it holds for the GOs behind it, where the units may wait for each other."""
+    go = {"vectors": 100, "slots": 8, "repeats": 1, "uops": 1, "lanes": 4, "tail_lanes": 4}
+    setup = [
+        (Opcode.ARRAY_INPUT, {"row_bytes": 8, "height": 1}),
+        (Opcode.ARRAY_WINDOW, {"width": 1}),
+        (Opcode.ARRAY_KERNEL, {"ky_count": 1, "run_count": 1, "chunks": 1}),
+        stream(0, 0),
+        (Opcode.VECTOR_DIMS, {"stream": 0, "pair": 0, "count_low": 1, "count_high": 1}),
+        (Opcode.VECTOR_PARAM, {"address": 0, "bias": 1}),
+        (Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.ARRAY}),
+        (Opcode.VECTOR_BOUNDS, {"index": 0}),
+    ]
+    setup.insert(place, branch(2 + place, Condition.NEVER))
+    array = [
+        (Opcode.ARRAY_GO, {"pixels": 100, "drain": 1}),
+        (Opcode.ARRAY_SIGNAL, {"semaphore": 0, "count": 1}),
+    ]
+    take, wait = (Opcode.VECTOR_GO, go), (Opcode.VECTOR_WAIT, {"semaphore": 0, "count": 1})
+    assert check(*setup, *array, take, wait).pieces == 2
+    with pytest.raises(
+        DeviceError, match="^WATCHDOG before program counter 240: the units wait for each other: "
+    ):
+        check(*setup, *array, wait, take)
+
+
 def test_compiled_programs_are_in_order() -> None:
     program = compile_graph(small_network(), CONFIG)
     done = verify(CONFIG, program.memory(), program.program_address, program.program_bytes)
@@ -183,3 +210,51 @@ def test_addresses_of_a_network_do_not_depend_on_data() -> None:
     program = compile_graph(small_network(), CONFIG)
     found = verify(CONFIG, program.memory(), program.program_address, program.program_bytes)
     assert found.data_dependent == ()
+
+
+def stream(number: int, indexed: int) -> tuple[Opcode, dict[str, int]]:
+    return Opcode.VECTOR_STREAM, {"stream": number, "address": 512, "indexed": indexed}
+
+
+def copies(*between: tuple[Opcode, dict[str, int]]) -> list[tuple[Opcode, dict[str, int]]]:
+    """Sets up a copy of a vector, in six instructions with BEGIN, and makes it before and after what is `between`."""
+    whole = {"vectors": 1, "slots": 1, "repeats": 1, "uops": 1, "lanes": 4, "tail_lanes": 4}
+    go = (Opcode.VECTOR_GO, whole)
+    setup = [
+        (Opcode.VECTOR_OFFSETS, {"address": 0, "count": 1}),
+        (Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.LOAD, "to_memory": 1}),
+        stream(0, 0),
+        stream(STORE_STREAM, 0),
+    ]
+    return [*setup, go, *between, go]
+
+
+def skip(number: int) -> tuple[Opcode, dict[str, int]]:
+    return branch(number, Condition.IF_SET)
+
+
+@pytest.mark.parametrize(
+    "between, dependent",
+    [
+        ([], ()),
+        ([stream(0, 1)], (7,)),
+        ([stream(STORE_STREAM, 1)], (7,)),
+        ([stream(0, 1), stream(0, 0)], ()),
+        ([stream(0, 1), copies()[-1], stream(0, 0)], (7,)),
+        ([stream(0, 1), copies()[-1]], (7, 8)),
+        # One way around what makes the addresses depend on data, or around that and the copy.
+        ([skip(8), stream(0, 1)], (8,)),
+        ([stream(0, 1), skip(9), copies()[-1]], (8, 9)),
+        ([skip(10), stream(0, 1), copies()[-1], stream(0, 0)], (8,)),
+        # The copy before is made once more, with what the loop has set up.
+        ([stream(0, 1), skip(5)], (5, 8)),
+        ([stream(0, 1), skip(1)], (8,)),
+        ([skip(5), stream(0, 1)], (8,)),
+    ],
+)
+def test_gos_whose_addresses_come_from_memory(
+    between: list[tuple[Opcode, dict[str, int]]], dependent: tuple[int, ...]
+) -> None:
+    """On any path, each once and in the program's order."""
+    offsets = tuple(INSTRUCTION_BYTES * number for number in dependent)
+    assert check(*copies(*between)).data_dependent == offsets
