@@ -2,6 +2,7 @@
 
 import random
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -250,7 +251,12 @@ def test_a_block_holds_as_many_whole_tiles_as_there_is_room_for(
     state = State(get_config("nano,rows=4"), SimpleNamespace(samples=samples))  # type: ignore[arg-type]
     array, gathered = Array(state), list[int]()
     gather = array._gather
-    monkeypatch.setattr(array, "_gather", lambda *given: gathered.append(given[1]) or gather(*given))
+
+    def gather_and_tell(first: int, count: int, *rest: Any) -> np.ndarray:
+        gathered.append(count)
+        return gather(first, count, *rest)
+
+    monkeypatch.setattr(array, "_gather", gather_and_tell)
     for instruction in (
         command(Opcode.ARRAY_INPUT),
         command(Opcode.ARRAY_WINDOW),

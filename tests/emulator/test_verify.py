@@ -184,6 +184,60 @@ def test_a_branch_anywhere_behind_some_set_up(place: int) -> None:
         check(*setup, *array, wait, take)
 
 
+STREAMED = (
+    Opcode.LOAD_GO,
+    {"memory_address": 0, "space": 1, "local_address": 0, "row_bytes": 16, "rows": 1, "streamed": 1},
+)
+MULTIPLY = [
+    (Opcode.ARRAY_GO, {"pixels": 1, "drain": 1, "streamed": 1}),
+    (Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "repeats": 1, "uops": 1, "lanes": 4, "tail_lanes": 4}),
+]
+MATRIX = [
+    (Opcode.ARRAY_INPUT, {"row_bytes": 8, "height": 1}),
+    (Opcode.ARRAY_WINDOW, {"width": 1}),
+    (Opcode.ARRAY_KERNEL, {"ky_count": 1, "run_count": 1, "chunks": 1}),
+    (Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.ARRAY}),
+]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        [STREAMED, branch(7, Condition.NEVER), *MULTIPLY],
+        [STREAMED, STREAMED, *MULTIPLY, branch(10, Condition.NEVER), *MULTIPLY],
+        [STREAMED, STREAMED, branch(8, Condition.NEVER), *MULTIPLY, *MULTIPLY],
+        # Each of two ways reads the words.
+        [STREAMED, branch(10, Condition.IF_SET), *MULTIPLY, branch(12, Condition.ALWAYS), *MULTIPLY],
+        # A loop that reads what it brings, and the next turn's words.
+        [STREAMED, STREAMED, *MULTIPLY, branch(6, Condition.IF_SET), *MULTIPLY],
+    ],
+)
+def test_streamed_weights_are_there_behind_a_branch(program: list[tuple[Opcode, dict[str, int]]]) -> None:
+    assert check(*MATRIX, *program).data_dependent == ()
+    for missing in (STREAMED, *MULTIPLY[:1]):
+        fewer = list(program)
+        fewer[program.index(missing)] = (Opcode.NOP, {})
+        with pytest.raises(
+            DeviceError, match="streamed words of weights; earlier loads bring|takes 1 vectors"
+        ):
+            check(*MATRIX, *fewer)
+
+
+@pytest.mark.parametrize("places", [(0, 0), (0, 16), (16, 0), (16, 16)])
+def test_two_ways_that_stream_as_many_words(places: tuple[int, int]) -> None:
+    """To the first places of the weight memory, which are read behind both, or to others."""
+    one, other = ((STREAMED[0], {**STREAMED[1], "local_address": place}) for place in places)
+    join = branch(10, Condition.ALWAYS)
+    program = [branch(8, Condition.IF_SET), one, join, other, join, *MULTIPLY]
+    if places == (0, 0):
+        assert check(*MATRIX, *program).pieces == 4
+    else:
+        with pytest.raises(
+            DeviceError, match="reads word 0 of the weight memory, when the next streamed one is 4"
+        ):
+            check(*MATRIX, *program)
+
+
 def test_compiled_programs_are_in_order() -> None:
     program = compile_graph(small_network(), CONFIG)
     done = verify(CONFIG, program.memory(), program.program_address, program.program_bytes)
