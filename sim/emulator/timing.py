@@ -120,6 +120,7 @@ class _Machine:
         self._queues = {unit: Queue(timeline, depth, QUEUE_CYCLES) for unit in Unit if unit != Unit.SEQUENCER}
         self._queues[Unit.VECTOR] = Queue(timeline, depth + 1, VECTOR_QUEUE_CYCLES)
         fifo = AccumulatorFifo(fabric.config, timeline)
+        fabric.streamed.put(trace.streamed_words, 0)
         # Who goes before whom in a bank: VECTOR before ARRAY and LOAD, VECTOR and ARRAY before STORE.
         before_array, before_load, before_store = (Accesses(fabric.config) for _ in range(3))
         load = LoadUnit(

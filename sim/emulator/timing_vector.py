@@ -181,7 +181,6 @@ class VectorUnit:
         self._fabric.counters["vector_active"] += go.vectors * slot_beats
         name = "drain" if any(step.from_array for step in steps) else "elementwise"
         self._fabric.slices.append(Slice("VECTOR", name, started, following))
-        yield max(started, timeline.now)
         return following - 1
 
     def _record(

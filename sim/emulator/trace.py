@@ -20,5 +20,7 @@ class Trace:
     """Cycles that the decoder takes for each LOAD_DECODE, from its start to its result."""
     unpacked_rows: list[UnpackedRow] = dataclasses.field(default_factory=list)
     """Of packed LOAD_GOs."""
+    streamed_words: int = 0
+    """Of weights, that are there before the first instruction."""
     jumps: dict[int, int] = dataclasses.field(default_factory=dict)
     """Place in `instructions` of a branch that was taken -> number in the program of the instruction it led to."""

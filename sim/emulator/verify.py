@@ -15,6 +15,7 @@ unit signals while the WAITs of another one are still in its queue.
 import collections
 import copy
 import dataclasses
+import itertools
 from typing import Any
 
 import numpy as np
@@ -99,11 +100,13 @@ class _Walk(Execution):
         self.targets: tuple[int, ...] = ()
         self.data_dependent: set[int] = set()
         self._branched = False
+        self._streamed_before: list[np.ndarray] = []
+        """Words of weights that were streamed and not read when this piece began."""
 
     def signature(self) -> tuple[Any, ...]:
         """Equal for executions that do the same from here on, but for data."""
         accumulators = self._array._accumulators is not None
-        streamed = sum(map(len, self._state.streamed_words))
+        streamed = tuple(itertools.chain.from_iterable(each.tolist() for each in self._streamed_before))
         return (
             self._offset,
             frozenset(self._setup.items()),
@@ -114,11 +117,12 @@ class _Walk(Execution):
         )
 
     def fork(self, target: int) -> "_Walk":
-        """The same machine, about to execute the instruction at `target`. The memories are shared."""
+        """The same machine, about to execute the instruction at `target`. The memories are shared, but
+        not what was streamed."""
         shared = (self._state, self._config, self._decoded, self._code)
         other = copy.deepcopy(self, {id(value): value for value in shared})
         other._offset, other._branched, other.targets, other._waiters = target, False, (), {}
-        other._behind = self._no_commands()
+        other._behind, other._streamed_before = self._no_commands(), [*self._state.streamed_words]
         other.trace = dataclasses.replace(
             self.trace, instructions=[], decode_cycles=[], unpacked_rows=[], jumps={}
         )
@@ -126,6 +130,9 @@ class _Walk(Execution):
 
     def piece(self, limit: int) -> int:
         """Execute up to the next branch or END, and see that the units come to its end; the number of instructions."""
+        set_up_before = [self._decoded[offset] for offset in self._setup.values()]
+        self._state.streamed_words.clear()
+        self._state.streamed_words.extend(self._streamed_before)
         while not (self.done or self._branched):
             offset = self._offset
             instruction = self.step(limit)
@@ -139,12 +146,17 @@ class _Walk(Execution):
                 self.data_dependent.add(offset)
             if instruction.opcode.unit is not Unit.SEQUENCER:
                 self._behind[instruction.opcode.unit].append(instruction)
-        self._check_units()
+        self._check_units(set_up_before)
         return len(self.trace.instructions)
 
-    def _check_units(self) -> None:
+    def _check_units(self, set_up_before: list[Instruction]) -> None:
+        instructions = [*set_up_before, *self.trace.instructions[:-1], make(Opcode.END)]
         trace = dataclasses.replace(
-            self.trace, instructions=[*self.trace.instructions[:-1], make(Opcode.END)], jumps={}
+            self.trace,
+            program_instructions=len(instructions),
+            instructions=instructions,
+            streamed_words=sum(map(len, self._streamed_before)),
+            jumps={},
         )
         try:
             predict(self._config, [trace], None, 0)

@@ -2,6 +2,7 @@
 
 import random
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -228,6 +229,46 @@ def test_pixels_are_multiplied_in_blocks_of_whole_tiles(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
+    "elements, pixels, blocks",
+    [
+        (1, 9, [4, 4, 1]),
+        (64, 9, [4, 4, 1]),
+        (127, 9, [4, 4, 1]),
+        (128, 9, [8, 1]),
+        (191, 9, [8, 1]),
+        (192, 9, [9]),
+        (192, 12, [12]),
+        (192, 13, [12, 1]),
+        (192, 1, [1]),
+    ],
+)
+@pytest.mark.parametrize("samples, runs", [(1, 4), (2, 2), (4, 1)])
+def test_a_block_holds_as_many_whole_tiles_as_there_is_room_for(
+    samples: int, runs: int, elements: int, pixels: int, blocks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But one at least. Tiles are of four pixels, each of four words in all samples together, or 64 operands."""
+    monkeypatch.setattr(array_module, "BLOCK_ELEMENTS", elements)
+    state = State(get_config("nano,rows=4"), SimpleNamespace(samples=samples))  # type: ignore[arg-type]
+    array, gathered = Array(state), list[int]()
+    gather = array._gather
+
+    def gather_and_tell(first: int, count: int, *rest: Any) -> np.ndarray:
+        gathered.append(count)
+        return gather(first, count, *rest)
+
+    monkeypatch.setattr(array, "_gather", gather_and_tell)
+    for instruction in (
+        command(Opcode.ARRAY_INPUT),
+        command(Opcode.ARRAY_WINDOW),
+        command(Opcode.ARRAY_KERNEL, run_count=runs),
+    ):
+        array.configure(instruction)
+    array.go(command(Opcode.ARRAY_GO, pixels=pixels))
+    assert gathered == blocks
+    assert state.accumulator_queue.vectors == pixels
+
+
+@pytest.mark.parametrize(
     "opcode, fields, refused",
     [
         (Opcode.ARRAY_WINDOW, dict(width=0), "ARRAY_WINDOW.width must be at least 1"),
@@ -419,3 +460,33 @@ def test_samples_of_a_batch_are_computed_as_each_alone(seed: int, own_weights: b
         return state.accumulator_queue.pop(state.accumulator_queue.vectors).tolist()
 
     assert sent(list(range(samples))) == [sent([sample])[0] for sample in range(samples)]
+
+
+@pytest.mark.parametrize("own_weights", [False, True])
+@pytest.mark.parametrize("together", [0, 1, 2, 3, 4, 5])
+def test_samples_of_a_depthwise_go_that_are_computed_together(
+    together: int, own_weights: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as there is room for, but one at least. Whether they share the taps or not, the sums are each one's."""
+    config, samples, dice = get_config("nano,rows=4"), 4, random.Random(together)
+    setup = [command(each) for each in list(GIVEN)[:4]]
+    go = command(Opcode.ARRAY_DEPTHWISE_GO, advances=24)
+    monkeypatch.setattr(array_module, "DEPTHWISE_ELEMENTS", together * go.advances * WORD)
+    images, words = (dice.randbytes(samples * size) for size in (512, 16 * WORD))
+    state = State(config, SimpleNamespace(samples=samples))  # type: ignore[arg-type]
+    array, wanted = Array(state), []
+    state.am.write_rows(np.array([0]), np.frombuffer(images, np.uint8).reshape(samples, 1, -1))
+    weights = np.frombuffer(words, np.int8).reshape(samples, -1, WORD)
+    state.wm.write(np.arange(16), weights if own_weights else weights[:1])
+    for instruction in setup:
+        array.configure(instruction)
+    array.depthwise_go(go)
+    for sample in range(samples):
+        scalar = ScalarMachine(config, bytearray())
+        scalar.am[:512] = images[512 * sample :][:512]
+        scalar.wm[: 16 * WORD] = weights[sample if own_weights else 0].tobytes()
+        for instruction in setup:
+            scalar.other(instruction)
+        scalar.array_depthwise_go(go)
+        wanted.append(scalar.queue)
+    assert state.accumulator_queue.pop(state.accumulator_queue.vectors).tolist() == wanted

@@ -42,6 +42,7 @@ class Transfers:
         taken: Sequence[tuple[int, int]] = (),
         beat_cycles: float = 1,
         rows: int = 1,
+        address: int = ADDRESS,
     ):
         bus = Bus(CONFIG, WORD / beat_cycles, 0)
         self.fabric = Fabric(CONFIG, bus, 0, [])
@@ -51,7 +52,7 @@ class Transfers:
             before.record(start, end, BANK)
         unit = (LoadUnit if go is Opcode.LOAD_GO else StoreUnit)(self.fabric, queue, before)
         run = (unit.commands(), unit.split(), unit.retire()) if isinstance(unit, LoadUnit) else (unit.run(),)
-        places = {"memory_address": 0, "local_address": ADDRESS, "rows": rows}
+        places = {"memory_address": 0, "local_address": address, "rows": rows}
         gos = (queue.put(command(go, row_bytes=count * WORD, **places)) for count in beats)
         for process in (*run, *gos):
             bus.timeline.resume_at(0, process)
@@ -128,6 +129,23 @@ def test_rows_without_a_pitch_are_in_one_place(go: Opcode, name: str) -> None:
     """Three rows of two words and three of 16, each a burst: no row begins within a word."""
     transfers = Transfers(go, [2, 16], rows=3)
     assert transfers.counted(name) == 3 * (2 + 16)
+
+
+@pytest.mark.parametrize(
+    "end, words, refused",
+    [(0, 0, 7), (0, 1, 6), (0, 32, 6), (0, 33, 4), (0, 64, 4), (0, 65, 0)]
+    + [(1, 0, 0), (1, 1, 1), (1, 32, 1), (1, 33, 3), (1, 64, 3), (1, 65, 7)],
+)
+@pytest.mark.parametrize("go, name", [(Opcode.LOAD_GO, "load"), (Opcode.STORE_GO, "store")])
+def test_each_burst_is_in_the_bank_of_its_first_word(
+    go: Opcode, name: str, end: int, words: int, refused: int
+) -> None:
+    """Three bursts of 32 words, during which the bank is taken for one, two and four cycles. They begin `words` before
+    the bank, or before its end."""
+    address = ADDRESS + end * CONFIG.am_bank_bytes - words * WORD
+    transfers = Transfers(go, [96], [(20, 21), (52, 54), (88, 92)], address=address)
+    assert transfers.counted(f"{name}_stall_am") == refused
+    assert transfers.ends == [(105 if go is Opcode.LOAD_GO else 109) + refused]
 
 
 def array_unit(machine: str, *settings: Instruction) -> ArrayUnit:

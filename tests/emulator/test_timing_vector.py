@@ -1,5 +1,6 @@
 """The cycle model of VECTOR alone, from docs/timing.md: when each command is taken, and when each slot issues."""
 
+import functools
 from collections.abc import Sequence
 
 import pytest
@@ -37,9 +38,16 @@ def stream(number: int, element: Element, address: int = 0, **fields: int) -> In
 
 
 class Unit:
-    """Runs commands that all come in cycle 0; vectors of the array are there from the cycles `there` on."""
+    """Runs commands that all come in cycle 0; vectors of the array are there from the cycles `there` on, and in the
+    cycles `tokens` another unit signals one of semaphore 1."""
 
-    def __init__(self, *commands: Instruction, there: Sequence[int] = (), machine: str = "small"):
+    def __init__(
+        self,
+        *commands: Instruction,
+        there: Sequence[int] = (),
+        tokens: Sequence[int] = (),
+        machine: str = "small",
+    ):
         config = get_config(machine)
         bus = Bus(config, None, 0)
         self.fabric = Fabric(config, bus, 0, [])
@@ -50,6 +58,9 @@ class Unit:
         self.fifo._there = list(there)
         self.read, self.written = Accesses(config), Accesses(config)
         unit = VectorUnit(self.fabric, self.queue, self.fifo, [self.read], [self.written])
+        signal = command(Opcode.ARRAY_SIGNAL, semaphore=1, count=1)
+        for time in tokens:
+            self.fabric.at(time, functools.partial(self.fabric.signal, signal))
         bus.timeline.resume_at(0, unit.run())
         for each in commands:
             bus.timeline.resume_at(0, self.queue.put(each))
@@ -191,6 +202,31 @@ def test_vectors_that_are_taken_in_two_beats_are_there_after_the_second() -> Non
     assert unit.gos == [(4, 22)]
 
 
+BEATS = [(Element.INT8, 1), (Element.INT16, 2), (Element.INT32, 4)]
+
+
+@pytest.mark.parametrize("element, beats", BEATS)
+def test_vectors_of_the_array_are_stored_in_their_beats(element: Element, beats: int) -> None:
+    """Twelve cycles after each of them, from the vector's first on; the third vector comes later."""
+    drained = {"a_source": Source.ARRAY} | STORED
+    unit = Unit(stream(STORE_STREAM, element), *uops(drained), go(3, 1), there=[0, 0, 20])
+    assert unit.fifo._taken == [5, 5 + beats, 20]
+    assert unit.accesses("written") == [(17, 17 + 2 * beats, 0), (32, 32 + beats, 0)]
+
+
+@pytest.mark.parametrize("element, beats", BEATS)
+@pytest.mark.parametrize("there", [0, 20, 30])
+def test_a_register_of_the_array_is_there_after_its_last_beat(
+    element: Element, beats: int, there: int
+) -> None:
+    """Ten cycles later its slot may issue; `there`: when the last of three vectors comes."""
+    add = {"a_source": Source.ARRAY, "op": Op.ADD, "b_source": Source.LOAD, "destination": 1}
+    unit = Unit(stream(0, element), *uops(add, FROM_1 | STORED), go(3, 2), there=[0, 0, there])
+    last = max(6 + 2 * beats, there)
+    assert unit.fifo._taken == [6, 6 + beats, last]
+    assert unit.gos == [(4, last + (beats - 1) + 10 + 1)]
+
+
 def test_a_slot_waits_for_its_register_and_its_vector() -> None:
     """Loads issue in cycles 5 to 8 and are there ten cycles later."""
     add = {"a_source": Source.ARRAY, "op": Op.ADD, "b_source": Source.REGISTER, "b_index": 1}
@@ -271,6 +307,30 @@ def test_a_signal_is_seen_by_a_wait() -> None:
     assert unit.fabric._semaphores[1] == 0
     assert unit.counted("wait") == 2
     assert unit.counted("busy") == 1 + 1
+    assert unit.fabric.busy == 0
+
+
+@pytest.mark.parametrize(
+    "before, head",
+    [
+        ([], 1),
+        ([command(Opcode.VECTOR_MARK)], 2),
+        ([command(Opcode.VECTOR_PARAM, bias=1)], 6),
+        ([stream(0, Element.INT8)], 2),
+        ([*uops(STORED), go(1, 1)], 3),
+        ([*uops(STORED), go(4, 1)], 3),
+        ([*uops(STORED), go(4, 1), command(Opcode.VECTOR_MARK)], 21),
+    ],
+)
+@pytest.mark.parametrize("signalled", [30, 41])
+def test_a_wait_does_not_wait_for_the_go_before_it(
+    before: list[Instruction], head: int, signalled: int
+) -> None:
+    """It is at the head of the queue the cycle after a short GO was taken, and after other commands when they are
+    through; it gets its token two cycles after another unit's signal."""
+    wait = command(Opcode.VECTOR_WAIT, semaphore=1, count=1)
+    unit = Unit(*before, wait, tokens=[signalled])
+    assert unit.counted("wait") == signalled + 2 - head
     assert unit.fabric.busy == 0
 
 

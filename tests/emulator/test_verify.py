@@ -8,7 +8,7 @@ from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.ir.building import GraphBuilder
 from tosaic.errors import DeviceError
 from tosaic.hw.config import CONFIGS
-from tosaic.hw.isa import INSTRUCTION_BYTES, Condition, Opcode, Source, decode, encode, make
+from tosaic.hw.isa import INSTRUCTION_BYTES, STORE_STREAM, Condition, Opcode, Source, decode, encode, make
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.emulator.verify import Verified, verify
 
@@ -157,6 +157,87 @@ def test_units_that_wait_for_each_other() -> None:
     assert check(*array, *take, (Opcode.VECTOR_WAIT, {"semaphore": 0, "count": 1})).pieces == 1
 
 
+@pytest.mark.parametrize("place", range(9))
+def test_a_branch_anywhere_behind_some_set_up(place: int) -> None:
+    """What is set up before it holds for the GOs behind it, where the units may wait for each other."""
+    go = {"vectors": 100, "slots": 8, "repeats": 1, "uops": 1, "lanes": 4, "tail_lanes": 4}
+    setup = [
+        (Opcode.ARRAY_INPUT, {"row_bytes": 8, "height": 1}),
+        (Opcode.ARRAY_WINDOW, {"width": 1}),
+        (Opcode.ARRAY_KERNEL, {"ky_count": 1, "run_count": 1, "chunks": 1}),
+        stream(0, 0),
+        (Opcode.VECTOR_DIMS, {"stream": 0, "pair": 0, "count_low": 1, "count_high": 1}),
+        (Opcode.VECTOR_PARAM, {"address": 0, "bias": 1}),
+        (Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.ARRAY}),
+        (Opcode.VECTOR_BOUNDS, {"index": 0}),
+    ]
+    setup.insert(place, branch(2 + place, Condition.NEVER))
+    array = [
+        (Opcode.ARRAY_GO, {"pixels": 100, "drain": 1}),
+        (Opcode.ARRAY_SIGNAL, {"semaphore": 0, "count": 1}),
+    ]
+    take, wait = (Opcode.VECTOR_GO, go), (Opcode.VECTOR_WAIT, {"semaphore": 0, "count": 1})
+    assert check(*setup, *array, take, wait).pieces == 2
+    with pytest.raises(
+        DeviceError, match="^WATCHDOG before program counter 240: the units wait for each other: "
+    ):
+        check(*setup, *array, wait, take)
+
+
+STREAMED = (
+    Opcode.LOAD_GO,
+    {"memory_address": 0, "space": 1, "local_address": 0, "row_bytes": 16, "rows": 1, "streamed": 1},
+)
+MULTIPLY = [
+    (Opcode.ARRAY_GO, {"pixels": 1, "drain": 1, "streamed": 1}),
+    (Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "repeats": 1, "uops": 1, "lanes": 4, "tail_lanes": 4}),
+]
+MATRIX = [
+    (Opcode.ARRAY_INPUT, {"row_bytes": 8, "height": 1}),
+    (Opcode.ARRAY_WINDOW, {"width": 1}),
+    (Opcode.ARRAY_KERNEL, {"ky_count": 1, "run_count": 1, "chunks": 1}),
+    (Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.ARRAY}),
+]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        [STREAMED, branch(7, Condition.NEVER), *MULTIPLY],
+        [STREAMED, STREAMED, *MULTIPLY, branch(10, Condition.NEVER), *MULTIPLY],
+        [STREAMED, STREAMED, branch(8, Condition.NEVER), *MULTIPLY, *MULTIPLY],
+        # Each of two ways reads the words.
+        [STREAMED, branch(10, Condition.IF_SET), *MULTIPLY, branch(12, Condition.ALWAYS), *MULTIPLY],
+        # A loop that reads what it brings, and the next turn's words.
+        [STREAMED, STREAMED, *MULTIPLY, branch(6, Condition.IF_SET), *MULTIPLY],
+    ],
+)
+def test_streamed_weights_are_there_behind_a_branch(program: list[tuple[Opcode, dict[str, int]]]) -> None:
+    assert check(*MATRIX, *program).data_dependent == ()
+    for missing in (STREAMED, *MULTIPLY[:1]):
+        fewer = list(program)
+        fewer[program.index(missing)] = (Opcode.NOP, {})
+        with pytest.raises(
+            DeviceError, match="streamed words of weights; earlier loads bring|takes 1 vectors"
+        ):
+            check(*MATRIX, *fewer)
+
+
+@pytest.mark.parametrize("places", [(0, 0), (0, 16), (16, 0), (16, 16)])
+def test_two_ways_that_stream_as_many_words(places: tuple[int, int]) -> None:
+    """To the first places of the weight memory, which are read behind both, or to others."""
+    one, other = ((STREAMED[0], {**STREAMED[1], "local_address": place}) for place in places)
+    join = branch(10, Condition.ALWAYS)
+    program = [branch(8, Condition.IF_SET), one, join, other, join, *MULTIPLY]
+    if places == (0, 0):
+        assert check(*MATRIX, *program).pieces == 4
+    else:
+        with pytest.raises(
+            DeviceError, match="reads word 0 of the weight memory, when the next streamed one is 4"
+        ):
+            check(*MATRIX, *program)
+
+
 def test_compiled_programs_are_in_order() -> None:
     program = compile_graph(small_network(), CONFIG)
     done = verify(CONFIG, program.memory(), program.program_address, program.program_bytes)
@@ -183,3 +264,51 @@ def test_addresses_of_a_network_do_not_depend_on_data() -> None:
     program = compile_graph(small_network(), CONFIG)
     found = verify(CONFIG, program.memory(), program.program_address, program.program_bytes)
     assert found.data_dependent == ()
+
+
+def stream(number: int, indexed: int) -> tuple[Opcode, dict[str, int]]:
+    return Opcode.VECTOR_STREAM, {"stream": number, "address": 512, "indexed": indexed}
+
+
+def copies(*between: tuple[Opcode, dict[str, int]]) -> list[tuple[Opcode, dict[str, int]]]:
+    """Sets up a copy of a vector, in six instructions with BEGIN, and makes it before and after what is `between`."""
+    whole = {"vectors": 1, "slots": 1, "repeats": 1, "uops": 1, "lanes": 4, "tail_lanes": 4}
+    go = (Opcode.VECTOR_GO, whole)
+    setup = [
+        (Opcode.VECTOR_OFFSETS, {"address": 0, "count": 1}),
+        (Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.LOAD, "to_memory": 1}),
+        stream(0, 0),
+        stream(STORE_STREAM, 0),
+    ]
+    return [*setup, go, *between, go]
+
+
+def skip(number: int) -> tuple[Opcode, dict[str, int]]:
+    return branch(number, Condition.IF_SET)
+
+
+@pytest.mark.parametrize(
+    "between, dependent",
+    [
+        ([], ()),
+        ([stream(0, 1)], (7,)),
+        ([stream(STORE_STREAM, 1)], (7,)),
+        ([stream(0, 1), stream(0, 0)], ()),
+        ([stream(0, 1), copies()[-1], stream(0, 0)], (7,)),
+        ([stream(0, 1), copies()[-1]], (7, 8)),
+        # One way around what makes the addresses depend on data, or around that and the copy.
+        ([skip(8), stream(0, 1)], (8,)),
+        ([stream(0, 1), skip(9), copies()[-1]], (8, 9)),
+        ([skip(10), stream(0, 1), copies()[-1], stream(0, 0)], (8,)),
+        # The copy before is made once more, with what the loop has set up.
+        ([stream(0, 1), skip(5)], (5, 8)),
+        ([stream(0, 1), skip(1)], (8,)),
+        ([skip(5), stream(0, 1)], (8,)),
+    ],
+)
+def test_gos_whose_addresses_come_from_memory(
+    between: list[tuple[Opcode, dict[str, int]]], dependent: tuple[int, ...]
+) -> None:
+    """On any path, each once and in the program's order."""
+    offsets = tuple(INSTRUCTION_BYTES * number for number in dependent)
+    assert check(*copies(*between)).data_dependent == offsets
