@@ -138,6 +138,13 @@ def test_gos_of_a_nest(axes: list[Axis], reduced: bool, shape: list[Places]) -> 
     assert [(piece.vectors, piece.lanes, piece.tail_lanes) for piece in found] == shape
 
 
+def test_a_nest_without_loops_is_one_element() -> None:
+    """Of every stream; a reduction repeats over its loops for it."""
+    one, loop = Axis(1, (0, 0)), Axis(3, (10, 0))
+    assert list(pieces([], None, 3, 1, [], 2, SLOTS)) == [Piece((one,), (0, 0), SLOTS, 1, 1, 1)]
+    assert list(pieces([], None, 3, 1, [loop], 2, SLOTS)) == [Piece((one, loop), (0, 0), 1, 1, 1, 1)]
+
+
 def test_a_long_axis_is_cut_where_its_field_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """The lanes' axis: only its last piece has the shorter vector. Another one: every piece has it."""
     monkeypatch.setattr(nest, "MAX_COUNT", 4)
@@ -247,6 +254,24 @@ def test_a_reduction_repeats_over_its_loops_and_stores_once() -> None:
     assert rest.writes == [activation_span(4056, 4080)]
     # The first of six repetitions takes the place of the start value, the last one stores.
     assert [go.repeats for go in (whole, rest)] == [4, 4]
+
+
+def test_operands_behind_a_reduction_are_read_once() -> None:
+    """As the result is stored: they do not walk its loops, and those in its body do."""
+    body = Node(Op.MUL, Load("x", Element.INT8), Load("w", Element.INT8))
+    program = assemble(Node(Op.ADD, Reduced(Op.ADD, 0, body), Load("z", Element.INT32)), CONFIG)
+    loops = [Axis(3, (100, 8, 0, 0))]
+    (go,) = nest_gos(
+        Nest(program, [Axis(8, (1, 1, 4, 4))], [50, 900, 2000, 4000], (1, 1, 4, 4), loops), CONFIG
+    )
+    assert {stream: access.dims for stream, access in go.streams.items()} == {
+        0: (Dim(1, 8), Dim(3, 100)),
+        1: (Dim(1, 8), Dim(3, 8)),
+        2: (Dim(1, 32),),
+        STORE_STREAM: (Dim(1, 32),),
+    }
+    assert go.reads == [activation_span(50, 258), activation_span(900, 924), activation_span(2000, 2032)]
+    assert go.writes == [activation_span(4000, 4032)]
 
 
 def test_moves_and_fillings() -> None:
