@@ -128,8 +128,9 @@ def test_a_program_may_have_both():
 def test_decoding_in_every_run_says_that_it_is_slower():
     with pytest.warns(
         UserWarning, match="^each run decodes weights for about [0-9,]+ cycles, and would load"
-    ):
+    ) as found:
         compile_graph(sparse_network(), get_config("base"), compress="nnr-stream")
+    assert [each.filename for each in found] == [__file__]
 
 
 @pytest.mark.parametrize(

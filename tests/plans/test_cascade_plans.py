@@ -97,9 +97,11 @@ def member(
         ("base,weight_banks=1", [65536 - 999], True),
         ("base,weight_banks=1", [30000, 65536 - 31000], False),
         ("base,weight_banks=1", [30000, 65536 - 30999], True),
+        ("base,weight_banks=1", [30001, 65536 - 31001], False),
         # Weights begin at whole steps of 256 bytes.
         ("base,weight_banks=2", [65536 - 1024], False),
         ("base,weight_banks=2", [65536 - 1023], True),
+        ("base,weight_banks=2", [257, 65536 - 1280], True),
         ("base,weight_banks=4", [1, 65536 - 1280], False),
         ("base,weight_banks=4", [257, 65536 - 1280], True),
     ],

@@ -9,7 +9,7 @@ from layer_graphs import LayerBuilder
 
 import tosaic.compiler.tile.convolution as convolution
 import tosaic.compiler.tile.im2col as im2col
-from tosaic.compiler.emit.box_transfers import NOWHERE, BoxTransfers
+from tosaic.compiler.emit.box_transfers import NOWHERE, BoxPlace, BoxTransfers
 from tosaic.compiler.emit.emitter import Emitter
 from tosaic.compiler.emit.graph_emission import _by_use, _copy_all
 from tosaic.compiler.fuse.translate import PerChannel, RunTimeScales
@@ -210,19 +210,21 @@ def test_boxes_that_read_whole_image_rows(
 
 @pytest.mark.parametrize("offset", [0, 5000])
 @pytest.mark.parametrize(
-    "columns, resident, dims, run",
+    "columns, pitch, dims, run",
     [
-        ((0, 14), False, (), 3 * 14 * 32),
-        ((3, 7), False, ((3, 14 * 32),), 4 * 32),
-        ((0, 14), True, (), 3 * 14 * 32),
-        ((3, 7), True, (), (2 * 14 + 4) * 32),
+        ((0, 14), None, (), 3 * 14 * 32),
+        ((3, 7), None, ((3, 14 * 32),), 4 * 32),
+        ((0, 14), 0, (), 3 * 14 * 32),
+        ((3, 7), 0, (), (2 * 14 + 4) * 32),
+        ((0, 14), 14 * 32 + 16, (), 3 * 14 * 32),
+        ((3, 7), 14 * 32 + 16, (), (2 * 14 + 4) * 32),
     ],
 )
 def test_a_box_of_an_operand_lies_behind_the_start_of_its_view(
-    columns: tuple[int, int], resident: bool, dims: tuple, run: int, offset: int
+    columns: tuple[int, int], pitch: int | None, dims: tuple, run: int, offset: int
 ) -> None:
     """Of two bytes for each of 16 channels: what is resident, or in one piece, is fetched from its first byte to its
-    last, and else row by row."""
+    last, and else row by row. `pitch` is of rows in activation memory, 0 of dense ones."""
     found: list[StoredBox] = []
 
     def fetch(key: BufferKey, start: int, stop: int) -> int:
@@ -241,16 +243,31 @@ def test_a_box_of_an_operand_lies_behind_the_start_of_its_view(
             offset_bytes={"part": offset}.get,
             operand_key=lambda name, stream: BufferKey(Role.OPERAND, "y"),
         ),
-        resident=lambda name: resident,
-        placement=lambda name: SimpleNamespace(resident=resident, pitch=0),
+        resident=lambda name: pitch is not None,
+        placement=lambda name: SimpleNamespace(resident=pitch is not None, pitch=pitch or 0),
         fetch=fetch,
         fetch_box=fetch_box,
     )
     transfers = BoxTransfers(emission, ImageBoxes(window(), 16, 16), Extent(3, 14, 16))  # type: ignore[arg-type]
     place = transfers.operand(0, Box(0, 3, 6, *columns, 0, 16))
     assert found == [StoredBox((3 * 14 + columns[0]) * 32 + offset, dims, run)]
-    row_bytes = 14 * 32 if resident else (columns[1] - columns[0]) * 32
-    assert (place.address, place.row_bytes, place.pixel_bytes) == (640, row_bytes, 32)
+    inner_bytes = (columns[1] - columns[0]) * 32
+    row_bytes = inner_bytes if pitch is None else pitch or 14 * 32
+    # The address of a resident operand is that of dense rows, of which three are before the box.
+    address = 640 + 3 * (row_bytes - 14 * 32 if pitch else 0)
+    assert place == BoxPlace(address, row_bytes, 32, 2 * row_bytes + inner_bytes)
+
+
+def test_a_line_along_the_channels_is_there_for_all_pixels() -> None:
+    """Of four bytes for each channel, at 512: those of channels 4 to 11."""
+    load = SimpleNamespace(element=SimpleNamespace(bytes=4))
+    emission = SimpleNamespace(
+        work=SimpleNamespace(lines={1: 512}),
+        layer=SimpleNamespace(program=SimpleNamespace(loads=[None, load])),
+    )
+    transfers = BoxTransfers(emission, ImageBoxes(window(), 16, 4), Extent(3, 14, 8))  # type: ignore[arg-type]
+    place = transfers.operand(1, Box(0, 3, 6, 0, 14, 4, 12))
+    assert place == BoxPlace(512 + 16, 0, 0, 32)
 
 
 # --- the form of a convolution
