@@ -10,11 +10,12 @@ from layer_graphs import LayerBuilder, feeds
 from tosaic.compiler.fuse.moves import Move, Part, blocks, moved, plan_move
 from tosaic.compiler.ir import DType
 from tosaic.compiler.place.address import Address, Region
-from tosaic.compiler.place.arena import Arena
+from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.placement import Placement
-from tosaic.compiler.place.placer import Memories
+from tosaic.compiler.place.placer import Memories, Placer
 from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
 from tosaic.compiler.tile.layout_copy import BlockLimits, CopyBuffers, plan_copy
+from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
 from tosaic.sim.golden import evaluate
 
@@ -106,21 +107,26 @@ def test_blocks_cover_a_result_in_its_order(shape: tuple[int, ...], most: int) -
     assert all(1 <= part.size <= most for part in parts)
 
 
-def copied(
-    limits: BlockLimits, *, resident: bool = False, kept: bool = False, **settings: int
-) -> CopyBuffers:
-    """The buffers of a copy that reverses 4096 bytes from external memory, or from activation memory (`kept`)."""
+def copying(config: Config, dtype: DType = DType.INT8) -> tuple[Placer, Move]:
+    """A copy that reverses 4096 elements from external memory."""
     build = LayerBuilder(4)
-    build.output(build.add("REVERSE", [build.input("x", (1, 4096), DType.INT8)], axis=1))
-    config = dataclasses.replace(get_config("base,am_bytes=16K"), name="copying", **settings)
+    build.output(build.add("REVERSE", [build.input("x", (1, 4096), dtype)], axis=1))
     memories = Memories(Arena(config.am_bytes, config.columns), config.am_bytes)
     graph = build.finish()
     placer = GraphPlanner(graph, set(graph.tensors), PlanContext(config, memories, True)).placer
     placer.external("x")
+    return placer, plan_move(graph, graph.operators[0])
+
+
+def copied(
+    limits: BlockLimits, *, resident: bool = False, kept: bool = False, **settings: int
+) -> CopyBuffers:
+    """The buffers of a copy of bytes from external memory, or from activation memory (`kept`)."""
+    placer, move = copying(dataclasses.replace(get_config("base,am_bytes=16K"), name="copying", **settings))
     if kept:
         placer.placements["x"] = Placement(Address(Region.ACTIVATION, 0), 4096)
     target = Placement(Address(Region.ACTIVATION if resident else Region.DATA, 1 << 20), 4096)
-    return plan_copy(placer, plan_move(graph, graph.operators[0]), target, 1, limits).buffers
+    return plan_copy(placer, move, target, 1, limits).buffers
 
 
 @pytest.mark.parametrize(
@@ -148,3 +154,30 @@ def test_buffers_of_a_copy(
     assert (len(found.whole), found.gathered is not None) == (whole, gathered)
     places = [address for address in found.addresses() if address is not None]
     assert len(places) == len(set(places)) == targets + whole + gathered
+
+
+@pytest.mark.parametrize(
+    "machine, dtype, limits, smallest",
+    [
+        ("base,am_bytes=16K", DType.INT8, BlockLimits(), 1024),
+        ("base,am_bytes=16K", DType.INT32, BlockLimits(), 1024),
+        ("base,am_bytes=16K", DType.INT32, BlockLimits(elements=255), 1020),
+        ("base,am_bytes=16K", DType.INT32, BlockLimits(elements=257), 1024),
+        ("base,am_bytes=1M", DType.INT16, BlockLimits(), 8192),
+        # One element at least, whatever a sixteenth of the memory is.
+        ("base,am_bytes=128", DType.INT32, BlockLimits(), 8),
+        ("base,am_bytes=64", DType.INT32, BlockLimits(), 4),
+        ("nano,am_bytes=16", DType.INT8, BlockLimits(), 1),
+        ("nano,am_bytes=16", DType.INT32, BlockLimits(), 4),
+    ],
+)
+def test_a_copy_without_room(machine: str, dtype: DType, limits: BlockLimits, smallest: int) -> None:
+    """The smallest blocks have a sixteenth of the memory, or all of the copy."""
+    placer, move = copying(get_config(f"{machine},am_banks=1"), dtype)
+    placer.arena.allocate(placer.config.am_bytes)
+    size = placer.tensors.size_bytes("x")
+    target = Placement(Address(Region.DATA, 1 << 20), size)
+    with pytest.raises(
+        OutOfMemory, match=f"^a block of {smallest} bytes does not fit the activation memory$"
+    ):
+        plan_copy(placer, move, target, size // 4096, limits)

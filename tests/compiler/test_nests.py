@@ -1,5 +1,6 @@
 """Loop nests as VECTOR_GOs: together they walk every element once, whatever has to be cut, and no GO is needless."""
 
+import dataclasses
 import itertools
 import math
 from collections import Counter
@@ -138,6 +139,13 @@ def test_gos_of_a_nest(axes: list[Axis], reduced: bool, shape: list[Places]) -> 
     assert [(piece.vectors, piece.lanes, piece.tail_lanes) for piece in found] == shape
 
 
+def test_a_nest_without_loops_is_one_element() -> None:
+    """Of every stream; a reduction repeats over its loops for it."""
+    one, loop = Axis(1, (0, 0)), Axis(3, (10, 0))
+    assert list(pieces([], None, 3, 1, [], 2, SLOTS)) == [Piece((one,), (0, 0), SLOTS, 1, 1, 1)]
+    assert list(pieces([], None, 3, 1, [loop], 2, SLOTS)) == [Piece((one, loop), (0, 0), 1, 1, 1, 1)]
+
+
 def test_a_long_axis_is_cut_where_its_field_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """The lanes' axis: only its last piece has the shorter vector. Another one: every piece has it."""
     monkeypatch.setattr(nest, "MAX_COUNT", 4)
@@ -247,6 +255,37 @@ def test_a_reduction_repeats_over_its_loops_and_stores_once() -> None:
     assert rest.writes == [activation_span(4056, 4080)]
     # The first of six repetitions takes the place of the start value, the last one stores.
     assert [go.repeats for go in (whole, rest)] == [4, 4]
+
+
+def test_operands_behind_a_reduction_are_read_once() -> None:
+    """As the result is stored: they do not walk its loops, and those in its body do. Five rows of 8 elements."""
+    body = Node(Op.MUL, Load("x", Element.INT8), Load("w", Element.INT8))
+    program = assemble(Node(Op.ADD, Reduced(Op.ADD, 0, body), Load("z", Element.INT32)), CONFIG)
+    axes = [Axis(5, (2000, 0, 64, 32)), Axis(8, (1, 1, 4, 4))]
+    loops = [Axis(3, (100, 8, 0, 0)), Axis(2, (-40, 24, 0, 0))]
+    (go,) = nest_gos(Nest(program, axes, [50, 900, 2000, 4000], (1, 1, 4, 4), loops, keep_axes=True), CONFIG)
+    assert {stream: access.dims for stream, access in go.streams.items()} == {
+        0: (Dim(5, 2000), Dim(3, 100), Dim(2, -40), Dim(1, 8)),
+        1: (Dim(5, 0), Dim(3, 8), Dim(2, 24), Dim(1, 8)),
+        2: (Dim(5, 64), Dim(1, 32)),
+        STORE_STREAM: (Dim(5, 32), Dim(1, 32)),
+    }
+    assert go.reads == [activation_span(10, 8258), activation_span(900, 948), activation_span(2000, 2288)]
+    assert go.writes == [activation_span(4000, 4160)]
+
+
+def test_a_shared_stream_that_is_read_in_a_loop_repeats_nothing() -> None:
+    """Without a body the loop is that of its reads: two of each element, 50 bytes apart, which are added up."""
+    shared = Load("x", Element.INT8, shared=True)
+    program = dataclasses.replace(assemble(Node(Op.ADD, shared, shared), CONFIG), body_loads=1)
+    (go,) = nest_gos(Nest(program, [Axis(8, (1, 1))], [0, 100], (1, 1), [Axis(2, (50, 0))]), CONFIG)
+    assert (go.vectors, go.repeats) == (1, 1)
+    assert go.streams[0].dims == (Dim(1, 8), Dim(2, 50))
+
+
+def test_reads_that_go_backwards_from_the_start_of_the_memory_begin_there() -> None:
+    (go,) = nest_gos(Nest(COPY, [Axis(3, (-16, 16)), Axis(8, (2, 2))], [20, 600], (2, 2)), CONFIG)
+    assert go.reads == [activation_span(0, 36)]
 
 
 def test_moves_and_fillings() -> None:

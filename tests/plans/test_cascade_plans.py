@@ -97,9 +97,11 @@ def member(
         ("base,weight_banks=1", [65536 - 999], True),
         ("base,weight_banks=1", [30000, 65536 - 31000], False),
         ("base,weight_banks=1", [30000, 65536 - 30999], True),
+        ("base,weight_banks=1", [30001, 65536 - 31001], False),
         # Weights begin at whole steps of 256 bytes.
         ("base,weight_banks=2", [65536 - 1024], False),
         ("base,weight_banks=2", [65536 - 1023], True),
+        ("base,weight_banks=2", [257, 65536 - 1280], True),
         ("base,weight_banks=4", [1, 65536 - 1280], False),
         ("base,weight_banks=4", [257, 65536 - 1280], True),
     ],
@@ -123,3 +125,17 @@ def test_weights_that_nothing_decodes_are_loaded_again(
     assert not _decodes_again([found], get_config("base"))
     coded = member(Region.CODED, [], group_bytes=None, unpacked=False)
     assert _decodes_again([found, coded], get_config("base"))
+
+
+@pytest.mark.parametrize("over, again", [(0, False), (1, True)])
+@pytest.mark.parametrize("blocks", [[None], [1000], [None, 1000], [1000, 500]])
+def test_weights_stay_beside_the_largest_block(blocks: list[int | None], over: int, again: bool) -> None:
+    """The blocks of some layers, which may have no size. Weights that are loaded take memory, too."""
+    config = get_config("base,weight_banks=1,wm_bytes=64K")
+    members = [
+        member(Region.CODED, [(number, 100)], group_bytes=block, unpacked=False)
+        for number, block in enumerate(blocks)
+    ]
+    rest = (64 << 10) - 100 * len(blocks) - max(block or 0 for block in blocks)
+    members.append(member(Region.CONSTANTS, [(0, rest + over)], group_bytes=None, unpacked=False))
+    assert _decodes_again(members, config) == again

@@ -1,5 +1,6 @@
 """Limits that decide over the form of one layer: each is met, and just missed."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,9 +9,10 @@ from layer_graphs import LayerBuilder
 
 import tosaic.compiler.tile.convolution as convolution
 import tosaic.compiler.tile.im2col as im2col
-from tosaic.compiler.emit.box_transfers import NOWHERE, BoxTransfers
+from tosaic.compiler.emit.box_transfers import NOWHERE, BoxPlace, BoxTransfers
 from tosaic.compiler.emit.emitter import Emitter
 from tosaic.compiler.emit.graph_emission import _by_use, _copy_all
+from tosaic.compiler.fuse.translate import PerChannel, RunTimeScales
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.passes import legalize
 from tosaic.compiler.memory_speed import MemorySpeed
@@ -19,7 +21,7 @@ from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.geometry import View, Window
 from tosaic.compiler.place.params import ParamBlock
-from tosaic.compiler.place.placement import BufferKey, Copy, PartOutside, Placement, Sent
+from tosaic.compiler.place.placement import BufferKey, Copy, PartOutside, Placement, Role, Sent
 from tosaic.compiler.place.placer import Memories, PlacedPort
 from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.place.strides import dense_strides, operand_span, operand_strides
@@ -183,6 +185,91 @@ def test_bytes_that_a_box_reads(options: dict, extent: tuple[int, int, int], wan
     assert cut.source_bytes(Extent(*extent)) == wanted
 
 
+@pytest.mark.parametrize(
+    "pitch, extent, options, contiguous",
+    [
+        (112, (4, 14, 8), {}, True),
+        (112, (4, 13, 16), {}, False),
+        (112, (4, 14, 16), dict(multiplier=2), True),
+        (112, (4, 14, 8), dict(multiplier=2), False),
+        (2 * 112, (4, 14, 16), {}, True),
+        (2 * 112 + 1, (4, 14, 16), {}, False),
+        (3 * 112, (4, 14, 16), {}, False),
+    ],
+)
+def test_boxes_that_read_whole_image_rows(
+    pitch: int, extent: tuple[int, int, int], options: dict, contiguous: bool
+) -> None:
+    """As wide as the image, with all channels of it, and rows that have no more beside them than they are long."""
+    view = View("x", 0, pitch, 14 * pitch)
+    cut = ImageBoxes(dataclasses.replace(window(), view=view), 16, 8, **options)
+    assert cut.contiguous(Extent(*extent)) is contiguous
+    if not options:
+        assert cut.source_bytes(Extent(*extent)) == (3 * pitch + 112 if contiguous else 4 * extent[1] * 8)
+
+
+@pytest.mark.parametrize("offset", [0, 5000])
+@pytest.mark.parametrize(
+    "columns, pitch, dims, run",
+    [
+        ((0, 14), None, (), 3 * 14 * 32),
+        ((3, 7), None, ((3, 14 * 32),), 4 * 32),
+        ((0, 14), 0, (), 3 * 14 * 32),
+        ((3, 7), 0, (), (2 * 14 + 4) * 32),
+        ((0, 14), 14 * 32 + 16, (), 3 * 14 * 32),
+        ((3, 7), 14 * 32 + 16, (), (2 * 14 + 4) * 32),
+    ],
+)
+def test_a_box_of_an_operand_lies_behind_the_start_of_its_view(
+    columns: tuple[int, int], pitch: int | None, dims: tuple, run: int, offset: int
+) -> None:
+    """Of two bytes for each of 16 channels: what is resident, or in one piece, is fetched from its first byte to its
+    last, and else row by row. `pitch` is of rows in activation memory, 0 of dense ones."""
+    found: list[StoredBox] = []
+
+    def fetch(key: BufferKey, start: int, stop: int) -> int:
+        return fetch_box(key, StoredBox(start, (), stop - start))
+
+    def fetch_box(key: BufferKey, stored: StoredBox) -> int:
+        found.append(stored)
+        return 640
+
+    load = SimpleNamespace(tensor="part", element=SimpleNamespace(bytes=2))
+    emission = SimpleNamespace(
+        work=SimpleNamespace(lines={}),
+        layer=SimpleNamespace(program=SimpleNamespace(loads=[load])),
+        tensors=SimpleNamespace(
+            storage={"part": "y"},
+            offset_bytes={"part": offset}.get,
+            operand_key=lambda name, stream: BufferKey(Role.OPERAND, "y"),
+        ),
+        resident=lambda name: pitch is not None,
+        placement=lambda name: SimpleNamespace(resident=pitch is not None, pitch=pitch or 0),
+        fetch=fetch,
+        fetch_box=fetch_box,
+    )
+    transfers = BoxTransfers(emission, ImageBoxes(window(), 16, 16), Extent(3, 14, 16))  # type: ignore[arg-type]
+    place = transfers.operand(0, Box(0, 3, 6, *columns, 0, 16))
+    assert found == [StoredBox((3 * 14 + columns[0]) * 32 + offset, dims, run)]
+    inner_bytes = (columns[1] - columns[0]) * 32
+    row_bytes = inner_bytes if pitch is None else pitch or 14 * 32
+    # The address of a resident operand is that of dense rows, of which three are before the box.
+    address = 640 + 3 * (row_bytes - 14 * 32 if pitch else 0)
+    assert place == BoxPlace(address, row_bytes, 32, 2 * row_bytes + inner_bytes)
+
+
+def test_a_line_along_the_channels_is_there_for_all_pixels() -> None:
+    """Of four bytes for each channel, at 512: those of channels 4 to 11."""
+    load = SimpleNamespace(element=SimpleNamespace(bytes=4))
+    emission = SimpleNamespace(
+        work=SimpleNamespace(lines={1: 512}),
+        layer=SimpleNamespace(program=SimpleNamespace(loads=[None, load])),
+    )
+    transfers = BoxTransfers(emission, ImageBoxes(window(), 16, 4), Extent(3, 14, 8))  # type: ignore[arg-type]
+    place = transfers.operand(1, Box(0, 3, 6, 0, 14, 4, 12))
+    assert place == BoxPlace(512 + 16, 0, 0, 32)
+
+
 # --- the form of a convolution
 
 
@@ -207,6 +294,15 @@ def test_who_cares_where_image_rows_end(pixels: int, batched: bool, width: int, 
         pixels=pixels, layout=SimpleNamespace(batched=batched), window=SimpleNamespace(iw=width)
     )
     assert convolution.ConvolutionPlan.keeps_rows.fget(plan) is keeps  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("keeps, rows", [(False, (49, 4)), (True, (14, 14))])
+def test_rows_of_boxes_end_where_a_tile_of_pixels_is_full(keeps: bool, rows: tuple[int, int]) -> None:
+    """Of 16 rows of the array, unless the layer cares where those of the image end."""
+    plan = SimpleNamespace(window=window(), keeps_rows=keeps)
+    found = convolution.ConvolutionPlan.window_of_boxes(plan, BASE)  # type: ignore[arg-type]
+    assert (found.oh, found.ow) == (found.ih, found.iw) == rows
+    assert found.view.pitch == 8 * rows[1]
 
 
 def test_im2col_takes_fewer_cycles_than_the_array_or_the_bus(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,6 +403,46 @@ def test_parameters_come_in_as_a_whole_up_to_a_quarter_of_the_memory(size: int, 
     found = LayerPass._placed(step, ParamBlock(bytes(size), 64, 64, False))  # type: ignore[arg-type]
     assert (found.source is None) == whole
     assert [copy.size_bytes for copy in step.preloads] == ([size] if whole else [])
+
+
+SCALES = PerChannel(np.arange(1, 21), np.arange(20))
+CONVOLVED = dict(channels=40, pixels=2, tile_channels=16, bias=np.arange(40))
+
+
+@pytest.mark.parametrize(
+    "scales, bias, plan, tiles, bias_bytes",
+    [
+        (None, False, None, 0, 0),
+        (SCALES, False, None, 2, 0),
+        (SCALES, True, None, 2, 2),
+        (RunTimeScales("multipliers", "shifts"), False, None, 2, 0),
+        (None, False, CONVOLVED, 0, 0),
+        (None, True, CONVOLVED, 3, 2),
+        (None, True, CONVOLVED | dict(bias=np.arange(40) << 16), 3, 4),
+        (SCALES, False, CONVOLVED, 3, 0),
+        (SCALES, True, CONVOLVED, 3, 2),
+    ],
+)
+def test_parameters_of_a_layer(
+    scales: PerChannel | RunTimeScales | None, bias: bool, plan: dict | None, tiles: int, bias_bytes: int
+) -> None:
+    """Of 20 channels, and those of the pixels that a convolution computes together: biases, and scales of 5 bytes."""
+    layer = SimpleNamespace(
+        output="y",
+        per_channel=scales,
+        program=SimpleNamespace(bias=bias),
+        bias=np.arange(20) if bias else None,
+    )
+    step = SimpleNamespace(
+        layer=layer,
+        config=BASE,
+        convolution=None if plan is None else SimpleNamespace(**plan),
+        tensors=SimpleNamespace(shape=lambda name: (20,)),
+    )
+    found = LayerPass._params(step)  # type: ignore[arg-type]
+    tile_bytes = BASE.columns * (bias_bytes + 5 * (scales is not None))
+    assert found == ParamBlock(found.data, tile_bytes, bias_bytes, scales is not None)
+    assert len(found.data) == tiles * tile_bytes
 
 
 @pytest.mark.parametrize(

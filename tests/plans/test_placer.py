@@ -208,6 +208,18 @@ def test_a_result_at_a_place_that_is_taken_over() -> None:
     assert made.placements["a"] == resident(640, 100) and made.arena.used() == []
 
 
+@pytest.mark.parametrize("may_take, outside", [(False, False), (False, True), (True, False)])
+def test_a_result_has_a_place_of_its_own_until_one_is_taken_over(may_take: bool, outside: bool) -> None:
+    """Though it might take one over, or has been outside."""
+    made = placer(100)
+    if may_take:
+        made.taken_over["a"] = resident(640, 100)
+    if outside:
+        made.external("a")
+    made.place_output("a", [])
+    assert made.placements["a"] == resident(0, 100) and made.arena.used() == [(0, 100)]
+
+
 def test_a_result_without_reserve() -> None:
     for limit, room, found in ((100, 100, True), (99, 100, False), (100, 99, False)):
         made = placer(100, limit=limit)
