@@ -60,9 +60,9 @@ def small_on_85k() -> Floorplan:
 
 def lean_on_85k(asked_hz: float | None = None) -> Floorplan:
     """`small` with half the lanes, of 34 bits, on an LFE5U-85F or LFE5UM5G-85F: a lane has five multipliers and four
-    block RAMs. They lie in the middle rows beyond the gap, with room between lanes: side by side their logic lacks wires.
-    Before them lies what VECTOR's issue takes from and leads to: its program, the offsets of its streams, the array's
-    way out. Weight memory, which answers into registers, is at the part's sides (decision 0043).
+    block RAMs. They lie in the middle rows beyond the gap, with room between lanes, whose logic lacks wires side by
+    side. Before them lies what VECTOR's issue takes from and leads to: its program, the offsets of its streams, the
+    array's way out. Weight memory, which answers into registers, is at the part's sides (decision 0043).
     """
     m34, m58 = _multipliers(34), _multipliers(58)
     r22, r46, r70, r82 = _rams(22), _rams(46), _rams(70), _rams(82)
