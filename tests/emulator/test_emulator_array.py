@@ -100,6 +100,25 @@ def test_whether_pixels_see_padding() -> None:
     assert len(answers) == 4
 
 
+@pytest.mark.parametrize("held", [np.float32, np.float64])
+@pytest.mark.parametrize("samples", [1, 2, 3])
+@pytest.mark.parametrize("own", [False, True])
+def test_each_sample_is_multiplied_by_its_weights(own: bool, samples: int, held: type) -> None:
+    """Its own ones, or those that all have."""
+    dice = np.random.default_rng(samples)
+    operands = dice.integers(-99, 99, (samples, 5, 3))
+    weights = dice.integers(-99, 99, (samples if own else 1, 3, WORD))
+    wanted = np.stack([operands[i] @ weights[i if own else 0] for i in range(samples)])
+    found = array_module._products(operands.astype(held), weights.astype(held))
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_sums_wrap() -> None:
+    sums = np.array([2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**40 + 7], np.float64)
+    assert array_module._integers(sums).tolist() == [2**31 - 1, -(2**31), -(2**31), 2**31 - 1, 7]
+
+
 def test_a_go_of_more_weights_than_a_computer_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is set up all the same: what no job uses costs nothing."""
     largest = {"ky_count": 2**13 - 1, "run_count": 2**13 - 1, "chunks": 2**16 - 1}

@@ -6,6 +6,7 @@ import pytest
 from tosaic.compiler.ir import DType
 from tosaic.errors import UnpredictableError
 from tosaic.sim.golden import evaluate_operator, strictly
+from tosaic.sim.golden.arithmetic import product_dtype
 from tosaic.sim.golden.correlation import (
     Spread,
     channel_terms,
@@ -46,7 +47,7 @@ def test_terms_add_up_to_the_sums(pad, stride):
         assert (added_up(channel_terms(image, weight, window), sums) == sums).all()
 
 
-@pytest.mark.parametrize("pad", (*PADS, [-1, 0, 1, -1], [0, -1, -1, 2]))
+@pytest.mark.parametrize("pad", (*PADS, [-1, 0, 1, -1], [0, -1, -1, 2], [1, -2, 0, -1], [0, -1, 2, -2]))
 @pytest.mark.parametrize("stride", STEPS)
 def test_transposed_terms_add_up_to_the_sums(pad, stride):
     image, weight = integers(2, 3, 4, 3), integers(2, 2, 3, 3)
@@ -55,6 +56,22 @@ def test_transposed_terms_add_up_to_the_sums(pad, stride):
     columns = (4 - 1) * stride[1] + pad[2] + pad[3] + 3
     assert sums.shape == (2, rows, columns, 2)
     assert (added_up(transposed_terms(image, weight, Spread(pad, stride)), sums) == sums).all()
+
+
+@pytest.mark.parametrize(
+    "a, b, terms, held",
+    [
+        (1 << 26, 1 << 26, 1, np.float64),
+        (1 << 26, 1 << 26, 2, np.int64),
+        (-(1 << 26), (1 << 27) - 1, 1, np.float64),
+        (-(1 << 26), 1 << 27, 1, np.int64),
+        (0, 1 << 52, 1, np.float64),
+        (0, 1 << 53, 1, np.int64),
+    ],
+)
+def test_products_are_held_exactly(a, b, terms, held):
+    """In float64 while no sum reaches 2^53."""
+    assert product_dtype(np.array([a, 0]), np.array([0, b]), terms) == held
 
 
 def test_the_largest_window_of_int16_is_looked_at():
