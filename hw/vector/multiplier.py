@@ -33,9 +33,10 @@ def partial_sums(x: Value, factor: Value) -> tuple[Value, Value, Value]:
     bits = PRODUCT_BITS - CHUNK_BITS
     first = (outer[CHUNK_BITS:] + inner)[:bits]
     other = Cat(product(1, 0)[:pair], sign)
-    second = Cat(
-        other[:CHUNK_BITS], (other[CHUNK_BITS:] + product(2, 0)[: PRODUCT_BITS - pair])[: bits - CHUNK_BITS]
-    )
+    top, room = product(2, 0), PRODUCT_BITS - pair
+    # Of a narrow x it does not reach the upper end.
+    top = sign_extend(top, room).as_unsigned() if len(top) < room else top[:room]
+    second = Cat(other[:CHUNK_BITS], (other[CHUNK_BITS:] + top)[: bits - CHUNK_BITS])
     return outer[:CHUNK_BITS], first, second
 
 
