@@ -12,10 +12,8 @@ from tosaic.compiler.place.placement import BufferKey, Role
 from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.place.weights import MAX_COUNT
 from tosaic.compiler.tile.image_boxes import Box, Extent, ImageBoxes
-from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode, largest
 
-BASE = get_config("base")
 X_STEP, Y_STEP = (largest(Opcode.ARRAY_WINDOW, name) for name in ("x_step", "y_step"))
 
 
