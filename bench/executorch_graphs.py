@@ -310,7 +310,7 @@ def test_files() -> list[pathlib.Path]:
     """The files of the wheel's tests that have a test of an integer graph."""
     package = importlib.util.find_spec("executorch")
     if package is None or not package.submodule_search_locations:
-        raise SystemExit("the package executorch is not installed: pip install 'tosaic[torch]'")
+        raise SystemExit("the package executorch is not installed: pip install '.[torch]'")
     root = pathlib.Path(package.submodule_search_locations[0]) / "backends" / "arm" / "test"
     return [
         file

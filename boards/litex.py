@@ -13,11 +13,11 @@ import tempfile
 from tosaic.hw.micro.packages import PackageMissing
 
 
-def litex_versions(packages: tuple[str, ...], hint: str) -> tuple[str, ...]:
-    """Of the packages that make a core; PackageMissing, with `hint`, where one of them is not installed."""
+def litex_versions(packages: tuple[str, ...], extra: str) -> tuple[str, ...]:
+    """Of the packages that make a core; PackageMissing, which names `extra`, where one of them is not installed."""
     for name in packages:
         if importlib.util.find_spec(name) is None:
-            raise PackageMissing(f"the Python package {name} is missing; {hint}")
+            raise PackageMissing(name, extra)
     return tuple(importlib.metadata.version(name) for name in packages)
 
 

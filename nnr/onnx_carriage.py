@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tosaic.install import install_command
 from tosaic.nnr.bitstream import Bitstream, CodedTensor, read_bitstream
 from tosaic.nnr.encoder import Settings, encodable, encode_model, encode_unit
 from tosaic.nnr.errors import NnrError, NnrWarning
@@ -45,7 +46,7 @@ def load_onnx_package() -> Any:
     try:
         import onnx
     except ImportError:
-        raise NnrError("ONNX models need the package onnx: pip install 'tosaic[onnx]'") from None
+        raise NnrError(f"ONNX models need the package onnx: {install_command('onnx')}") from None
     return onnx
 
 

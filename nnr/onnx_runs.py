@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from tosaic.install import install_command
 from tosaic.nnr.errors import NnrError
 from tosaic.nnr.onnx_carriage import load_onnx_package
 from tosaic.nnr.onnx_tensors import model_tensors
@@ -18,7 +19,7 @@ def load_onnxruntime() -> Any:
         import onnxruntime
     except ImportError:
         raise NnrError(
-            "measuring a model's outputs needs the package onnxruntime: pip install 'tosaic[nnr]'"
+            f"measuring a model's outputs needs the package onnxruntime: {install_command('nnr')}"
         ) from None
     return onnxruntime
 

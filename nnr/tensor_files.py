@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tosaic.install import install_command
 from tosaic.nnr.errors import NnrError
 
 # The types of safetensors that NumPy has, little endian; BF16 is the upper half of a float32.
@@ -84,7 +85,7 @@ def read_state_dict(path: pathlib.Path) -> dict[str, np.ndarray]:
     try:
         import torch
     except ImportError:
-        raise NnrError(f"{path}: PyTorch files need the package torch: pip install 'tosaic[torch]'") from None
+        raise NnrError(f"{path}: PyTorch files need the package torch: {install_command('torch')}") from None
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:

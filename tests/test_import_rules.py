@@ -11,6 +11,7 @@ ALLOWED = {
     "compiler": {
         "compiler",
         "errors",
+        "install",
         "hw.isa",
         "hw.config",
         "hw.constants",
@@ -19,15 +20,15 @@ ALLOWED = {
         "hw.packed_weights",
         "nnr",
     },
-    "sim": {"sim", "compiler.ir", "errors", "hw", "nnr"},
-    "driver": {"driver", "sim", "compiler", "errors", "hw"},
+    "sim": {"sim", "compiler.ir", "errors", "install", "hw", "nnr"},
+    "driver": {"driver", "sim", "compiler", "errors", "install", "hw"},
     "boards": {"boards", "hw"},
-    "nnr": {"nnr", "hw.nnr_tables", "errors"},
+    "nnr": {"nnr", "hw.nnr_tables", "errors", "install"},
 }
 GOLDEN = {"sim.golden", "compiler.ir", "errors"}
 PARTS = {
     "compiler/ir": {"compiler.ir", "errors"},
-    "compiler/importers": {"compiler.importers", "compiler.ir", "errors", "nnr"},
+    "compiler/importers": {"compiler.importers", "compiler.ir", "errors", "install", "nnr"},
     "compiler/quantizer": {"compiler.quantizer", "compiler.ir", "errors"},
 }
 """What parts of the compiler may import, more narrowly than the compiler as a whole."""

@@ -15,6 +15,7 @@ from tosaic.errors import InputError
 from tosaic.hw.bridge.datagrams import UDP_PORT
 from tosaic.hw.config_text import get_config
 from tosaic.hw.micro.packages import PackageMissing, package_versions
+from tosaic.install import install_command
 from tosaic.sim.board import BoardRtl, BoardSimulator, ChipSetting, VirtualLine, VirtualPort
 
 BIT_CYCLES = 4
@@ -54,7 +55,7 @@ def open_board(name: str, parts: Sequence[str] = ()) -> BoardSimulator:
     try:
         versions = _versions(board)
     except PackageMissing as error:
-        raise InputError(str(error)) from error
+        raise InputError(f"{error}; {install_command(error.extra)}") from error
     key = repr((board, get_config(board.config), BIT_CYCLES, versions))
     chip = chip_setting(board.sdram, board.clock_hz) if board.sdram else None
     phy = board.used_ethernet.phy.value if board.used_ethernet else ""

@@ -9,14 +9,14 @@ from .chips import SdrChip
 
 MODULE = "litedram_core"
 PACKAGES = ("litedram", "litex", "migen")
-HINT = "pip install 'tosaic[dram]'"
+EXTRA = "dram"
 AXI_PORT, HOST_PORT = "user_port_axi_0", "user_port_host"
 """What the ports of the core begin with: AXI4 with words of the accelerator, Wishbone with words of the chip."""
 
 
 def core_versions() -> tuple[str, ...]:
     """Of the packages that make the core; PackageMissing where one of them is not installed."""
-    return litex_versions(PACKAGES, HINT)
+    return litex_versions(PACKAGES, EXTRA)
 
 
 @functools.cache

@@ -9,14 +9,14 @@ from .phy import Phy
 
 MODULE = "liteeth_core"
 PACKAGES = ("liteeth", "litex", "migen")
-HINT = "pip install 'tosaic[ethernet]'"
+EXTRA = "ethernet"
 WORD_BYTES = 4
 """Of a datagram that pass per cycle: at 50 MHz, a byte would be too slow for 1 Gbit/s."""
 
 
 def core_versions() -> tuple[str, ...]:
     """Of the packages that make the core; PackageMissing where one of them is not installed."""
-    return litex_versions(PACKAGES, HINT)
+    return litex_versions(PACKAGES, EXTRA)
 
 
 @functools.cache

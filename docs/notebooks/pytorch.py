@@ -4,7 +4,7 @@
 # ---
 # %% [markdown]
 # # A network from PyTorch to the accelerator
-# Needs `pip install 'tosaic[torch]'`. Where torch is missing this page shows the code and runs none of it;
+# Needs `pip install '.[torch]'`. Where torch is missing this page shows the code and runs none of it;
 # `make test-torch` executes it.
 # %%
 import importlib.util

@@ -1,6 +1,6 @@
 # %% [markdown]
 # # Your ONNX model
-# A small float classifier takes the place of yours; put your file where `net.onnx` stands. It needs `tosaic[onnx]`.
+# A small float classifier takes the place of yours; put your file where `net.onnx` stands. It needs the extra `onnx`.
 # %%
 import pathlib
 import tempfile

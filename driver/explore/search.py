@@ -13,6 +13,7 @@ from tosaic.driver.models import Progress
 from tosaic.errors import InputError
 from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
+from tosaic.install import install_command
 
 from .point import Area, Point
 from .space import configuration, draw_grid, free_fields
@@ -139,7 +140,7 @@ class _Optuna:
             import optuna
         except ImportError:
             raise InputError(
-                "the search by Optuna needs it: pip install 'tosaic[explore]', or give --search grid"
+                f"the search by Optuna needs it: {install_command('explore')}, or give --search grid"
             ) from None
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._base = get_config(question.base)

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tosaic.errors import DeviceError, InputError
+from tosaic.install import install_command
 
 from .content import CODE_SUFFIXES, code_digest, digest_of, pack, read_by, unpack
 from .job import Job, Record, Task, Work
@@ -97,7 +98,7 @@ class DaskCluster:
         try:
             import distributed
         except ImportError:
-            raise InputError("a cluster needs Dask: pip install 'tosaic[cluster]'") from None
+            raise InputError(f"a cluster needs Dask: {install_command('cluster')}") from None
         try:
             return distributed, distributed.Client(self.address, timeout=10)
         except (OSError, ValueError) as error:

@@ -4,6 +4,7 @@ import time
 from typing import Any, Protocol
 
 from tosaic.errors import DeviceError, UnsupportedError
+from tosaic.install import install_command
 
 from .base import Unreachable
 
@@ -40,7 +41,7 @@ class SerialLine:
             import serial
         except ImportError:
             raise UnsupportedError(
-                "boards on a serial line need the package pyserial: pip install 'tosaic[boards-serial]'"
+                f"boards on a serial line need the package pyserial: {install_command('boards-serial')}"
             ) from None
         self.path = path
         self.byte_seconds = 10 / baud

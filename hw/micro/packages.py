@@ -6,18 +6,22 @@ import pathlib
 
 CORE = "pythondata-cpu-picorv32"
 COMPILER = "ziglang"
-HINT = "pip install 'tosaic[micro]'"
+EXTRA = "micro"
 
 
 class PackageMissing(ImportError):
-    """A package is not installed; the message is one line and says what to do."""
+    """A package is not installed; the message is one line, and `extra` names the extra that brings it."""
+
+    def __init__(self, name: str, extra: str) -> None:
+        super().__init__(f"the Python package {name} is missing")
+        self.extra = extra
 
 
 def find_package(name: str) -> pathlib.Path:
     """The folder of the package that pip calls `name`; PackageMissing where it is not installed."""
     found = importlib.util.find_spec(name.replace("-", "_"))
     if found is None or found.origin is None:
-        raise PackageMissing(f"the Python package {name} is missing; {HINT}")
+        raise PackageMissing(name, EXTRA)
     return pathlib.Path(found.origin).parent
 
 

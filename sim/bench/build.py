@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from tosaic.errors import Error, UnsupportedError
 from tosaic.hw.config import Config
+from tosaic.install import install_command
 
 from ..rtl.build import failure_reason
 from ..rtl.cache import cached, progress
@@ -45,7 +46,7 @@ def require_cocotb() -> None:
             found = False
         if not found:
             raise UnsupportedError(
-                f"the target cocotb needs the Python package {module}: pip install 'tosaic[cocotb]'"
+                f"the target cocotb needs the Python package {module}: {install_command('cocotb')}"
             )
 
 

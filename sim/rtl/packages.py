@@ -5,6 +5,7 @@ import importlib.util
 import pathlib
 
 from tosaic.errors import UnsupportedError
+from tosaic.install import install_command
 
 
 def simulator_package(name: str) -> str:
@@ -13,7 +14,7 @@ def simulator_package(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         raise UnsupportedError(
-            f"simulating the RTL needs the package {name}: pip install 'tosaic[sim]'; the target emulator needs nothing"
+            f"simulating the RTL needs the package {name}: {install_command('sim')}; the target emulator needs nothing"
         ) from None
 
 

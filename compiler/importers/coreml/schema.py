@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tosaic.errors import UnsupportedError
+from tosaic.install import install_command
 
 _SCALARS = {
     name: number
@@ -24,7 +25,7 @@ def messages() -> dict[str, Any]:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     except ImportError:
         raise UnsupportedError(
-            "Core ML models need the package protobuf: pip install 'tosaic[coreml]'"
+            f"Core ML models need the package protobuf: {install_command('coreml')}"
         ) from None
     file = descriptor_pb2.FileDescriptorProto(name="tosaic/coreml.proto", package=_PACKAGE, syntax="proto3")
     text = (pathlib.Path(__file__).parent / "coreml.proto").read_text()

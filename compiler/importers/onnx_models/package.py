@@ -3,6 +3,7 @@
 from typing import Any
 
 from tosaic.errors import UnsupportedError
+from tosaic.install import install_command
 
 
 def load_onnx_package() -> Any:
@@ -15,5 +16,5 @@ def load_onnx_package() -> Any:
         import onnx.numpy_helper
         import onnx.reference
     except ImportError:
-        raise UnsupportedError("ONNX models need the package onnx: pip install 'tosaic[onnx]'") from None
+        raise UnsupportedError(f"ONNX models need the package onnx: {install_command('onnx')}") from None
     return onnx

@@ -25,6 +25,7 @@ from tosaic.compiler.importers.tflite.source_graph import (
 )
 from tosaic.compiler.importers.tflite.sparsity import dense
 from tosaic.errors import InputError, ModelError, UnsupportedError
+from tosaic.install import install_command
 
 IDENTIFIER = b"TFL3"
 MAX_RANK = 6
@@ -67,7 +68,7 @@ def schema() -> ModuleType:
         return importlib.import_module("tflite")
     except ImportError:
         raise UnsupportedError(
-            "TFLite models need the package tflite: pip install 'tosaic[tflite]'"
+            f"TFLite models need the package tflite: {install_command('tflite')}"
         ) from None
 
 

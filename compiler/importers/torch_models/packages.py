@@ -4,8 +4,7 @@ import importlib
 from typing import Any
 
 from tosaic.errors import UnsupportedError
-
-_INSTALL = "pip install 'tosaic[torch]' (a CPU build of torch is enough)"
+from tosaic.install import install_command
 
 
 def load_torch() -> Any:
@@ -37,4 +36,5 @@ def _load(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         missing = (getattr(error, "name", None) or name).split(".")[0]
-        raise UnsupportedError(f"PyTorch models need the package {missing}: {_INSTALL}") from None
+        install = f"{install_command('torch')} (a CPU build of torch is enough)"
+        raise UnsupportedError(f"PyTorch models need the package {missing}: {install}") from None
