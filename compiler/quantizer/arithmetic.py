@@ -29,7 +29,7 @@ def aligned(emission: Emission, names: list[str]) -> tuple[list[str], float, flo
     data = {name: emission.data(name) for name in names}
     sizes = [w.reach for w in found.values()]
     sizes += [float(np.abs(value).max()) for value in data.values() if value is not None]
-    scales = {float(w.scale) for w in found.values() if w.uniform and w.dtype is DType.INT32}
+    scales = {w.step for w in found.values() if w.uniform and w.dtype is DType.INT32}
     scale = max(sizes) / 2**HEADROOM_BITS or 1.0
     if len(scales) == 1 and all(w.uniform and w.dtype is DType.INT32 for w in found.values()):
         shared = scales.pop()
@@ -46,7 +46,7 @@ def aligned(emission: Emission, names: list[str]) -> tuple[list[str], float, flo
             bound += float(np.abs(integers).max())
         else:
             part = found[name]
-            exact = part.dtype is DType.INT32 and part.uniform and float(part.scale) == scale
+            exact = part.dtype is DType.INT32 and part.uniform and part.step == scale
             wide = part if exact else emission.as_int32(part, scale)
             tensors.append(wide.tensor)
             bound += wide.bound
@@ -321,7 +321,7 @@ def _sloped_to(
     """In the steps that the result is wanted in: what is added to x below 0 needs no more than these, and factors of a
     byte where they move no result by more than a step. `lowest` is the least x that was seen."""
     source = emission.as_int32(emission.as_uniform(x))
-    change, ratio = slopes.astype(np.float64) - 1.0, float(source.scale) / wanted.scale
+    change, ratio = slopes.astype(np.float64) - 1.0, source.step / wanted.scale
     most = float(np.abs(change).max()) or 1.0
     exact = -lowest / wanted.scale * most <= 2 * DType.INT8.max
     largest = (DType.INT8 if exact else DType.INT16).max
@@ -362,7 +362,7 @@ def _sloped_from_memory(emission: Emission, x: str, slopes: np.ndarray) -> Integ
     below = emission.emit("CLAMP", source.tensor, min_val=DType.INT16.min, max_val=0, nan_mode="PROPAGATE")
     line = low.constant(np.rint(change * 2.0**bits).astype(np.int64), DType.INT16)
     bend = emission.emit("MUL", below, line, low.constant([0], DType.INT8), dtype=DType.INT32)
-    straight = emission.as_int32(source, float(source.scale) * 2.0**-bits)
+    straight = emission.as_int32(source, source.step * 2.0**-bits)
     tensor = emission.emit("ADD", straight.tensor, bend)
     return Integers(tensor, DType.INT32, straight.scale, 0, 2.0 ** (_SLOPE_BITS + 1) * source.bound)
 

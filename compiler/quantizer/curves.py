@@ -32,7 +32,7 @@ def table(emission: Emission, op: Operator) -> Integers:
     small = _in_pieces(emission, dataclasses.replace(fine, high=math.inf), pieces(function, low, fine.high))
     large = _in_pieces(emission, source, pieces(function, fine.high, high))
     scale = max(small.reach, large.reach) / 2**HEADROOM_BITS
-    edge = emission.line(np.array([np.floor(fine.high / float(fine.scale))]), fine.tensor)
+    edge = emission.line(np.array([np.floor(fine.high / fine.step)]), fine.tensor)
     below = emission.emit("GREATER", edge, fine.tensor)
     both = [emission.as_int32(part, scale).tensor for part in (small, large)]
     return Integers(
@@ -56,7 +56,7 @@ def _in_pieces(emission: Emission, source: Integers, parts: list[TableSegment]) 
         if chosen is None:
             chosen = here
         else:
-            edge = emission.line(np.array([np.rint(part.high / float(wide.scale))]), wide.tensor)
+            edge = emission.line(np.array([np.rint(part.high / wide.step)]), wide.tensor)
             chosen = emission.emit("SELECT", emission.emit("GREATER", edge, wide.tensor), here, chosen)
     assert chosen is not None
     return Integers(chosen, DType.INT32, np.array(scale), 0, 2.0**HEADROOM_BITS + 1)
@@ -66,10 +66,10 @@ def _looked_up(emission: Emission, source: Integers, part: TableSegment) -> str:
     """TABLE of a piece, int32; inputs outside of it saturate."""
     if abs(part.centre) > part.step:
         source = emission.as_uniform(emission.as_int32(source))
-        offset = np.rint(part.centre / float(source.scale))
+        offset = np.rint(part.centre / source.step)
         if abs(offset) + source.bound >= 2**31:
-            source = emission.as_int32(source, float(source.scale) * (abs(offset) + source.bound) / 2**29)
-            offset = np.rint(part.centre / float(source.scale))
+            source = emission.as_int32(source, source.step * (abs(offset) + source.bound) / 2**29)
+            offset = np.rint(part.centre / source.step)
         shifted = emission.emit("SUB", source.tensor, emission.line(offset, source.tensor))
         source = Integers(shifted, DType.INT32, source.scale, 0, source.bound + abs(float(offset)))
     index = emission.convert(source, Encoding(DType.INT16, part.step))

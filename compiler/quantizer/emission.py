@@ -164,7 +164,7 @@ class Emission:
         if scale is None and source.uniform:
             # A power of two keeps 8-bit and 16-bit integers exact.
             room = HEADROOM_BITS - math.ceil(math.log2(max(source.bound, 1.0)))
-            scale = float(source.scale) * 2.0 ** -min(max(room, 0), 8)
+            scale = source.step * 2.0 ** -min(max(room, 0), 8)
         elif scale is None:
             scale = source.reach / 2**HEADROOM_BITS
         encoding = Encoding(DType.INT32, scale)
@@ -174,7 +174,7 @@ class Emission:
     def as_summands(self, source: Integers, count: int) -> Integers:
         """int32 of which `count` may be added up; 8-bit and 16-bit integers as they are."""
         narrow = source.dtype in (DType.INT8, DType.INT16) and source.uniform
-        found = self.as_int32(source, float(source.scale) if narrow else None)
+        found = self.as_int32(source, source.step if narrow else None)
         if found.bound * count < _LARGEST_SUM:
             return found
         return self.as_int32(found, found.reach * count / _LARGEST_SUM)
@@ -241,7 +241,7 @@ class Emission:
         if self.plan.functions.is_table(tensor) and encoding.dtype is DType.INT8:
             source = self.wide(self.plan.functions.root(tensor))
             if source.dtype is DType.INT8 and source.uniform and not source.bounded:
-                held = Encoding(DType.INT8, float(source.scale), source.zero_point)
+                held = Encoding(DType.INT8, source.step, source.zero_point)
                 entries = int8_table(lambda x: self.plan.functions(tensor, x), held, encoding)
                 return self.emit("TABLE", source.tensor, self.low.constant(entries, DType.INT8))
         if self.plan.narrows(tensor) and not self.plan.held(tensor):

@@ -59,10 +59,21 @@ class Integers:
     bounds: np.ndarray | None = field(default=None)
     """`bound` of each element of the last axis, where they differ: a dead channel's may be far above the others'."""
 
+    def __post_init__(self) -> None:
+        # The scale of a single channel is one number, too.
+        self.scale = np.asarray(self.scale, np.float64)
+        if self.scale.size == 1:
+            self.scale = self.scale.reshape(())
+
     @property
     def uniform(self) -> bool:
         """Whether one scale holds for the whole tensor."""
-        return self.scale.size == 1
+        return self.scale.ndim == 0
+
+    @property
+    def step(self) -> float:
+        """The real that one integer stands for, of a tensor with one scale."""
+        return self.scale.item()
 
     @property
     def reach(self) -> float:

@@ -40,7 +40,7 @@ def convolution(emission: Emission, op: Operator) -> Integers:
     wide_bias = np.broadcast_to(bias.astype(np.float64), (len(channels),))
     grid = emission.plan.weight_grids.get(op.inputs[1]) or _symmetric(channels)
     # A channel whose weights are tiny beside its bias: its accumulator must hold the bias.
-    least = np.abs(wide_bias) / (float(source.scale) * _LARGEST_BIAS[accumulator])
+    least = np.abs(wide_bias) / (source.step * _LARGEST_BIAS[accumulator])
     scales = np.maximum(grid.scales, least)
     lowest, highest = DType.INT8.min - grid.zero_point, DType.INT8.max - grid.zero_point
     integers = np.clip(np.rint(channels / scales[:, None]), lowest, highest)
@@ -73,7 +73,7 @@ def _in_parts(emission: Emission, op: Operator, sources: list[Integers], two_byt
     wide_bias = np.broadcast_to(bias.astype(np.float64), (len(channels),))
     parts = []
     for source in sources:
-        least = np.abs(wide_bias) / (float(source.scale) * _LARGEST_BIAS[accumulator])
+        least = np.abs(wide_bias) / (source.step * _LARGEST_BIAS[accumulator])
         high = WeightGrid(np.maximum(_symmetric(channels).scales, least), 0)
         first = np.rint(channels / high.scales[:, None])
         bytes_of = [(first, high)]

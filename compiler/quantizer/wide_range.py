@@ -59,23 +59,23 @@ def halves(emission: Emission, tensor: str) -> list[Integers]:
     wide = emission.as_uniform(emission.as_int32(emission.within_bounds(emission.natural(tensor))))
     bits = int(np.ceil(np.log2(max(wide.bound, 2.0)))) - _HALF_BITS
     if bits <= 0:
-        encoding = Encoding(DType.INT16, float(wide.scale))
+        encoding = Encoding(DType.INT16, wide.step)
         return [emission.held(emission.convert(wide, encoding), encoding)]
-    upper = Encoding(DType.INT16, float(wide.scale) * 2.0**bits)
+    upper = Encoding(DType.INT16, wide.step * 2.0**bits)
     first = emission.held(emission.convert(wide, upper), upper)
-    back = emission.as_int32(first, float(wide.scale))
+    back = emission.as_int32(first, wide.step)
     rest = Integers(
         low.op("SUB", wide.tensor, back.tensor), DType.INT32, wide.scale, 0, 2.0 ** max(bits - 1, 1)
     )
     # Half a step more than a low half of 16 bits saturates by one.
-    lower = Encoding(DType.INT16, float(wide.scale) * 2.0 ** max(bits - 1 - _HALF_BITS, 0))
+    lower = Encoding(DType.INT16, wide.step * 2.0 ** max(bits - 1 - _HALF_BITS, 0))
     second = emission.held(emission.convert(rest, lower), lower)
     return [first, second]
 
 
 def small_squares(emission: Emission, tensor: str, coarse: Integers) -> Integers | None:
     """A sum of two squares in finer steps than `coarse`, right below its `high`; None if it is no such sum."""
-    top = float(coarse.scale) * _SURE
+    top = coarse.step * _SURE
     step = np.sqrt(top) / DType.INT16.max
     squares: list[str] = []
     if not _find_squares(emission, tensor, squares) or len(squares) > 2:

@@ -38,6 +38,28 @@ def test_floats_in_floats_out(road, activations, least):
 
 
 @ROADS
+def test_arguments_named_as_functions_of_python(road):
+    """ExecuTorch and PT2E call `input` `input_1`; a Sequential's argument has that name. One channel, one scale."""
+    torch.manual_seed(0)
+    module, rows = (
+        torch.nn.Sequential(torch.nn.Linear(4, 1), torch.nn.Softmax(1)).eval(),
+        torch.randn(8, 6, 4),
+    )
+    session = tosaic.from_torch(module, rows[:1], rows, road=road, target="golden")
+    assert [each.name for each in session.inputs] == ["input"]
+    assert decibels(module(rows[:1]).detach().numpy(), session.run({"input": rows[:1]})["output"]) > 30
+
+    class Ratio(torch.nn.Module):
+        def forward(self, max, unused, input):
+            return max - 2 * input
+
+    example = tuple(torch.randn(2, 3) for _ in range(3))
+    session = tosaic.from_torch(Ratio(), example, [example], road=road, target="golden")
+    got = session.run({"input": example[2], "max": example[0], "unused": example[1]})["output"]
+    assert decibels(Ratio()(*example).numpy(), got) > 30
+
+
+@ROADS
 def test_integers_on_request(road):
     module, image, calibration = classifier()
     options = {"road": road, "target": "golden"}
@@ -134,6 +156,20 @@ def test_a_converted_module_keeps_its_encodings(road):
     wanted = converted(image)["logits"].detach().numpy()
     step = session.outputs[0].encoding.scale
     assert np.abs(session.run({"image": image})["logits"] - wanted).max() <= 2 * step
+
+
+def test_calibration_data_of_a_prepared_module_by_name():
+    from executorch.backends.arm.quantizer import TOSAQuantizer, get_symmetric_quantization_config
+    from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
+    from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
+
+    torch.manual_seed(0)
+    module, rows = torch.nn.Sequential(torch.nn.Linear(4, 3)), torch.randn(8, 4)
+    quantizer = TOSAQuantizer(TosaCompileSpec("TOSA-1.0+INT"))
+    quantizer.set_global(get_symmetric_quantization_config())
+    exported = torch.export.export(module.eval(), (rows[:1],)).module(check_guards=False)
+    session = tosaic.from_torch(prepare_pt2e(exported, quantizer), rows[:1], {"input": rows}, target="golden")
+    assert decibels(module(rows[:1]).detach().numpy(), session.run({"input": rows[:1]})["output"]) > 30
 
 
 def test_an_operator_that_stays_in_floats_is_named():

@@ -94,7 +94,7 @@ def inputs_of(program: Any) -> list[Port]:
 
 def inputs_of_graph(module: Any) -> list[Port]:
     """The inputs of an exported graph module, such as PT2E prepares."""
-    return [_port(node.name, node) for node in module.graph.nodes if node.op == "placeholder"]
+    return [_port(str(node.target), node) for node in module.graph.nodes if node.op == "placeholder"]
 
 
 def outputs_of(program: Any) -> list[Port]:

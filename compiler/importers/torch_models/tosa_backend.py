@@ -8,7 +8,13 @@ import warnings
 from typing import Any
 
 from tosaic.compiler.importers.torch_models.packages import load_executorch
-from tosaic.compiler.importers.torch_models.program import Port, check_program, inputs_of, outputs_of
+from tosaic.compiler.importers.torch_models.program import (
+    Port,
+    check_program,
+    input_nodes,
+    inputs_of,
+    outputs_of,
+)
 from tosaic.compiler.ir import DType, Graph, read_tosa, validate
 from tosaic.compiler.ir.building import fresh_name, rename_tensor
 from tosaic.errors import ModelWarning, UnsupportedError
@@ -173,7 +179,9 @@ def _pair(node: Any) -> Pair:
 
 
 def _name_inputs(lowered: Lowered, delegate: Any, edge: Any, sources: list[Port]) -> None:
-    graph, known = lowered.graph, {port.node: port.name for port in sources}
+    graph = lowered.graph
+    # ExecuTorch gives inputs names of its own (input_1 for input); their order stays.
+    known = {node.name: port.name for node, port in zip(input_nodes(edge), sources, strict=True)}
     named = []
     for tensor, argument in zip(list(graph.inputs), delegate.args[1:], strict=True):
         encoded = _operator(argument) == _QUANTIZE
