@@ -12,7 +12,7 @@ from tosaic.compiler.quantizer.encoding import Encoding, ScaleError
 from tosaic.compiler.quantizer.equalize import equalize
 from tosaic.compiler.quantizer.grids import take_grids
 from tosaic.compiler.quantizer.kept_grids import keep_grids, moved_encoding
-from tosaic.compiler.quantizer.masks import soften_masks
+from tosaic.compiler.quantizer.masks import masking_inputs, soften_masks
 from tosaic.compiler.quantizer.plan import Finer, Plan
 from tosaic.compiler.quantizer.rewrite import Counterpart, Quantized, rewrite
 from tosaic.compiler.quantizer.steps import steps_of_recurrences
@@ -29,6 +29,7 @@ __all__ = [
     "canonical",
     "equalize",
     "keep_grids",
+    "masking_inputs",
     "moved_encoding",
     "rewrite",
     "soften_masks",

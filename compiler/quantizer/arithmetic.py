@@ -367,12 +367,6 @@ def _sloped_from_memory(emission: Emission, x: str, slopes: np.ndarray) -> Integ
     return Integers(tensor, DType.INT32, straight.scale, 0, 2.0 ** (_SLOPE_BITS + 1) * source.bound)
 
 
-def compare(emission: Emission, op: Operator) -> str:
-    """Both sides at one scale."""
-    tensors, _, _ = aligned(emission, op.inputs)
-    return emission.emit(op.op, *tensors)
-
-
 def to_integer(emission: Emission, op: Operator) -> str:
     """A real as a whole number: rounded, ties upwards."""
     wanted = emission.graph.tensors[op.outputs[0]].dtype
@@ -388,5 +382,4 @@ def argmax(emission: Emission, op: Operator) -> str:
     return emission.emit("ARGMAX", source.tensor, axis=op.attributes["axis"])
 
 
-PLAIN.update(dict.fromkeys(("EQUAL", "GREATER", "GREATER_EQUAL"), compare))
 PLAIN.update({"CAST": to_integer, "ARGMAX": argmax})

@@ -10,6 +10,8 @@ from tosaic.compiler.ir import Graph
 
 BINS = 2048
 _LEVELS = 256
+HUGE = 500.0
+"""Larger numbers may be masks: exp(-500) is 0."""
 METHODS = ("minmax", "percentile", "entropy", "mse")
 """How the range of an activation is chosen."""
 
@@ -62,6 +64,10 @@ class Statistics:
     histograms: dict[str, np.ndarray] = field(default_factory=dict)
     room: dict[str, float] = field(default_factory=dict)
     """How many times its range a tensor's values may reach in data that was not seen, where that is known."""
+    infinite: set[str] = field(default_factory=set)
+    """Tensors with elements that are not finite."""
+    ordinary: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Of tensors with huge elements: the range of the others."""
 
     def observe(self, values: Mapping[str, np.ndarray], wanted: Mapping[str, set[Kept]]) -> None:
         """One run: arrays by tensor name; `wanted` says which axes to keep of which tensors."""
@@ -69,10 +75,14 @@ class Statistics:
             if value.dtype.kind != "f" or not value.size:
                 continue
             finite = value if np.all(np.isfinite(value)) else value[np.isfinite(value)]
+            if finite.size < value.size:
+                self.infinite.add(name)
             if not finite.size:
                 continue
             self.low[name] = min(self.low.get(name, np.inf), float(finite.min()))
             self.high[name] = max(self.high.get(name, -np.inf), float(finite.max()))
+            if finite.size < value.size or max(-self.low[name], self.high[name]) > HUGE:
+                self._ordinary(name, finite[np.abs(finite) <= HUGE])
             for kept in wanted.get(name, ()):
                 self._channels(name, kept, value.astype(np.float64))
 
@@ -131,12 +141,22 @@ class Statistics:
         """The least and the largest element."""
         return self.low.get(name, 0.0), self.high.get(name, 0.0)
 
+    def ordinary_range(self, name: str) -> tuple[float, float]:
+        """The least and the largest element that is not huge; 0 where all are."""
+        low, high = self.range_seen(name)
+        return self.ordinary.get(name, (low, high) if max(-low, high) <= HUGE else (0.0, 0.0))
+
     def range(self, name: str, method: str = "minmax") -> tuple[float, float]:
         """The range to encode, by `method`; 0 is inside."""
         low, high = min(self.low.get(name, 0.0), 0.0), max(self.high.get(name, 0.0), 0.0)
         if method == "minmax" or name not in self.histograms:
             return low, high
         return choose_range(self.histograms[name], self.low[name], self.high[name], method)
+
+    def _ordinary(self, name: str, values: np.ndarray) -> None:
+        if values.size:
+            low, high = self.ordinary.get(name, (np.inf, -np.inf))
+            self.ordinary[name] = (min(low, float(values.min())), max(high, float(values.max())))
 
     def _channels(self, name: str, kept: Kept, value: np.ndarray) -> None:
         axes = tuple(axis for axis in range(value.ndim) if axis not in kept)

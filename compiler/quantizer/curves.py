@@ -8,7 +8,7 @@ import numpy as np
 from tosaic.compiler.ir import DType, Operator
 from tosaic.compiler.quantizer.emission import HEADROOM_BITS, Emission, natural
 from tosaic.compiler.quantizer.encoding import Encoding, Integers
-from tosaic.compiler.quantizer.tables import INTERPOLATION, TableSegment, pieces
+from tosaic.compiler.quantizer.tables import INTERPOLATION, TableSegment, counted, is_counted, pieces
 from tosaic.compiler.quantizer.wide_range import reads_logarithm, small_squares
 
 
@@ -23,6 +23,8 @@ def table(emission: Emission, op: Operator) -> Integers:
     def function(x: np.ndarray) -> np.ndarray:
         return plan.functions(result, x)
 
+    if root in plan.whole and is_counted(plan.whole[root]):
+        return _in_pieces(emission, source, [counted(function, low, high)])
     fine = None
     if source.dtype is DType.INT32 and source.uniform and reads_logarithm(plan, root):
         fine = small_squares(emission, root, source)

@@ -39,6 +39,8 @@ Move = Callable[["Emission", Operator, Encoding], str]
 
 NATURAL: dict[str, Natural] = {}
 """How an operator's result comes about in integers, before anyone asks for an encoding."""
+WHOLE = "whole numbers"
+"""The key of `NATURAL` for results that hold whole numbers."""
 MOVE: dict[str, Move] = {}
 """How an operator that picks elements gives its result in a given encoding."""
 PLAIN: dict[str, Callable[["Emission", Operator], str]] = {}
@@ -92,6 +94,8 @@ class Emission:
         """The most precise form: what its producer computes, or the activation where there is one anyway."""
         if self.plan.held(tensor) and self.data(tensor) is None:
             return self.activation(tensor)
+        if tensor in self.plan.whole:
+            return self.natural(tensor)
         op = self.plan.producers.get(tensor)
         if op is not None and op.op in ("RESHAPE", "IDENTITY"):
             inner = self.wide(op.inputs[0])
@@ -255,6 +259,8 @@ class Emission:
             return self._input(tensor)
         op = self.plan.producers[tensor]
         key = "TABLE" if self.plan.functions.is_table(tensor) else op.op
+        if tensor in self.plan.whole and key != "CAST":
+            key = WHOLE
         if key not in NATURAL:
             raise UnsupportedError(
                 f"{op} (tensor {self.graph.tensors[tensor]}): {op.op} has no integer form in the quantizer; replace it "

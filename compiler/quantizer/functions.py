@@ -1,7 +1,7 @@
 """Elementwise operators of one variable: which tensors are functions of another one, and their values."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import numpy as np
 
@@ -47,6 +47,7 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "CLAMP": np.clip,
 }
 _DATA_OPERANDS = {"MUL": 2, "NEGATE": 1}
+COMPARISONS = ("EQUAL", "GREATER", "GREATER_EQUAL")
 _STRAIGHT = {"MUL", "NEGATE", "ADD", "SUB", "CLAMP", "MAXIMUM", "MINIMUM"}
 """Operators that are lines, corners apart: integers compute them without a table."""
 
@@ -65,11 +66,12 @@ class UnaryFunctions:
     """Finds tensors that are functions, element by element, of one other tensor: their root.
 
     A tensor that is computed otherwise, or from two tensors, is its own root. Constants of one element take part
-    in functions; a tensor of another shape than its root (broadcast) does not.
+    in functions; a tensor of another shape than its root (broadcast) does not. Of the tensors in `whole`, which hold
+    whole numbers, comparisons are exact: no table begins before one.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, whole: Container[str] = ()) -> None:
+        self.graph, self.whole = graph, whole
         self.producers = {name: op for op in graph.operators for name in op.outputs}
         self.roots: dict[str, str] = {}
         for op in graph.operators:
@@ -83,7 +85,9 @@ class UnaryFunctions:
     def is_table(self, tensor: str) -> bool:
         """Whether a tensor is best computed by a table from its root: a function that is no chain of lines."""
         root = self.root(tensor)
-        return root != tensor and is_real(self.graph, tensor) and not self._straight(tensor, root)
+        if root == tensor or tensor in self.whole or not is_real(self.graph, tensor):
+            return False
+        return not self._straight(tensor, root)
 
     def __call__(self, tensor: str, values: Array) -> Array:
         """The function's values (float64) at values of the root; never NaN or infinite."""
@@ -137,6 +141,8 @@ class UnaryFunctions:
         if len(found) != 1:
             return output
         root = found.pop()
+        if root in self.whole and op.op in COMPARISONS:
+            return output
         same = self.graph.tensors[root].shape == self.graph.tensors[output].shape
         return root if same and is_real(self.graph, root) else output
 

@@ -11,6 +11,7 @@ from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.encoding import Encoding, asymmetric, symmetric
 from tosaic.compiler.quantizer.functions import UnaryFunctions, data_operands, is_real
 from tosaic.compiler.quantizer.weight_grids import WeightGrid
+from tosaic.compiler.quantizer.whole_numbers import whole_numbers
 
 REORDERING = ("RESHAPE", "TRANSPOSE", "REVERSE", "TILE", "PAD", "IDENTITY", "MAX_POOL2D", "GATHER")
 """Their result has the elements of their first input: both share one encoding."""
@@ -65,7 +66,10 @@ class Plan:
                     float(tensor.data.min()),
                     float(tensor.data.max()),
                 )
-        self.functions = UnaryFunctions(graph)
+        self._saturate_inputs()
+        self.whole = whole_numbers(graph, statistics)
+        """Tensors of whole numbers, which are computed exactly, and their spans."""
+        self.functions = UnaryFunctions(graph, self.whole)
         self.producers = {name: op for op in graph.operators for name in op.outputs}
         self.weight_grids: dict[str, WeightGrid] = {}
         """The model's own integers of constant weights."""
@@ -160,6 +164,16 @@ class Plan:
 
     def _own_type(self, tensor: str) -> DType:
         return DType.INT16 if self._group(tensor) in self._fine else self.activations
+
+    def _saturate_inputs(self) -> None:
+        """Of an input that CLAMPs alone read, nothing counts that lies beyond their bounds."""
+        low, high = self.statistics.low, self.statistics.high
+        for name in self.graph.inputs:
+            bounds = [op.attributes for op in self.graph.consumers(name) if op.op == "CLAMP"]
+            if bounds and len(bounds) == len(self.graph.consumers(name)) and name in low:
+                least = -math.inf if name in self.statistics.infinite else low[name]
+                low[name] = max(least, min(float(each["min_val"]) for each in bounds))
+                high[name] = min(high[name], max(float(each["max_val"]) for each in bounds))
 
     def _even_out_products(self) -> None:
         """Both operands of a MATMUL have one type."""

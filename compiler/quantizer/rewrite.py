@@ -7,7 +7,14 @@ import numpy as np
 from tosaic.compiler.ir import Graph, Operator, State, Tensor, validate
 from tosaic.compiler.ir.building import fresh_name, remove_dead, rename_tensor
 from tosaic.compiler.ir.topology import sort_operators
-from tosaic.compiler.quantizer import arithmetic, curves, images, moves, products  # noqa: F401  (register lowerings)
+from tosaic.compiler.quantizer import (  # noqa: F401  (register lowerings)
+    arithmetic,
+    comparisons,
+    curves,
+    images,
+    moves,
+    products,
+)
 from tosaic.compiler.quantizer.emission import Emission
 from tosaic.compiler.quantizer.encoding import Encoding
 from tosaic.compiler.quantizer.functions import data_operands, is_real

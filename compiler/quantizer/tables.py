@@ -90,6 +90,21 @@ def pieces(function: Function, low: float, high: float) -> list[TableSegment]:
     return [_piece(function, a, b) for a, b in found]
 
 
+def is_counted(span: tuple[float, float]) -> bool:
+    """Whether one table holds a value for each of the whole numbers in a span."""
+    return -_STEPS / 2 <= span[0] and span[1] <= _STEPS / 2 - 1
+
+
+def counted(function: Function, low: float, high: float) -> TableSegment:
+    """The function at whole numbers, as precise as its values between `low` and `high` need: nothing is interpolated."""
+    numbers = np.arange(-_STEPS // 2, _STEPS // 2 + 1)
+    values = function(numbers)
+    seen = np.abs(values[(numbers >= low) & (numbers <= high)])
+    scale = float(seen.max(initial=0)) / (_HALF - 1) or 1.0
+    entries = np.clip(np.rint(values / scale), -_HALF, _HALF - 1).astype(np.int16)
+    return TableSegment(float(numbers[0]), float(numbers[-1]), 0.0, 1.0 / INTERPOLATION, entries, scale)
+
+
 def _flat_beyond(function: Function, seen_low: float, seen_high: float) -> float | None:
     """A power of two beyond which, to both sides, the function (a sigmoid, a tanh) stays as it is, if one table holds
     it from there to there. Its tables are then equal whatever range was seen: the machine loads one for all.

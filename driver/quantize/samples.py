@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from tosaic.compiler.ir import Graph
+from tosaic.compiler.quantizer import masking_inputs
 from tosaic.errors import InputError
 
 Samples = list[dict[str, np.ndarray]]
@@ -171,7 +172,9 @@ def _runs(graph: Graph, name: str, arrays: Mapping[str, np.ndarray]) -> Iterator
         )
     array, shape = np.asarray(arrays[name]), tensor.shape
     if tensor.dtype.is_float and not np.all(np.isfinite(array.astype(np.float64))):
-        raise InputError(f"the calibration data for input {name!r} has values that are not finite")
+        masks = name in masking_inputs(graph)
+        if not masks or np.any(np.isnan(array)) or np.any(array == np.inf):
+            raise InputError(f"the calibration data for input {name!r} has values that are not finite")
     if array.shape[1:] == shape and array.ndim == len(shape) + 1:
         pass
     elif not shape and array.ndim and array.size == len(array):
