@@ -39,6 +39,12 @@ def argument(tensor: Tensor | Port, encodings: Encodings) -> NodeArg:
     return NodeArg(tensor.name, tuple(tensor.shape), tensor.dtype, encoding)
 
 
+def takes(values: np.ndarray) -> bool:
+    """Whether reals may enter a model: minus infinity, which masks are made of, becomes the least that its encoding
+    holds; nothing stands for NaN and for the other infinity."""
+    return bool(np.all(np.less(values, np.inf)))
+
+
 def checked_samples(
     arguments: list[NodeArg], inputs: Mapping[str, np.ndarray], state: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:

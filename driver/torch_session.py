@@ -7,7 +7,7 @@ import numpy as np
 
 from tosaic.compiler.importers.torch_models.program import Port
 from tosaic.compiler.quantizer import Quantized
-from tosaic.driver.arguments import NodeArg
+from tosaic.driver.arguments import NodeArg, takes
 from tosaic.driver.quantize.torch_samples import array_of
 from tosaic.driver.session import Session
 from tosaic.errors import InputError
@@ -47,7 +47,7 @@ class TorchSession(Session):
 def _entering(argument: NodeArg, value: np.ndarray) -> np.ndarray:
     """What the machine gets for a module's input; InputError where an integer does not fit."""
     if argument.encoding is not None:
-        if not np.all(np.isfinite(value)):
+        if not takes(value):
             raise InputError(f"input {argument.name!r} has values that are not finite; give finite ones")
         return argument.encoding.quantize(value)
     held = value.astype(argument.numpy)

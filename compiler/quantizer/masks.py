@@ -231,7 +231,7 @@ class _Softening(_Ranges):
             mask = self._absorbing(op)
             high = None if mask is None else self.ordinary(op.inputs[1 - mask])[1]
             self._soften_constants(op)
-            smooth = self._passes(op) and self.rough.isdisjoint(op.inputs)
+            smooth = self._passes(op) and self.rough.isdisjoint(op.inputs + op.outputs)
             op.inputs = [bounded.get(name, name) for name in op.inputs]
             if mask is not None and high is not None and smooth:
                 self._take_lesser(op, mask, high)
@@ -293,17 +293,21 @@ class _Softening(_Ranges):
         """Whether results are masks only where operands are."""
         if op.op == "CAST" and not is_real(self.graph, op.inputs[0]):
             return False
-        return op.op in _PASSING or self._constant_product(op) is not None
+        return op.op in (*_PASSING, "REDUCE_MAX", "REDUCE_MIN") or self._constant_product(op) is not None
 
     # --- rows that are masked as a whole
 
     def _absorbing(self, op: Operator) -> int | None:
         """Which operand of a sum is a mask that leaves nothing of the scores, where samples mask whole rows."""
-        if op.op != "ADD" or not self._has_masked_rows(op.outputs[0]):
+        places = {"ADD": (0, 1), "SUB": (1,)}.get(op.op, ())
+        if not places or not self._has_masked_rows(op.outputs[0]):
             return None
-        for place, name in enumerate(op.inputs):
-            low, high = self.ordinary(op.inputs[1 - place])
-            if self.ordinary(name) == (0.0, 0.0) and self.seen(name)[0] < -_ABSORBS * max(-low, high):
+        for place in places:
+            name, least = op.inputs[place], _ABSORBS * max(map(abs, self.ordinary(op.inputs[1 - place])))
+            data = self.graph.tensors[name].data
+            plain = self.ordinary(name) if data is not None else self.statistics.ordinary_range(name)
+            low, high = self.seen(name)
+            if plain == (0.0, 0.0) and (low < -least if op.op == "ADD" else high > least):
                 return place
         return None
 
@@ -319,10 +323,9 @@ class _Softening(_Ranges):
         """Makes a sum with a mask the lesser of both: what is masked alike is then equal. Scores go up to `high`."""
         name = op.inputs[mask]
         tensor = self.graph.tensors[name]
-        room = add_constant(
-            self.graph, f"{name}/room", np.full((1,) * len(tensor.shape), high + _SLACK), tensor.dtype
-        )
+        line = np.full((1,) * len(tensor.shape), high + _SLACK)
+        room = add_constant(self.graph, f"{name}/room", line, tensor.dtype)
         made = fresh_name(self.graph, f"{name}/level")
         self.graph.tensors[made] = Tensor(made, tensor.shape, tensor.dtype)
-        self.operators.append(Operator("ADD", [name, room], [made], {}, op.name))
+        self.operators.append(Operator(op.op, [room, name], [made], {}, op.name))
         op.op, op.inputs[mask], self.changed = "MINIMUM", made, True

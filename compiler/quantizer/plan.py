@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator
-from tosaic.compiler.quantizer.calibration import Statistics
+from tosaic.compiler.quantizer.calibration import HUGE, Statistics
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.encoding import Encoding, asymmetric, symmetric
 from tosaic.compiler.quantizer.functions import UnaryFunctions, data_operands, is_real
@@ -166,14 +166,17 @@ class Plan:
         return DType.INT16 if self._group(tensor) in self._fine else self.activations
 
     def _saturate_inputs(self) -> None:
-        """Of an input that CLAMPs alone read, nothing counts that lies beyond their bounds."""
-        low, high = self.statistics.low, self.statistics.high
+        """Of an input of masks that CLAMPs alone read, nothing counts that lies beyond their bounds."""
+        seen, index = self.statistics, self.graph.index()
         for name in self.graph.inputs:
-            bounds = [op.attributes for op in self.graph.consumers(name) if op.op == "CLAMP"]
-            if bounds and len(bounds) == len(self.graph.consumers(name)) and name in low:
-                least = -math.inf if name in self.statistics.infinite else low[name]
-                low[name] = max(least, min(float(each["min_val"]) for each in bounds))
-                high[name] = min(high[name], max(float(each["max_val"]) for each in bounds))
+            readers = index.consumers(name)
+            if not readers or any(op.op != "CLAMP" for op in readers) or name not in seen.low:
+                continue
+            if name in seen.infinite or seen.largest(name) > HUGE:
+                least = -math.inf if name in seen.infinite else seen.low[name]
+                seen.low[name] = max(least, min(float(op.attributes["min_val"]) for op in readers))
+                most = max(float(op.attributes["max_val"]) for op in readers)
+                seen.high[name] = min(seen.high[name], most)
 
     def _even_out_products(self) -> None:
         """Both operands of a MATMUL have one type."""

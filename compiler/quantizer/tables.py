@@ -25,6 +25,7 @@ _FAR = 32.0
 """Edges may lie this much beyond what was seen, which leaves it 2^10 steps to each side."""
 _SMALL = 2.0**-6
 """A table of a whole sigmoid leaves results below this share of its largest less than 9 bits."""
+_INFINITE = 1e30
 _FINEST = 2.0**-27
 """A step inside less than this part of the range is as good as one at a point: int32 inputs resolve no more."""
 
@@ -96,11 +97,12 @@ def is_counted(span: tuple[float, float]) -> bool:
 
 
 def counted(function: Function, low: float, high: float) -> TableSegment:
-    """The function at whole numbers, as precise as its values between `low` and `high` need: nothing is interpolated."""
+    """The function at whole numbers, as precise as values between `low` and `high` need; nothing is interpolated."""
     numbers = np.arange(-_STEPS // 2, _STEPS // 2 + 1)
-    values = function(numbers)
+    values = np.clip(function(numbers), -_INFINITE, _INFINITE)
     seen = np.abs(values[(numbers >= low) & (numbers <= high)])
-    scale = float(seen.max(initial=0)) / (_HALF - 1) or 1.0
+    # A reciprocal of 0 saturates.
+    scale = float(seen.max(initial=0, where=seen < _INFINITE)) / (_HALF - 1) or 1.0
     entries = np.clip(np.rint(values / scale), -_HALF, _HALF - 1).astype(np.int16)
     return TableSegment(float(numbers[0]), float(numbers[-1]), 0.0, 1.0 / INTERPOLATION, entries, scale)
 

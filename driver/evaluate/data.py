@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tosaic.driver.arguments import NodeArg
+from tosaic.driver.arguments import NodeArg, takes
 from tosaic.driver.quantize.samples import NAMELESS
 from tosaic.errors import InputError
 
@@ -79,7 +79,7 @@ def entering(argument: NodeArg, values: np.ndarray) -> np.ndarray:
     if values.dtype == argument.numpy:
         return values
     if values.dtype.kind == "f" and argument.encoding is not None:
-        if not np.all(np.isfinite(values)):
+        if not takes(values):
             raise InputError(f"the data for input {argument.name!r} has values that are not finite")
         return argument.encoding.quantize(values)
     held = values.astype(argument.numpy)

@@ -95,8 +95,13 @@ def network(name: str) -> Graph:
     return net.graph(net.weighted(FORMS[name](net), net.x))
 
 
-def masked_samples(graph: Graph, count: int = 12, hidden: float = -1e9) -> dict[str, np.ndarray]:
-    """Normal numbers, and masks of which the first token is kept; additive masks (`bias`) are 0 or `hidden`."""
+def masked_samples(
+    graph: Graph, count: int = 12, hidden: float = -1e9, whole: bool = False
+) -> dict[str, np.ndarray]:
+    """Normal numbers, and masks of which the first token is kept; additive masks (`bias`) are 0 or `hidden`.
+
+    `whole`: the first token is hidden as often as others, and one sample masks all.
+    """
     random = np.random.default_rng(5)
     arrays = {}
     for name in graph.inputs:
@@ -106,7 +111,7 @@ def masked_samples(graph: Graph, count: int = 12, hidden: float = -1e9) -> dict[
             arrays[name] = random.standard_normal(shape).astype(np.float32)
             continue
         kept = random.random(shape) < 0.6
-        kept[..., 0] = True
+        kept[0 if whole else slice(None), ..., 0 if not whole else slice(None)] = not whole
         arrays[name] = np.where(kept, np.float32(0), np.float32(hidden)) if name.startswith("bias") else kept
         arrays[name] = arrays[name].astype(tensor.dtype.numpy)
     return arrays
