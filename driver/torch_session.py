@@ -23,6 +23,7 @@ class TorchSession(Session):
     def __init__(self, model: Quantized, inputs: list[Port], outputs: list[Port], **options: Any):
         super().__init__(model, **options)
         self._unread = {port.name for port in inputs} - {each.name for each in self.inputs}
+        self._taken = {port.name: port.dtype for port in inputs}
         self._types = {port.name: port.dtype for port in outputs}
 
     def run(
@@ -31,7 +32,9 @@ class TorchSession(Session):
         """As `Session.run`, in the module's own types."""
         known = {each.name: each for each in self.inputs}
         values = {
-            name: _entering(known[name], array_of(value)) if name in known else array_of(value)
+            name: _entering(known[name], self._taken.get(name), array_of(value))
+            if name in known
+            else array_of(value)
             for name, value in inputs.items()
             if name not in self._unread
         }
@@ -44,16 +47,21 @@ class TorchSession(Session):
         return value.astype(self._types.get(output.name, value.dtype))
 
 
-def _entering(argument: NodeArg, value: np.ndarray) -> np.ndarray:
-    """What the machine gets for a module's input; InputError where an integer does not fit."""
+def _entering(argument: NodeArg, own: np.dtype | None, value: np.ndarray) -> np.ndarray:
+    """What the machine gets for a module's input of type `own`; InputError where an integer does not fit."""
     if argument.encoding is not None:
         if not takes(value):
             raise InputError(f"input {argument.name!r} has values that are not finite; give finite ones")
         return argument.encoding.quantize(value)
-    held = value.astype(argument.numpy)
-    if value.dtype.kind in "iu" and not np.array_equal(held, value):
-        raise InputError(
-            f"input {argument.name!r} has values beyond {argument.numpy}, the machine's type; "
-            "give smaller ones"
+    # The machine has integers without sign in the bits of those with one.
+    unsigned = own is not None and own.kind == "u"
+    limits = own if unsigned and own is not None else argument.numpy
+    held = value.astype(limits)
+    if (unsigned or value.dtype.kind in "iu") and not np.array_equal(held, value):
+        whose = (
+            "the module's type; give what forward() takes"
+            if unsigned
+            else "the machine's type; give smaller ones"
         )
-    return held
+        raise InputError(f"input {argument.name!r} has values beyond {limits}, {whose}")
+    return held.astype(argument.numpy)

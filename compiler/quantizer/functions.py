@@ -46,6 +46,8 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "TANH": np.tanh,
     "CLAMP": np.clip,
 }
+ELEMENTWISE = frozenset({*_FUNCTIONS, "CAST", "IDENTITY"})
+"""Operators whose results depend on one element of each operand."""
 _DATA_OPERANDS = {"MUL": 2, "NEGATE": 1}
 COMPARISONS = ("EQUAL", "GREATER", "GREATER_EQUAL")
 _STRAIGHT = {"MUL", "NEGATE", "ADD", "SUB", "CLAMP", "MAXIMUM", "MINIMUM"}

@@ -26,6 +26,7 @@ from tosaic.errors import InputError
 from tosaic.sim.golden import evaluate, evaluate_operator
 
 from .mixed_precision import LEAVES, Trial, all_weights, named, reach_sqnr
+from .output_parts import warn_of_unlike_parts
 from .prepared import ACTIVATIONS, Prepared, Progress, Quantization, way_out
 from .samples import Samples, blocks, check_labels, split_samples
 
@@ -86,9 +87,25 @@ def quantize_graph(
     finer = (all_weights(work) if weights == "int16" else Finer()) | named(work, keep_int16)
     prepared = Prepared(graph, work, seen, calibration, statistics, activations, method, forced, correct_bias)
     if target_sqnr is None:
-        return prepared.quantization(finer)
-    if not parts:
-        return reach_sqnr(prepared, target_sqnr, finer, Trial(prepared, []), progress)
+        found = prepared.quantization(finer)
+    elif not parts:
+        found = reach_sqnr(prepared, target_sqnr, finer, Trial(prepared, []), progress)
+    else:
+        found = _reached(prepared, samples, parts, target_sqnr, finer, progress)
+    warn_of_unlike_parts(work, found.result.outputs, seen)
+    return found
+
+
+def _reached(
+    prepared: Prepared,
+    samples: Samples,
+    parts: list[Samples],
+    target_sqnr: float,
+    finer: Finer,
+    progress: Progress | None,
+) -> Quantization:
+    """The integers with as many 16-bit layers as a target takes, judged on the last of the parts."""
+    work, method, statistics = prepared.canonical, prepared.method, prepared.statistics
     seen_of = [calibrate(work, part, progress=progress) for part in parts]
     # Room for the judges is learnt without them, that of the result with them.
     part = replace(prepared, statistics=replace(statistics, room=_leaving(seen_of[:-1])))

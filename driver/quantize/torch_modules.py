@@ -21,7 +21,7 @@ from tosaic.compiler.quantizer import Encoding, Quantized
 from tosaic.errors import InputError, UnsupportedError
 
 from .encoded_models import import_encoded
-from .quantization import quantize_graph
+from .quantization import computes_floats, quantize_graph
 from .torch_samples import samples_of, stacked
 
 ROADS = ("onnx", "executorch")
@@ -52,6 +52,8 @@ def quantize_module(
         from tosaic.compiler.importers.onnx_models import import_onnx
 
         graph = import_onnx(onnx_of(program))
+        if not computes_floats(graph):
+            return program, Quantized(graph, {}, {}, {})
         data = stacked(inputs_of(program), samples)
         known = {name: array for name, array in data.items() if name in graph.inputs}
         return program, quantize_graph(graph, known, activations=activations).result

@@ -76,7 +76,14 @@ def _fitted(port: Port, value: np.ndarray) -> np.ndarray:
             f"the calibration data for input {port.name!r} has shape {list(value.shape)}, the module was exported with "
             f"{list(port.shape)}; give batches of this shape"
         )
-    return value.astype(port.dtype)
+    with np.errstate(invalid="ignore"):
+        held = value.astype(port.dtype)
+    if port.dtype.kind in "iu" and not np.array_equal(held, value):
+        raise InputError(
+            f"the calibration data for input {port.name!r} has {value.dtype} values that {port.dtype}, the module's "
+            "type, does not hold; give what forward() takes"
+        )
+    return held
 
 
 def _by_name(ports: Sequence[Port], arrays: Mapping[str, Any]) -> list[Sample]:

@@ -29,6 +29,34 @@ def test_quantize_writes_model_encodings_and_report(tosaic, here, classifier):
     assert set(encodings["inputs"]) == {"x"} and set(encodings["outputs"]) == {"y"}
 
 
+def test_a_line_on_an_output_of_unlike_parts(tosaic, here):
+    nodes = [
+        helper.make_node("Mul", ["x", "k"], ["boxes"]),
+        helper.make_node("Sigmoid", ["x"], ["scores"]),
+        helper.make_node("Concat", ["boxes", "scores"], ["y"], axis=1),
+    ]
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, size])
+        for name, size in (("x", 4), ("y", 8))
+    )
+    factor = numpy_helper.from_array(np.float32(500), "k")
+    opsets = [helper.make_opsetid("", 17)]
+    graph = helper.make_graph(nodes, "parts", [x], [y], [factor])
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), "parts.onnx")
+    np.savez("parts.npz", x=np.linspace(-1, 1, 40, dtype=np.float32).reshape(10, 4))
+    outcome = tosaic("quantize", "parts.onnx", "-c", "parts.npz", "-o", "parts.tosa")
+    assert outcome.code == 0
+    assert outcome.err.startswith(
+        "tosaic: warning: output 'y' has one scale for parts of very different ranges: in "
+    )
+    assert (
+        "which 'boxes' (-500 to 397) needs, hardly anything is left of 'scores' (0.269 to 0.689)"
+        in outcome.err
+    )
+    # The check's forecast, made of stand-ins, says nothing of ranges.
+    assert "very different ranges" not in tosaic("check", "parts.onnx").err
+
+
 def test_session_tells_scales(tosaic, here, classifier):
     x, wanted = classifier
     assert tosaic("quantize", "net.onnx", "-c", "calib.npz", "-o", "net.tosa", "--shape", "N=1").code == 0

@@ -93,6 +93,103 @@ def test_int64_tokens_and_indices():
         session.run({"tokens": sentence + 2**40})
 
 
+class Camera(torch.nn.Module):
+    """Takes images as cameras give them, and gives one back beside its scores."""
+
+    def __init__(self, last):
+        super().__init__()
+        self.last, self.filters = last, torch.nn.Conv2d(3, 3, 3, padding=1)
+
+    def forward(self, image):
+        x = image.permute(0, 3, 1, 2) if self.last else image
+        scores = self.filters((255 - x).float() / 255)
+        return scores, (scores.sigmoid() * 255).round().to(torch.uint8), 255 - image
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("target", ["golden", "emulator"])
+def test_images_of_uint8(last, target):
+    torch.manual_seed(0)
+    shape = (1, 8, 8, 3) if last else (1, 3, 8, 8)
+    images = [torch.randint(0, 256, shape, dtype=torch.uint8) for _ in range(8)]
+    images[0].reshape(-1)[:4] = torch.tensor([0, 127, 128, 255], dtype=torch.uint8)
+    module = Camera(last).eval()
+    session = tosaic.from_torch(module, images[0], images, target=target, config="nano")
+    scores, picture, negative = session.run({"image": images[0]}, check=True).values()
+    wanted = [each.detach().numpy() for each in module(images[0])]
+    assert decibels(wanted[0], scores) > 35
+    assert picture.dtype == negative.dtype == np.uint8
+    assert np.abs(picture.astype(int) - wanted[1]).max() <= 2
+    assert np.array_equal(negative, wanted[2])
+    # Integers of other types that uint8 holds are taken as well.
+    again = session.run({"image": images[0].numpy().astype(np.int64)})
+    assert np.array_equal(again["output_0"], scores)
+
+
+def test_images_that_uint8_does_not_hold():
+    module, image = Camera(False).eval(), torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
+    with pytest.raises(tosaic.InputError) as raised:
+        tosaic.from_torch(module, image, torch.rand(8, 3, 8, 8), target="golden")
+    assert str(raised.value) == (
+        "the calibration data for input 'image' has float32 values that uint8, the module's type, does not hold; give "
+        "what forward() takes"
+    )
+    session = tosaic.from_torch(module, image, torch.full((8, 3, 8, 8), 200), target="golden")
+    for wrong in (torch.rand(1, 3, 8, 8), torch.full((1, 3, 8, 8), 256), torch.full((1, 3, 8, 8), -1)):
+        with pytest.raises(
+            tosaic.InputError, match="'image' has values beyond uint8, the module's type; give what"
+        ):
+            session.run({"image": wrong})
+
+
+def test_a_module_of_integers_alone():
+    image = torch.arange(12, dtype=torch.uint8).reshape(1, 12)
+
+    class Negative(torch.nn.Module):
+        def forward(self, image):
+            return 255 - image
+
+    session = tosaic.from_torch(Negative(), image, [image], target="golden")
+    assert np.array_equal(session.run({"image": image})["output"], 255 - image.numpy())
+
+
+class Attention(torch.nn.Module):
+    """A mask of keys in one of torch's forms."""
+
+    def __init__(self, form):
+        super().__init__()
+        self.form, self.scores, self.values = form, torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+    def forward(self, x, mask):
+        keys = self.values(x)
+        if self.form == "scaled_dot_product":
+            operands = [each[:, None] for each in (self.scores(x), keys, x, (mask > 0).expand(5, 5)[None])]
+            return torch.nn.functional.scaled_dot_product_attention(*operands)[:, 0]
+        scores, least = self.scores(x) @ keys.mT, torch.finfo(torch.float32).min
+        hidden = 1.0 - mask[:, None].expand(1, 5, 5).to(scores.dtype)
+        if self.form == "filled":
+            hidden = hidden.masked_fill(hidden.bool(), least)
+        if self.form == "causal":
+            hidden = hidden * least + torch.triu(torch.full((5, 5), least), 1)
+        if self.form == "added":
+            hidden = mask[:, None]
+        return (scores + hidden).softmax(-1) @ x
+
+
+@pytest.mark.parametrize("form", ["scaled_dot_product", "filled", "causal", "added"])
+def test_masks(form):
+    torch.manual_seed(0)
+    module = Attention(form).eval()
+    kept = torch.rand(12, 1, 5) < 0.6
+    kept[:, :, 0] = True
+    masks = torch.where(kept, 0.0, -torch.inf) if form == "added" else kept.long()
+    samples = list(zip(torch.randn(12, 1, 5, 8), masks, strict=True))
+    session = tosaic.from_torch(module, samples[0], samples, target="golden")
+    got = np.stack([session.run({"x": x, "mask": mask})["output"] for x, mask in samples])
+    wanted = np.stack([module(*sample).detach().numpy() for sample in samples])
+    assert decibels(wanted, got) > 25
+
+
 def test_int64_tokens_through_executorch():
     sentence, samples = tokens()
     module = Tokens(choosing=False).eval()
