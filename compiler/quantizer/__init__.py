@@ -14,7 +14,7 @@ from tosaic.compiler.quantizer.grids import take_grids
 from tosaic.compiler.quantizer.kept_grids import keep_grids, moved_encoding
 from tosaic.compiler.quantizer.masks import masking_inputs, soften_masks
 from tosaic.compiler.quantizer.plan import Finer, Plan
-from tosaic.compiler.quantizer.rewrite import Counterpart, Quantized, rewrite
+from tosaic.compiler.quantizer.rewrite import Counterpart, Quantized, refuse_infinite, refuse_nan, rewrite
 from tosaic.compiler.quantizer.steps import steps_of_recurrences
 
 __all__ = [
@@ -31,6 +31,8 @@ __all__ = [
     "keep_grids",
     "masking_inputs",
     "moved_encoding",
+    "refuse_infinite",
+    "refuse_nan",
     "rewrite",
     "soften_masks",
     "steps_of_recurrences",

@@ -13,6 +13,7 @@ from tosaic.errors import UnsupportedError
 _PRODUCT_BITS = 30
 _SLOPE_BITS = 14
 """Of slopes in int16: x of 16 bits times one, and the sum of two such, fit int32."""
+_BEYOND = 2.0**30
 _MOST_SHIFT = 62
 _STEEP = 8.0
 """Steeper slopes could bring int32 beyond its range."""
@@ -28,7 +29,12 @@ def aligned(emission: Emission, names: list[str]) -> tuple[list[str], float, flo
     found = {name: emission.settled(name) for name in names if emission.data(name) is None}
     data = {name: emission.data(name) for name in names}
     sizes = [w.reach for w in found.values()]
-    sizes += [float(np.abs(value).max()) for value in data.values() if value is not None]
+    # Infinite bounds are as large as int32 needs.
+    sizes += [
+        float(np.abs(value).max(initial=0, where=np.isfinite(value)))
+        for value in data.values()
+        if value is not None
+    ]
     scales = {w.step for w in found.values() if w.uniform and w.dtype is DType.INT32}
     scale = max(sizes) / 2**HEADROOM_BITS or 1.0
     if len(scales) == 1 and all(w.uniform and w.dtype is DType.INT32 for w in found.values()):
@@ -41,7 +47,7 @@ def aligned(emission: Emission, names: list[str]) -> tuple[list[str], float, flo
     for name in names:
         value = data[name]
         if value is not None:
-            integers = np.rint(value.astype(np.float64) / scale)
+            integers = np.clip(np.rint(value.astype(np.float64) / scale), -_BEYOND, _BEYOND)
             tensors.append(emission.low.constant(integers.astype(np.int64), DType.INT32))
             bound += float(np.abs(integers).max())
         else:
@@ -129,10 +135,6 @@ def product(emission: Emission, op: Operator) -> Integers:
     value = emission.data(b)
     if value is None:
         return _product(emission, op, _factor(emission, a), _factor(emission, b))
-    if not np.all(np.isfinite(value)):
-        raise UnsupportedError(
-            f"{op} (tensor {emission.graph.tensors[b]}): factors that are not finite have no integer form; clamp them"
-        )
     shape = emission.shape(op.outputs[0])
     line = value.reshape(-1).astype(np.float64)
     along_last = value.size == 1 or (value.shape[-1] == value.size and value.size == shape[-1])

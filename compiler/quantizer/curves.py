@@ -74,5 +74,7 @@ def _looked_up(emission: Emission, source: Integers, part: TableSegment) -> str:
             offset = np.rint(part.centre / source.step)
         shifted = emission.emit("SUB", source.tensor, emission.line(offset, source.tensor))
         source = Integers(shifted, DType.INT32, source.scale, 0, source.bound + abs(float(offset)))
-    index = emission.convert(source, Encoding(DType.INT16, part.step))
+    # A jump is narrower than a step of the input: the next one lies beyond the table.
+    step = max(part.step, float(source.scale.min()) / 2**15)
+    index = emission.convert(source, Encoding(DType.INT16, step))
     return emission.emit("TABLE", index, emission.low.constant(part.entries, DType.INT16), dtype=DType.INT32)

@@ -1,5 +1,6 @@
 """A canonical float graph and its plan to an integer graph."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,9 +18,11 @@ from tosaic.compiler.quantizer import (  # noqa: F401  (register lowerings)
 )
 from tosaic.compiler.quantizer.emission import Emission
 from tosaic.compiler.quantizer.encoding import Encoding
-from tosaic.compiler.quantizer.functions import data_operands, is_real
+from tosaic.compiler.quantizer.functions import COMPARISONS, data_operands, is_real
 from tosaic.compiler.quantizer.plan import MOVES, Plan
 from tosaic.errors import UnsupportedError
+
+_SATURATING = (*MOVES, *COMPARISONS, "MAXIMUM", "MINIMUM")
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ def rewrite(plan: Plan) -> Quantized:
         raise UnsupportedError(
             f"graph {source.name!r}: control flow is not quantized; import the branches as graphs of their own"
         )
+    refuse_nan(source)
+    refuse_infinite(source)
     emission = Emission(plan)
     for name in source.inputs:
         # First of all: no tensor that is made later may take their names.
@@ -98,6 +103,31 @@ def rewrite(plan: Plan) -> Quantized:
     validate(graph)
     layers = {name: part for name, part in layers.items() if part.tensor in graph.tensors}
     return Quantized(graph, inputs, outputs, layers)
+
+
+def refuse_nan(graph: Graph) -> None:
+    """UnsupportedError for a constant with NaN: no integer stands for it."""
+    for op, tensor, values in _real_constants(graph):
+        if np.any(np.isnan(values)):
+            raise UnsupportedError(
+                f"{op} (tensor {tensor}): the constant holds NaN, which is no number; give the model other weights"
+            )
+
+
+def refuse_infinite(graph: Graph) -> None:
+    """Infinite bounds, and what is only moved, saturate; elsewhere nothing stands for them."""
+    for op, tensor, values in _real_constants(graph):
+        if op.op not in _SATURATING and np.any(np.isinf(values)):
+            raise UnsupportedError(
+                f"{op} (tensor {tensor}): the constant is infinite, which no integer is; give a finite number"
+            )
+
+
+def _real_constants(graph: Graph) -> Iterator[tuple[Operator, Tensor, np.ndarray]]:
+    for op in graph.operators:
+        for tensor in (graph.tensors[name] for name in op.inputs):
+            if tensor.data is not None and tensor.data.dtype.kind == "f":
+                yield op, tensor, tensor.data
 
 
 def _needed(plan: Plan) -> set[str]:

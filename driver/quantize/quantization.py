@@ -15,6 +15,8 @@ from tosaic.compiler.quantizer import (
     canonical,
     equalize,
     keep_grids,
+    refuse_infinite,
+    refuse_nan,
     soften_masks,
     steps_of_recurrences,
     take_grids,
@@ -71,6 +73,7 @@ def quantize_graph(
         check_labels(graph, calibration, labels)
     samples = split_samples(graph, calibration)
     work = canonical(graph, evaluate_constant)
+    refuse_nan(work)
     forced = take_grids(work)
     keep_grids(work, forced)
     parts = blocks(samples, _BLOCKS) if target_sqnr is not None and len(samples) >= _BLOCKS else []
@@ -79,6 +82,7 @@ def quantize_graph(
     statistics = calibrate(work, seen, method, progress)
     if soften_masks(work, statistics):
         statistics = calibrate(work, seen, method, progress)
+    refuse_infinite(work)
     # Grids that the model brings must keep their scales.
     if equalization and not forced:
         kept = _silent(work, statistics, activations, parts) if parts else frozenset()
@@ -92,6 +96,7 @@ def quantize_graph(
         found = reach_sqnr(prepared, target_sqnr, finer, Trial(prepared, []), progress)
     else:
         found = _reached(prepared, samples, parts, target_sqnr, finer, progress)
+    _refuse_nothing_finite(work, statistics)
     warn_of_unlike_parts(work, found.result.outputs, seen)
     return found
 
@@ -183,6 +188,15 @@ def _refuse_overflow(graph: Graph, values: Mapping[str, np.ndarray], samples: Sa
         result = op.outputs[0]
         if not _is_finite(values[result]) and all(_is_finite(each) for each in operands if each is not None):
             raise InputError(f"tensor {graph.tensors[result]} overflows in {op.name}: {way_out(samples)}")
+
+
+def _refuse_nothing_finite(graph: Graph, statistics: Statistics) -> None:
+    for name in graph.outputs:
+        if name in statistics.infinite and name not in statistics.low:
+            raise InputError(
+                f"output {name!r} is NaN or infinite in all of the calibration data, in floats already; give samples "
+                "such as the model will see"
+            )
 
 
 def _is_finite(values: np.ndarray) -> bool:

@@ -145,16 +145,64 @@ def test_unsupported_operators_are_named():
         quantize_graph(graph, samples(graph))
 
 
+_READERS = {
+    "MUL": lambda low, x, c: low.mul(x, c),
+    "ADD": lambda low, x, c: low.op("ABS", low.add(x, c)),
+    "SELECT": lambda low, x, c: low.select(low.greater(x, low.scalar(0.0, x)), x, c),
+    "CONV2D": lambda low, x, c: matmul(low, x, low.transpose(c, [1, 0])),
+    "CONCAT": lambda low, x, c: low.concat([x, c], 1),
+    "MAXIMUM": lambda low, x, c: low.maximum(x, c),
+}
+
+
 @pytest.mark.parametrize("activations", ["int8", "int16"])
-@pytest.mark.parametrize("factor", [np.inf, np.nan])
-def test_factors_that_are_not_finite_are_refused(activations, factor):
+@pytest.mark.parametrize("reader", _READERS)
+def test_constants_that_are_no_numbers_are_named(activations, reader):
+    """Weights with NaN, above all; infinite ones do as bounds and where they are only moved."""
+    for value, said in (
+        (np.nan, "holds NaN, which is no number; give the model other weights"),
+        (-np.inf, "infinite"),
+    ):
+        low = Floats()
+        x, constant = low.input("x", (1, 3)), low.constant([[1.0, value, 2.0]], DType.FP32)
+        graph = low.finish(_READERS[reader](low, x, constant))
+        if value == -np.inf and reader in ("CONCAT", "MAXIMUM"):
+            found = quantize_graph(graph, samples(graph), activations=activations)
+            run_everywhere(found)
+            assert reader == "CONCAT" or worst_db(found) > 35
+            continue
+        with pytest.raises(
+            UnsupportedError, match=rf"(MATMUL|{reader})_0 \(tensor 'constant_.* fp32.*{said}"
+        ):
+            quantize_graph(graph, samples(graph), activations=activations)
+
+
+def test_outputs_that_are_never_numbers_are_named():
     low = Floats()
     x = low.input("x", (1, 3))
-    graph = low.finish(low.mul(x, low.constant([[1.0, factor, 2.0]], DType.FP32)))
+    graph = low.finish(low.op("LOG", low.op("NEGATE", low.op("ABS", x), *[low.zero_point(x)] * 2)))
     with pytest.raises(
-        UnsupportedError, match=r"MUL_0 \(tensor .*: factors that are not finite have no integer"
+        InputError, match="^output 'log_0' is NaN or infinite in all of the calibration data, in floats"
     ):
-        quantize_graph(graph, samples(graph), activations=activations)
+        quantize_graph(graph, samples(graph))
+
+
+@pytest.mark.parametrize("activations", ["int8", "int16"])
+@pytest.mark.parametrize("threshold", [0.0, 0.31])
+def test_an_input_that_is_only_compared(activations, threshold):
+    """A jump is a table of two values, at the step of the input where it is."""
+    low = Floats()
+    x = low.input("x", (1, 64))
+    ones, zeros = (low.constant(np.full((1, 1), value), DType.FP32) for value in (1.0, 0.0))
+    graph = low.finish(low.select(low.greater(x, low.scalar(threshold, x)), ones, zeros))
+    arrays = {"x": np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 1, 64)}
+    found = quantize_graph(graph, arrays, activations=activations)
+    encoding = found.result.inputs["x"]
+    given = encoding.quantize(arrays["x"][0])
+    got = found.result.outputs["select_0"].dequantize(evaluate(found.graph, {"x": given})["select_0"])
+    beside = np.abs(encoding.dequantize(given) - threshold) > encoding.scale / 2
+    assert np.array_equal((got > 0.5)[beside], (arrays["x"][0] > threshold)[beside])
+    run_everywhere(found)
 
 
 @pytest.mark.parametrize("option", [{"method": "best"}, {"activations": "int4"}])
