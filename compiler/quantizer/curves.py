@@ -58,7 +58,9 @@ def _in_pieces(emission: Emission, source: Integers, parts: list[TableSegment]) 
         if chosen is None:
             chosen = here
         else:
-            edge = emission.line(np.array([np.rint(part.high / wide.step)]), wide.tensor)
+            # An edge beyond int32 is above whatever the input holds.
+            level = min(np.rint(part.high / wide.step), DType.INT32.max)
+            edge = emission.line(np.array([level]), wide.tensor)
             chosen = emission.emit("SELECT", emission.emit("GREATER", edge, wide.tensor), here, chosen)
     assert chosen is not None
     return Integers(chosen, DType.INT32, np.array(scale), 0, 2.0**HEADROOM_BITS + 1)
