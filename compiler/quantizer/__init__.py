@@ -13,6 +13,7 @@ from tosaic.compiler.quantizer.equalize import equalize
 from tosaic.compiler.quantizer.grids import take_grids
 from tosaic.compiler.quantizer.kept_grids import keep_grids, moved_encoding
 from tosaic.compiler.quantizer.masks import masking_inputs, soften_masks
+from tosaic.compiler.quantizer.norms import equalize_norms
 from tosaic.compiler.quantizer.plan import Finer, Plan
 from tosaic.compiler.quantizer.rewrite import Counterpart, Quantized, refuse_infinite, refuse_nan, rewrite
 from tosaic.compiler.quantizer.steps import steps_of_recurrences
@@ -28,6 +29,7 @@ __all__ = [
     "Statistics",
     "canonical",
     "equalize",
+    "equalize_norms",
     "keep_grids",
     "masking_inputs",
     "moved_encoding",

@@ -219,7 +219,7 @@ def divide_stream(graph: Graph, stream: Stream, factors: np.ndarray, statistics:
             if op.inputs[0] in lines:
                 multiply_inputs(graph, op, lines[op.inputs[0]])
             if op.outputs[0] in lines:
-                _divide_results(graph, op, lines[op.outputs[0]])
+                divide_results(graph, op, lines[op.outputs[0]])
         elif op.outputs and op.outputs[0] in lines and op.op in ("ADD", "SUB", "SELECT", "CONCAT"):
             _divide_constants(graph, op, lines[op.outputs[0]])
     for (name, kept), seen in list(statistics.channels.items()):
@@ -237,7 +237,8 @@ def multiply_inputs(graph: Graph, op: Operator, factors: np.ndarray) -> None:
     _scale(graph, op, 1, line)
 
 
-def _divide_results(graph: Graph, op: Operator, factors: np.ndarray) -> None:
+def divide_results(graph: Graph, op: Operator, factors: np.ndarray) -> None:
+    """Weights and biases for results that are divided."""
     weight = graph.tensors[op.inputs[1]]
     shape = weight.shape[2:] if op.op == "DEPTHWISE_CONV2D" else (-1,) + (1,) * (len(weight.shape) - 1)
     _scale(graph, op, 1, 1 / factors.reshape(shape))

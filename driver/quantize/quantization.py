@@ -14,6 +14,7 @@ from tosaic.compiler.quantizer import (
     Statistics,
     canonical,
     equalize,
+    equalize_norms,
     keep_grids,
     refuse_infinite,
     refuse_nan,
@@ -85,6 +86,8 @@ def quantize_graph(
     refuse_infinite(work)
     # Grids that the model brings must keep their scales.
     if equalization and not forced:
+        if equalize_norms(work, statistics):
+            statistics = calibrate(work, seen, method, progress)
         kept = _silent(work, statistics, activations, parts) if parts else frozenset()
         if equalize(work, statistics, ACTIVATIONS[activations], kept):
             statistics = calibrate(work, seen, method, progress)
