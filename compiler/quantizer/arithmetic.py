@@ -13,6 +13,8 @@ from tosaic.errors import UnsupportedError
 _PRODUCT_BITS = 30
 _SLOPE_BITS = 14
 """Of slopes in int16: x of 16 bits times one, and the sum of two such, fit int32."""
+_FEW_STEPS = 4.0
+"""Summands of fewer steps on the average are lost when they are rounded."""
 _BEYOND = 2.0**30
 _MOST_SHIFT = 62
 _STEEP = 8.0
@@ -212,16 +214,40 @@ def _product(emission: Emission, op: Operator, a: Integers, b: Integers) -> Inte
 
 @natural("REDUCE_SUM")
 def reduce_sum(emission: Emission, op: Operator) -> Integers:
-    """In int32, with room for all summands."""
+    """In int32, with room for all summands; in two halves where the least sum would be made of rounded off ones."""
     axis = op.attributes["axis"]
     shape = emission.shape(op.inputs[0])
     source = emission.settled(op.inputs[0])
     if axis == len(shape) - 1:
         source = emission.as_uniform(source)
-    source = emission.as_summands(source, shape[axis])
+    first = _first_part(emission, op, source)
+    if first > 1:
+        split = (*shape[:axis], shape[axis] // first, first, *shape[axis + 1 :])
+        parts = dataclasses.replace(source, tensor=emission.low.reshape(source.tensor, split))
+        source, shape = _summed(emission, parts, first, axis + 1), (*split[: axis + 1], *split[axis + 2 :])
+        source = dataclasses.replace(source, tensor=emission.low.reshape(source.tensor, shape))
+    found = _summed(emission, source, shape[axis], axis)
+    last = axis == len(shape) - 1
+    return dataclasses.replace(found, bounds=None if last else found.bounds)
+
+
+def _summed(emission: Emission, source: Integers, count: int, axis: int) -> Integers:
+    source = emission.as_summands(source, count)
     tensor = emission.emit("REDUCE_SUM", source.tensor, axis=axis)
-    bounds = None if source.bounds is None or axis == len(shape) - 1 else source.bounds * shape[axis]
-    return dataclasses.replace(source, tensor=tensor, bound=source.bound * shape[axis], bounds=bounds)
+    bounds = None if source.bounds is None else source.bounds * count
+    return dataclasses.replace(source, tensor=tensor, bound=source.bound * count, bounds=bounds)
+
+
+def _first_part(emission: Emission, op: Operator, source: Integers) -> int:
+    """How many neighbours to add up first, so that fewer bits of each are rounded off: all samples have positive sums,
+    and those of small ones would otherwise be made of what is less than a step."""
+    count = emission.shape(op.inputs[0])[op.attributes["axis"]]
+    low, _ = emission.plan.statistics.range_seen(op.outputs[0])
+    step = source.reach * count / 2.0**_PRODUCT_BITS
+    if not source.uniform or not 0 < low < _FEW_STEPS * count * step or step <= source.step:
+        return 1
+    parts = [size for size in range(2, count) if count % size == 0]
+    return min(parts, key=lambda size: abs(size - math.sqrt(count)), default=1)
 
 
 @natural("REDUCE_MAX", "REDUCE_MIN")
