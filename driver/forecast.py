@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tosaic.compiler.ir import Graph
-from tosaic.driver.limits import limit
 from tosaic.driver.quantize import Quantization, quantize_graph
+from tosaic.driver.report.layers import layer_figures
 from tosaic.driver.session import Progress, Session
 from tosaic.errors import ModelWarning
 from tosaic.hw.config import Config
@@ -25,7 +25,7 @@ class CostlyLayer:
     """Operators of the model and the layer's kind, as in reports: "conv1 … relu1 (CONV2D)"."""
     cycles: int
     utilization: float
-    """MACs by those that the array could do in the layer's cycles."""
+    """MACs by those that the array could do in the layer's cycles, 1 at most."""
     limit: str
 
 
@@ -81,20 +81,11 @@ def _encoded(found: Quantization, name: str, value: np.ndarray) -> np.ndarray:
 def _told(session: Session) -> Forecast:
     stats, peak, program = session.stats, session.config.macs_per_cycle, session.program
     assert program is not None
-    timeline, ends = session.timeline(), np.cumsum([layer["cycles"] for layer in stats["layers"]], dtype=int)
-    order = sorted(range(len(ends)), key=lambda index: -stats["layers"][index]["cycles"])
-    dearest = []
-    for index in order[:DEAREST]:
-        layer, end = stats["layers"][index], int(ends[index])
-        cycles = layer["cycles"]
-        dearest.append(
-            CostlyLayer(
-                f"{layer['name']} ({layer['op']})",
-                cycles,
-                layer["macs"] / max(cycles, 1) / peak,
-                str(limit(timeline, end - cycles, end)),
-            )
-        )
+    layers = layer_figures(stats, peak, session.timeline())
+    dearest = [
+        CostlyLayer(f"{layer.name} ({layer.op})", layer.cycles, layer.utilization, str(layer.limit))
+        for layer in sorted(layers, key=lambda each: -each.cycles)[:DEAREST]
+    ]
     return Forecast(
         len(program.layers), stats["cycles"], stats["mac_utilization"], program.memory_bytes, dearest
     )

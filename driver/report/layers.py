@@ -21,7 +21,8 @@ class LayerFigures:
     cycles: int
     macs: int
     utilization: float
-    """MACs by those the array could do in the layer's cycles."""
+    """MACs by those the array could do in the layer's cycles, 1 at most: it may have begun while the layer before
+    still wrote its last results."""
     lost: int
     """Cycles beyond those in which the array at its full width would do the layer's MACs."""
     bytes: int | None = None
@@ -53,7 +54,7 @@ def layer_figures(
                 start,
                 cycles,
                 macs,
-                utilization=macs / max(cycles, 1) / macs_per_cycle,
+                utilization=min(macs / max(cycles, 1) / macs_per_cycle, 1.0),
                 lost=max(cycles - -(-macs // macs_per_cycle), 0),
                 bytes=moved if timeline else None,
                 limit=limit(pieces, start, end) if timeline else None,

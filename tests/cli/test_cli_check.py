@@ -73,6 +73,31 @@ def test_what_will_run(tosaic, network, here):
     assert all(line.endswith(" busy") for line in layers)
 
 
+def test_no_layer_does_more_than_the_array_can(tosaic, here):
+    """The next layer's products begin while a layer writes its last results: they were 100.1 % of its cycles'."""
+    generator = np.random.default_rng(0)
+    nodes, constants = [], []
+    for number, shape in enumerate([(16, 256), (256, 16), (16, 256)]):
+        weight = generator.normal(size=shape).astype(np.float32) / 5
+        constants.append(numpy_helper.from_array(weight, f"w{number}"))
+        nodes.append(
+            helper.make_node("MatMul", [f"y{number}", f"w{number}"], [f"m{number}"], f"dense{number}")
+        )
+        nodes.append(helper.make_node("Relu", [f"m{number}"], [f"y{number + 1}"], f"relu{number}"))
+    ends = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("y0", [256, 16]), ("y3", [256, 256]))
+    )
+    x, y = ends
+    graph = helper.make_graph(nodes, "net", [x], [y], constants)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "wide.onnx"
+    )
+    _, *layers = told(tosaic("check", "wide.onnx"))
+    shares = [float(line.split("utilization ")[1].split("%")[0]) for line in layers]
+    assert max(shares) == 100.0
+
+
 def test_another_configuration(tosaic, network):
     assert told(tosaic("check", "net.onnx", "--config", "nano"))[0].startswith("ok 4 layers run on nano: ")
 
