@@ -242,9 +242,11 @@ def _first_part(emission: Emission, op: Operator, source: Integers) -> int:
     """How many neighbours to add up first, so that fewer bits of each are rounded off: all samples have positive sums,
     and those of small ones would otherwise be made of what is less than a step."""
     count = emission.shape(op.inputs[0])[op.attributes["axis"]]
-    low, _ = emission.plan.statistics.range_seen(op.outputs[0])
     step = source.reach * count / 2.0**_PRODUCT_BITS
-    if not source.uniform or not 0 < low < _FEW_STEPS * count * step or step <= source.step:
+    if not source.uniform or step <= source.step:
+        return 1
+    low, _ = emission.plan.statistics.range_seen(op.outputs[0])
+    if not 0 < low < _FEW_STEPS * count * step:
         return 1
     parts = [size for size in range(2, count) if count % size == 0]
     return min(parts, key=lambda size: abs(size - math.sqrt(count)), default=1)
