@@ -14,6 +14,8 @@ import pathlib
 import subprocess
 import sys
 
+from commits import dated
+
 from tosaic.boards.board import Board, Family
 from tosaic.boards.catalogue import get_board
 from tosaic.boards.ecp5.routing import BY_WIRE_LENGTH, SETTINGS
@@ -46,7 +48,7 @@ DESIGNS = (
 RECORDS = pathlib.Path("bench/boards.csv")
 PAGE = pathlib.Path("docs/boards.md")
 BEGIN, END = "<!-- make boards -->", "<!-- end of make boards -->"
-HEAD = "| design | part | LUT | FF | multipliers | block RAM | clock | commit |\n|---|---|---|---|---|---|---|---|"
+HEAD = "| design | part | LUT | FF | multipliers | block RAM | clock | commit, day |\n|---|---|---|---|---|---|---|---|"
 _TOOLS = {
     Family.ECP5: ("yosys", "nextpnr-ecp5"),
     Family.ICE40: ("yosys", "nextpnr-ice40"),
@@ -118,7 +120,9 @@ def table(rows: dict[str, Row]) -> str:
         used.append(f"{int(row.ram_kbit):,} of {room.ram_kbit:,} kbit")
         name, _, config = row.design.partition("/")
         title = f"`{name}`, {what}, `{config or board.config}`"
-        lines.append(f"| {title} | {board.part} | {' | '.join(used)} | {_clock(row, board)} | {row.commit} |")
+        lines.append(
+            f"| {title} | {board.part} | {' | '.join(used)} | {_clock(row, board)} | {dated(row.commit)} |"
+        )
     return "\n".join([HEAD, *lines])
 
 

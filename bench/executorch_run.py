@@ -14,6 +14,7 @@ import pathlib
 import re
 import subprocess
 
+from commits import dated
 from executorch_graphs import read_records
 
 from tosaic.driver import conformance as suite
@@ -139,14 +140,14 @@ def page(folder: pathlib.Path) -> str:
 def _summary(tests: int, graphs: int, results: dict[str, list[Outcome]]) -> list[str]:
     lines = [f"{tests:,} tests were run, which wrote {graphs:,} integer graphs.", ""]
     lines += [
-        "| target | graphs | run | refused | wrong | not run by the reference model | commits |",
+        "| target | graphs | run | refused | wrong | not run by the reference model | commit, day |",
         "|---|---:|---:|---:|---:|---:|---|",
     ]
     for title, found in results.items():
         counts = collections.Counter(_kind(each) for each in found)
         cells = [len(found), counts["run"], counts["refused"], counts["wrong"], counts["reference"]]
         commits = ", ".join(
-            sorted({each.commit for each in found if each.commit and _kind(each) != "reference"})
+            sorted({dated(each.commit) for each in found if each.commit and _kind(each) != "reference"})
         )
         lines.append(f"| {title} | {' | '.join(f'{cell:,}' for cell in cells)} | {commits} |")
     return lines

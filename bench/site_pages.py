@@ -44,7 +44,7 @@ def published_rows() -> list[Row]:
         found = re.match(r"\| ([^|(]+) \(([\d,]+)\) \| [\d,]+ \| ([\d,]+) \|", line)
         if found and found[1] in NETWORKS:
             macs, cycles = (int(found[place].replace(",", "")) for place in (2, 3))
-            rows.append(Row(NETWORKS[found[1]], "base", 256, "sim", 16, 50, macs, cycles, 0, 0, True))
+            rows.append(Row(NETWORKS[found[1]], "base", 256, "emulator", 16, 50, macs, cycles, 0, 0, True))
     return rows
 
 
