@@ -1,4 +1,4 @@
-# `make demo` runs the digits network through the Verilated RTL, `make chat` a small language model; `make check`, `make test` and `make nightly` run tests
+# `make demo` runs the digits network through the Verilated RTL, `make chat` a small language model; `make check`, `make test`, `make slice` and `make nightly` run tests
 # (docs/testing.md says which). All make .venv and install what they need from PyPI.
 
 PYTHON ?= python3
@@ -9,7 +9,7 @@ JOBS ?= 2
 # Each process, and each one that a test starts, would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo chat check quick-tests test recorded-runs test-torch prove conformance conformance-draft conformance-fp executorch zoo sign-off boards nightly site soc lint \
+.PHONY: demo chat check quick-tests test recorded-runs test-torch prove conformance conformance-draft conformance-fp executorch zoo sign-off boards nightly slice site soc lint \
 	typecheck docs clean
 
 $(VENV)/installed: pyproject.toml
@@ -40,8 +40,8 @@ recorded-runs: $(VENV)/installed-dev
 	$(BIN)/python bench/rtl_recorded.py
 
 # The tests of PyTorch's roads, with the extra `torch`: PyPI's torch for Linux brings CUDA, several gigabytes, so they are
-# not in `make test` unless torch is installed. Give a CPU build by TORCH='torch==2.13.0+cpu --find-links FOLDER'.
-TORCH ?= torch
+# not in `make test` unless torch is installed.
+TORCH ?= torch==2.13.0
 $(VENV)/installed-torch: $(VENV)/installed-dev
 	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[torch]'
@@ -141,18 +141,15 @@ sign-off: $(VENV)/installed-dev
 boards: $(VENV)/installed-dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/board_rows.py
 
-# What takes hours: the nightly tests, every configuration through other tools, and every board through the open flow;
-# and the site and the system that boots, which take minutes.
+# What takes hours: the nightly tests and long jobs in parts (bench/nightly_parts.py), all of them whatever fails before,
+# and a summary at the end. What passed is noted in tests/nightly_passed.jsonl; commit it.
 nightly: $(VENV)/installed-dev
-	$(MAKE) site
-	$(MAKE) soc
-	$(MAKE) test-torch
-	$(MAKE) zoo
-	$(PYTEST) tests -m nightly || [ $$? -eq 5 ] # 5: no test is marked
-	PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/cliffs.py --against bench/cliffs.csv
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/random_configs.py --configs 200 --on emulator,sim
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/verilog_tools.py -o build/verilog
-	$(MAKE) boards
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/nightly.py
+
+# A slice of it: what a change has touched, then what has waited longest. For whoever changes code, before it lands.
+MINUTES ?= 25
+slice: $(VENV)/installed-dev
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/nightly.py --slice $(MINUTES)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -14,18 +14,20 @@ import pathlib
 import subprocess
 import sys
 
-from commits import dated
+sys.path.append(str(pathlib.Path(__file__).parent))
 
-from tosaic.boards.board import Board, Family
-from tosaic.boards.catalogue import get_board
-from tosaic.boards.ecp5.routing import BY_WIRE_LENGTH, SETTINGS
-from tosaic.boards.ecpix5 import WIDE
-from tosaic.boards.flow import SEED, Built, build_project
-from tosaic.boards.project import Project, make_project
-from tosaic.boards.tools import ToolError, check_tools, tool_version
-from tosaic.boards.ulx3s import LEAN, LEANER
-from tosaic.hw.config_text import get_config
-from tosaic.sim.rtl.cache import make_cache_directory
+from commits import dated  # noqa: E402 (the path comes first)
+
+from tosaic.boards.board import Board, Family  # noqa: E402
+from tosaic.boards.catalogue import get_board  # noqa: E402
+from tosaic.boards.ecp5.routing import BY_WIRE_LENGTH, SETTINGS  # noqa: E402
+from tosaic.boards.ecpix5 import WIDE  # noqa: E402
+from tosaic.boards.flow import SEED, Built, build_project  # noqa: E402
+from tosaic.boards.project import Project, make_project  # noqa: E402
+from tosaic.boards.tools import ToolError, check_tools, tool_version  # noqa: E402
+from tosaic.boards.ulx3s import LEAN, LEANER  # noqa: E402
+from tosaic.hw.config_text import get_config  # noqa: E402
+from tosaic.sim.rtl.cache import make_cache_directory  # noqa: E402
 
 DESIGNS = (
     "ulx3s-85f",
