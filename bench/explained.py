@@ -1,4 +1,4 @@
-"""tests/explained: what `tosaic compile --explain` says of a dozen graphs up to the plan, as texts that a reviewer reads.
+"""tests/explained: what `tosaic compile --explain` says of a dozen graphs up to the plan, as texts for a reviewer.
 
 The instructions are left out: other tests run them, and tests/cycles.csv has their cycles.
 
