@@ -1,4 +1,4 @@
-"""Counts what ties tests to the inside of the product: objects that stand in for its classes, and uses of its private names.
+"""Counts what ties tests to the inside of the product: objects in place of its classes, and uses of its private names.
 
     python bench/stand_ins.py      # by file; exit 1 above the limits
 
