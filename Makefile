@@ -90,8 +90,8 @@ $(SUITE)/generated $(SUITE_DRAFT)/generated $(SUITE_FP)/generated: $(VENV)/insta
 		--build-directory $(@D)/work --output-directory $(@D)/suite -j $(JOBS)
 	@touch $@
 
-# All three run whatever comes of the others; what does not pass is listed in docs/conformance.md.
-CONFORMANCE := PATH="$(CURDIR)/$(BIN):$$PATH" tosaic conformance $(SUITE)/suite -j $(JOBS) --time-limit 600 --markdown docs/conformance.md
+# All three run whatever comes of the others; what does not pass is listed in docs/records/conformance.md.
+CONFORMANCE := PATH="$(CURDIR)/$(BIN):$$PATH" tosaic conformance $(SUITE)/suite -j $(JOBS) --time-limit 600 --markdown docs/records/conformance.md
 
 conformance: $(SUITE)/generated
 	status=0; \
@@ -100,8 +100,8 @@ conformance: $(SUITE)/generated
 	$(CONFORMANCE) --on sim --allow-unsupported --junit $(SUITE)/sim.xml || status=1; \
 	exit $$status
 
-# The draft of version 1.1.0, with EXT-VARIABLE, EXT-INT64 and EXT-SHAPE: docs/conformance_draft.md.
-CONFORMANCE_DRAFT := PATH="$(CURDIR)/$(BIN):$$PATH" tosaic conformance $(SUITE_DRAFT)/suite -j $(JOBS) --time-limit 600 --markdown docs/conformance_draft.md
+# The draft of version 1.1.0, with EXT-VARIABLE, EXT-INT64 and EXT-SHAPE: docs/records/conformance_draft.md.
+CONFORMANCE_DRAFT := PATH="$(CURDIR)/$(BIN):$$PATH" tosaic conformance $(SUITE_DRAFT)/suite -j $(JOBS) --time-limit 600 --markdown docs/records/conformance_draft.md
 conformance-draft: $(SUITE_DRAFT)/generated
 	status=0; \
 	$(CONFORMANCE_DRAFT) --bake --on golden --allow-unsupported --junit $(SUITE_DRAFT)/golden.xml || status=1; \
@@ -111,7 +111,7 @@ conformance-draft: $(SUITE_DRAFT)/generated
 conformance-fp: $(SUITE_FP)/generated
 	$(BIN)/tosaic conformance $(SUITE_FP)/suite --bake --on golden -j $(JOBS) --junit $(SUITE_FP)/golden.xml
 
-# The integer graphs that ExecuTorch's own Arm tests write, collected once, against Arm's reference model: docs/executorch.md.
+# The integer graphs that ExecuTorch's own Arm tests write, collected once, against Arm's reference model: docs/records/executorch.md.
 # Some of the models' tests want these packages; a test whose packages are missing is listed with that reason.
 EXECUTORCH := PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/executorch
 executorch: $(VENV)/installed-torch
@@ -121,17 +121,17 @@ executorch: $(VENV)/installed-torch
 	$(EXECUTORCH)_run.py --on emulator -j $(JOBS)
 	$(EXECUTORCH)_run.py --on sim --sample 400 -j $(JOBS)
 
-# Networks that PyPI wheels ship, each against its framework, quantized, and on the accelerator: docs/zoo.md. It fails when
+# Networks that PyPI wheels ship, each against its framework, quantized, and on the accelerator: docs/records/zoo.md. It fails when
 # a row is worse than the one that bench/zoo/records.jsonl keeps.
 zoo: $(VENV)/installed-dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/zoo
 
-# Properties of the RTL for all inputs, by SAT, and faults that the proofs must see: docs/proofs.md.
+# Properties of the RTL for all inputs, by SAT, and faults that the proofs must see: docs/records/proofs.md.
 prove: $(VENV)/installed-dev
 	mkdir -p build
 	rm -f build/proofs.jsonl
 	$(PYTEST) tests/proofs -m "" --cpu-durations build/proofs.jsonl
-	$(BIN)/python bench/proofs_page.py build/proofs.jsonl > docs/proofs.md
+	$(BIN)/python bench/proofs_page.py build/proofs.jsonl > docs/records/proofs.md
 
 # How much of the RTL the tests' programs reach, which planted faults they see, and which of a sample of small changes of RTL
 # and Python the tests notice: an hour and more. Nothing is kept of it.
@@ -168,7 +168,7 @@ docs: $(VENV)/installed-dev
 	$(BIN)/python -c "from tosaic.hw.isa_doc import isa_markdown as page; print(page(), end='')" > docs/isa.md
 	$(BIN)/python -c "from tosaic.hw.csr_doc import csr_markdown as page; print(page(), end='')" > docs/registers.md
 	$(BIN)/tosaic operators > docs/operators.md
-	$(BIN)/python bench/campaigns_page.py > docs/campaigns.md
+	$(BIN)/python bench/campaigns_page.py > docs/records/campaigns.md
 	$(BIN)/python -c "from tosaic.compiler.importers.nnef.tosa.operation_table import operations_markdown as page; print(page(), end='')" > docs/nnef_operations.md
 
 # The site, from docs/: figures drawn, notebooks executed, warnings are errors. It is in build/site.

@@ -1,4 +1,4 @@
-"""Runs the collected graphs of ExecuTorch's tests on a target and writes docs/executorch.md.
+"""Runs the collected graphs of ExecuTorch's tests on a target and writes docs/records/executorch.md.
 
 `python bench/executorch_run.py --on emulator` bakes what Arm's reference model computes, runs every graph of
 `build/executorch/suite` that has no result yet (bench/executorch_graphs.py collects them) and writes the page anew from
@@ -50,7 +50,7 @@ def main() -> None:
     """Bakes, runs, and writes the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("build/executorch"))
-    parser.add_argument("--page", type=pathlib.Path, default=pathlib.Path("docs/executorch.md"))
+    parser.add_argument("--page", type=pathlib.Path, default=pathlib.Path("docs/records/executorch.md"))
     parser.add_argument(
         "--on", choices=("golden", "emulator", "sim"), help="without it, only the page is written"
     )
@@ -121,7 +121,7 @@ def _line(outcome: Outcome) -> str:
 
 
 def page(folder: pathlib.Path) -> str:
-    """docs/executorch.md, from the records of the tests and the results by target."""
+    """docs/records/executorch.md, from the records of the tests and the results by target."""
     records = [
         (file.stem, record)
         for file in sorted((folder / "records").glob("*.jsonl"))

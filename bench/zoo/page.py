@@ -1,4 +1,4 @@
-"""docs/zoo.md, and what became worse since the records that the repository keeps."""
+"""docs/records/zoo.md, and what became worse since the records that the repository keeps."""
 
 import json
 import pathlib

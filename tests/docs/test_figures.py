@@ -12,7 +12,7 @@ import tosaic
 ROOT = pathlib.Path(__file__).parents[2]
 MODELS = ROOT.parent / "shared/models"
 COMMIT = re.compile(r"(?<![\w.#/-])(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,10}(?![\w-])")
-RECORDS = ("bench/zoo/records.jsonl", "bench/boards.csv", "docs/campaigns.jsonl")
+RECORDS = ("bench/zoo/records.jsonl", "bench/boards.csv", "docs/records/campaigns.jsonl")
 ROW = re.compile(
     r"^\| (?P<name>[^|]+) \((?P<macs>[\d,]+)\) \| [\d,]+ \| (?P<at_16>[\d,]+) \| (?P<at_8>[\d,]+) \|", re.M
 )
