@@ -60,8 +60,8 @@ What runs for as long as one likes, beside `make test` and `make nightly`. `benc
 
 A campaign is many jobs: `-j N` runs N at a time, `--cluster ADDRESS` gives them to the workers of a Dask scheduler, and
 `--records FILE.jsonl` keeps what is done, so that a second run goes on ([driver.md](../driver.md#many-jobs)). Each
-failure leaves a folder in `build/failures` (`--failures`): the case made as small as delta debugging makes it in 400 tries
-(`tests/fuzzing/failed_case.py`), and `show.sh`, which says what is wrong and exits with 1 as long as it is.
+failure leaves a folder in `build/failures` (`--failures`): the case made as small as delta debugging makes it in 400
+tries (`tests/fuzzing/failed_case.py`), and `show.sh`, which says what is wrong and exits with 1 as long as it is.
 
 A failure inside the importer's C++ or of a whole process ends as the failure of a job, without a folder. A model of the
 zoo that fails leaves its record (`bench/zoo`), and no folder.
