@@ -91,14 +91,6 @@ def main(folder: pathlib.Path) -> None:
         (folder / name).write_text(
             text.replace("](docs/decisions)", "](decisions.md)").replace("](docs/", "](")
         )
-    titles = [
-        (page.name, page.read_text().splitlines()[0].lstrip("# "))
-        for page in sorted((folder / "decisions").glob("*.md"))
-    ]
-    listed = "".join(f"- [{title}](decisions/{name})\n" for name, title in titles)
-    (folder / "decisions.md").write_text(
-        f"# Decisions\n\nWhy things are as they are, with measurements.\n\n{listed}"
-    )
     draw(folder / "figures")
 
 
