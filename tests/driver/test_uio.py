@@ -1,5 +1,8 @@
 """Registers and memory mapped into user space, on files: a thread plays the machine, by the RTL."""
 
+import mmap
+import subprocess
+import sys
 import threading
 import time
 
@@ -102,6 +105,62 @@ def test_registers_and_memory(fake):
         transport.write_register(4096, 0)
     assert transport.reset() is False
     transport.close()
+
+
+class NoBulkCopies(mmap.mmap):
+    """A mapping of Device memory: a copy by memcpy() is a bus error there."""
+
+    def __getitem__(self, place):
+        if isinstance(place, slice):
+            raise AssertionError(f"bus error: memcpy() of {place}")
+        return super().__getitem__(place)
+
+    def __setitem__(self, place, value):
+        if isinstance(place, slice):
+            raise AssertionError(f"bus error: memcpy() of {place}")
+        super().__setitem__(place, value)
+
+
+@pytest.mark.parametrize(
+    "start, count",
+    [(8201, 490), (8256, 10), (16, 16), (3, 2), (7, 1), (7, 2), (6, 9), (1, 15), (8, 7), (0, 0), (BYTES - 3, 3)],
+)
+def test_memory_is_copied_without_memcpy(fake, monkeypatch, start, count):
+    """Any place and length, and nothing beside them: 8201 and 490 are an input of kws_dscnn."""
+    monkeypatch.setattr(mmap, "mmap", NoBulkCopies)
+    transport = UioTransport(str(fake.device), str(fake.buffer), fake.sysfs)
+    before = np.random.default_rng(1).integers(0, 256, BYTES, dtype=np.uint8)
+    fake.memory[:] = before
+    data = np.random.default_rng(2).bytes(count)
+    assert transport.read_memory(start, count) == before[start : start + count].tobytes()
+    transport.write_memory(start, data)
+    before[start : start + count] = np.frombuffer(data, np.uint8)
+    np.testing.assert_array_equal(fake.memory, before)
+    transport.close()
+
+
+OPEN = "import sys; from tosaic.driver.transports import UioTransport as U; import pathlib as p; U(*sys.argv[1:3], p.Path(sys.argv[3]))"
+
+
+def test_one_process_has_the_machine(fake, tmp_path):
+    """Neither the registers nor the buffer are shared, in this process or with another."""
+    transport = UioTransport(str(fake.device), str(fake.buffer), fake.sysfs)
+    refused = (
+        rf"^uio://{fake.device}: {fake.device} is in use: close the session or end the process that has it, "
+        "or share the device with `tosaic serve`$"
+    )
+    with pytest.raises(tosaic.DeviceError, match=refused):
+        UioTransport(str(fake.device), str(fake.buffer), fake.sysfs)
+    other = tmp_path / "uio1"
+    other.write_bytes(bytes(REGISTER_BYTES))
+    with pytest.raises(tosaic.DeviceError, match=rf"^uio://{other}: {fake.buffer} is in use: "):
+        UioTransport(str(other), str(fake.buffer), fake.sysfs)
+    command = [sys.executable, "-c", OPEN, fake.device, fake.buffer, fake.sysfs]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert f"{fake.device} is in use: " in done.stderr
+    transport.close()
+    assert subprocess.run(command, check=False).returncode == 0
+    UioTransport(str(fake.device), str(fake.buffer), fake.sysfs).close()
 
 
 def test_missing_parts(fake, tmp_path):
