@@ -38,7 +38,11 @@ class DeviceMemory:
     def read(self, address: int, count: int) -> bytes:
         start, stop, end = _whole_words(address, count)
         words = array.array(WORD, self._words[start // WORD_BYTES : stop // WORD_BYTES].tolist())
-        return bytes(self._bytes[address:start].tolist()) + words.tobytes() + bytes(self._bytes[stop:end].tolist())
+        return (
+            bytes(self._bytes[address:start].tolist())
+            + words.tobytes()
+            + bytes(self._bytes[stop:end].tolist())
+        )
 
     def write(self, address: int, data: bytes) -> None:
         start, stop, end = _whole_words(address, len(data))
@@ -67,12 +71,14 @@ class UioTransport(RegisterTransport):
 
     The UIO device needs no driver of ours: `uio_pdrv_genirq` bound to the device-tree node of the control port. The
     buffer is opened with O_SYNC, which u-dma-buf maps uncached, so no cache has to be flushed. Both files are locked:
-    one process at a time has the machine. `sysfs` is for tests.
+    one process at a time has the machine. `clock_hz` is what the bitstream was made for; without it what the overlay's
+    node tells, `clock-frequency`. `sysfs` is for tests.
     """
 
     reads_fast = True
+    has_real_clock = True
 
-    def __init__(self, device: str, memory: str, sysfs: pathlib.Path = SYSFS):
+    def __init__(self, device: str, memory: str, sysfs: pathlib.Path = SYSFS, clock_hz: int | None = None):
         self.name = f"uio://{device}"
         self._opened = contextlib.ExitStack()
         buffer = sysfs / "u-dma-buf" / pathlib.Path(memory).name
@@ -92,7 +98,9 @@ class UioTransport(RegisterTransport):
             self._opened = opened.pop_all()
         # A plain file, as in tests, has no interrupts to wait for.
         self._has_interrupts = not os.path.isfile(device)
-        self.identity = Identity("uio", base, size, 0, 1 << 15)
+        if clock_hz is None:
+            clock_hz = _overlay_clock_hz(sysfs / "uio" / pathlib.Path(device).name)
+        self.identity = Identity("uio", base, size, clock_hz, 1 << 15)
 
     def read_registers(self, offset: int, count: int) -> list[int]:
         self._check(offset, 4 * count, REGISTER_BYTES)
@@ -161,3 +169,12 @@ class UioTransport(RegisterTransport):
     def _check(self, address: int, count: int, size: int) -> None:
         if not 0 <= address <= size - count:
             raise DeviceError(f"{self.name}: {count} bytes at 0x{address:x} lie outside its {size} bytes")
+
+
+def _overlay_clock_hz(uio: pathlib.Path) -> int:
+    """`clock-frequency` of the device's node; 0 where it has none."""
+    try:
+        raw = (uio / "device" / "of_node" / "clock-frequency").read_bytes()
+    except OSError:
+        return 0
+    return int.from_bytes(raw, "big") if len(raw) == 4 else 0

@@ -107,6 +107,22 @@ def test_registers_and_memory(fake):
     transport.close()
 
 
+def test_the_overlay_tells_the_clock_that_was_built_for(fake):
+    """Or the URI does; 0 where nobody does."""
+
+    def told(**options):
+        transport = UioTransport(str(fake.device), str(fake.buffer), fake.sysfs, **options)
+        transport.close()
+        return transport.identity.clock_hz
+
+    assert told() == 0
+    node = fake.sysfs / "uio" / "uio0" / "device" / "of_node"
+    node.mkdir(parents=True)
+    (node / "clock-frequency").write_bytes((50_000_000).to_bytes(4, "big"))
+    assert told() == 50_000_000
+    assert told(clock_hz=75_000_000) == 75_000_000
+
+
 class NoBulkCopies(mmap.mmap):
     """A mapping of Device memory: a copy by memcpy() is a bus error there."""
 
@@ -123,7 +139,19 @@ class NoBulkCopies(mmap.mmap):
 
 @pytest.mark.parametrize(
     "start, count",
-    [(8201, 490), (8256, 10), (16, 16), (3, 2), (7, 1), (7, 2), (6, 9), (1, 15), (8, 7), (0, 0), (BYTES - 3, 3)],
+    [
+        (8201, 490),
+        (8256, 10),
+        (16, 16),
+        (3, 2),
+        (7, 1),
+        (7, 2),
+        (6, 9),
+        (1, 15),
+        (8, 7),
+        (0, 0),
+        (BYTES - 3, 3),
+    ],
 )
 def test_memory_is_copied_without_memcpy(fake, monkeypatch, start, count):
     """Any place and length, and nothing beside them: 8201 and 490 are an input of kws_dscnn."""
@@ -139,7 +167,11 @@ def test_memory_is_copied_without_memcpy(fake, monkeypatch, start, count):
     transport.close()
 
 
-OPEN = "import sys; from tosaic.driver.transports import UioTransport as U; import pathlib as p; U(*sys.argv[1:3], p.Path(sys.argv[3]))"
+OPEN = """
+import pathlib, sys
+from tosaic.driver.transports import UioTransport
+UioTransport(sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]))
+"""
 
 
 def test_one_process_has_the_machine(fake, tmp_path):
