@@ -62,9 +62,14 @@ def _convolution(config: Config, random: np.random.Generator) -> Graph:
     weights = build.constant(random.integers(-127, 128, (results, 3, 3, channels)), DType.INT8)
     bias = build.constant(random.integers(-1000, 1000, results), DType.INT32)
     zero, zero32 = build.constant([0], DType.INT8), build.constant([0], DType.INT32)
-    window = {"pad": [1] * 4, "stride": [1, 1], "dilation": [1, 1]}
     sums = build.add(
-        "CONV2D", [x, weights, bias, zero, zero], acc_type=DType.INT32, local_bound=False, **window
+        "CONV2D",
+        [x, weights, bias, zero, zero],
+        pad=[1] * 4,
+        stride=[1, 1],
+        dilation=[1, 1],
+        acc_type=DType.INT32,
+        local_bound=False,
     )
     # Products of 127 * 127, of which 9 * channels add up at random, come to fill int8.
     multiplier, shift = build.constant([1 << 30], DType.INT32), build.constant([39], DType.INT8)

@@ -8,6 +8,7 @@ import os
 import pathlib
 import select
 import struct
+from typing import Final
 
 from tosaic.errors import DeviceError
 from tosaic.hw.bridge.protocol import Identity
@@ -17,7 +18,7 @@ from .base import RegisterTransport
 REGISTER_BYTES = 4096
 INTERRUPT_SECONDS = 0.05
 SYSFS = pathlib.Path("/sys/class")
-WORD = "L"
+WORD: Final = "L"
 """Format of a word of the buffer: the widest that one access of the processor moves, 32 or 64 bits."""
 WORD_BYTES = struct.calcsize(WORD)
 
