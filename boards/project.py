@@ -9,6 +9,7 @@ from tosaic.hw.top import VERILOG_NAME, VerilogTop
 from tosaic.hw.verilog import convert, convert_text
 
 from .board import Board, Family
+from .processor import overlay_files
 from .serial_board import SerialBoard, board_sources
 from .vivado import serial_script, zynq_script
 
@@ -36,7 +37,7 @@ def make_project(board: Board) -> Project:
     if board.family.has_processor:
         fabric = Fabric("series7" if board.family is Family.ZYNQ7 else "ultrascale", board.spare_block_ram)
         modules = convert(VerilogTop(get_config(board.config)), VERILOG_NAME, platform=fabric)
-        return Project(board, VERILOG_NAME, modules, {"build.tcl": zynq_script(board)})
+        return Project(board, VERILOG_NAME, modules, {"build.tcl": zynq_script(board)} | overlay_files(board))
     top = "top"
     plan = board.make_platform().build(SerialBoard(board), name=top, do_build=False, debug_verilog=True)
     texts = {name: text.decode() if isinstance(text, bytes) else text for name, text in plan.files.items()}

@@ -183,7 +183,9 @@ def test_verilog_of_a_zynq_board(tosaic, here, monkeypatch):
     outcome = tosaic("verilog", "--board", "pynq-z2", "-o", "out")
     assert (outcome.code, outcome.err) == (0, "")
     config = BOARDS["pynq-z2"].config
-    assert outcome.out == f"out: rtl/*.v, build.tcl, configuration {config}, top module tosaic\n"
+    assert outcome.out == (
+        f"out: rtl/*.v, build.tcl, tosaic.dtso, tosaic.bif, configuration {config}, top module tosaic\n"
+    )
     assert (here / "out" / "rtl" / "tosaic.v").exists()
     assert "xc7z020clg400-1" in (here / "out" / "build.tcl").read_text()
 
