@@ -62,7 +62,7 @@ def _write(config: Config, folder: pathlib.Path, modules: list[Converted], pages
         (rtl / f"{module.name}.v").write_text(module.text)
     pages = pages | {
         f"{modules[0].name}.f": "".join(f"rtl/{module.name}.v\n" for module in modules),
-        "lint.vlt": lint_configuration({module.name: module.results for module in modules}),
+        "lint.vlt": lint_configuration(modules[0].name, {module.name: module.results for module in modules}),
         "registers.md": csr_markdown(),
         "registers.json": csr_json(config),
         "tosaic_registers.h": csr_c_header(config),
