@@ -337,9 +337,28 @@ def test_fusesoc_and_ip_xact_name_every_file_and_port(folder):
 
 @pytest.fixture(scope="module")
 def network_folder(tmp_path_factory):
+    """A folder with a run, and the steps that were told while it was written."""
     path = tmp_path_factory.mktemp("network")
-    write_folder(CONFIG, path, bench_run(DIGITS, CONFIG))
+    steps = []
+
+    def progress(what, done, total):
+        assert 0 <= done <= max(total, 1)
+        steps.append(what)
+
+    write_folder(CONFIG, path, bench_run(DIGITS, CONFIG, progress), progress)
+    (path / "steps").write_text("\n".join(dict.fromkeys(steps)))
     return path
+
+
+def test_each_step_is_told(network_folder):
+    *compiling, last = (network_folder / "steps").read_text().split(f"run {DIGITS}\n")
+    assert compiling != [""]
+    assert last.splitlines() == [
+        "tosaic: Verilog by Amaranth and Yosys",
+        "tidy modules",
+        "name signals",
+        "write modules",
+    ]
 
 
 def test_a_network_s_bench_knows_its_memory_and_outputs(network_folder):
