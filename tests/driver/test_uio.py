@@ -215,6 +215,17 @@ def test_missing_parts(fake, tmp_path):
         UioTransport(str(fake.device), str(fake.buffer), fake.sysfs)
 
 
+def test_a_machine_on_the_bus_is_tested(fake):
+    """The known answer comes through; the thread behind the files is slower than any FPGA, and that is told."""
+    fake.start()
+    transport = PostedUio(str(fake.device), str(fake.buffer), fake.sysfs, clock_hz=50_000_000)
+    device = tosaic.Device(transport, self_test=True)
+    slow = r"^uio://.*: the machine's clock is 0\.\d+ MHz, its bitstream was made for 50 MHz: its results are"
+    with pytest.warns(UserWarning, match=slow):
+        check_run(device, tiny("nano"), 1)
+    device.close()
+
+
 def test_networks_run(fake):
     """By the ordinary driver; after a fault, too."""
     fake.start()
