@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
+PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
 # Each process, and each one that a test starts, would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -12,13 +13,26 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo chat check quick-tests test recorded-runs test-torch prove conformance conformance-draft conformance-fp executorch zoo sign-off boards nightly slice site soc lint \
 	typecheck docs clean
 
+# Of a Python: "new enough", or its version; nothing where there is none. pip of an old one would look for releases that
+# fit it for ever.
+version = $(shell $(1) -SEc 'import sys; print("new enough" if sys.version_info >= (3, 11) else "%d.%d.%d" % sys.version_info[:3])' 2>/dev/null)
+other = $(shell for python in python3.11 python3.12 python3.13 python3.14; do \
+	$$python -SEc pass 2>/dev/null && echo $$python && break; done)
+refused = $(error Tosaic needs Python 3.11 or newer, and $(PYTHON) is $(or $(found),not there): \
+	$(or $(other:%=run '$(again)%'),install one$(comma) then run '$(again)python3.11'))
+again = $(strip make $(MAKECMDGOALS)) PYTHON=
+comma := ,
+
+# What an old Python left in .venv goes. pip shows what it does.
 $(VENV)/installed: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[sim]'
+	$(eval found := $(call version,$(PYTHON)))$(if $(filter enough,$(found)),,$(refused))
+	@echo "Installing into $(VENV), a few minutes, once."
+	$(PYTHON) -m venv $(if $(filter enough,$(call version,$(BIN)/python)),,--clear) $(VENV)
+	$(PIP) -e '.[sim]'
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[all,dev]'
+	$(PIP) -e '.[all,dev]'
 	@touch $@
 
 demo: $(VENV)/installed
@@ -43,8 +57,8 @@ recorded-runs: $(VENV)/installed-dev
 # not in `make test` unless torch is installed.
 TORCH ?= torch==2.13.0
 $(VENV)/installed-torch: $(VENV)/installed-dev
-	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[torch]'
+	$(PIP) $(TORCH)
+	$(PIP) -e '.[torch]'
 	@touch $@
 
 test-torch: $(VENV)/installed-torch
@@ -115,7 +129,7 @@ conformance-fp: $(SUITE_FP)/generated
 # Some of the models' tests want these packages; a test whose packages are missing is listed with that reason.
 EXECUTORCH := PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/executorch
 executorch: $(VENV)/installed-torch
-	$(BIN)/python -m pip install -q --disable-pip-version-check torchvision torchaudio timm transformers diffusers
+	$(PIP) torchvision torchaudio timm transformers diffusers
 	$(EXECUTORCH)_graphs.py -j $(JOBS)
 	$(EXECUTORCH)_run.py --on golden -j $(JOBS)
 	$(EXECUTORCH)_run.py --on emulator -j $(JOBS)
@@ -173,7 +187,7 @@ docs: $(VENV)/installed-dev
 
 # The site, from docs/: figures drawn, notebooks executed, warnings are errors. It is in build/site.
 $(VENV)/installed-site: $(VENV)/installed-dev
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[site]'
+	$(PIP) -e '.[site]'
 	@touch $@
 
 site: $(VENV)/installed-site
