@@ -1,6 +1,7 @@
 """Elementwise arithmetic of several tensors."""
 
 import functools
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from tosaic.compiler.importers.lowering import Lowering, activations
 from tosaic.compiler.importers.lowering.division import floor_divide
 from tosaic.compiler.importers.lowering.power import power
+from tosaic.compiler.importers.tflite import fixed_point
 from tosaic.compiler.importers.tflite.multipliers import (
     Multiplier,
     fused,
@@ -17,7 +19,8 @@ from tosaic.compiler.importers.tflite.multipliers import (
 )
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.registry import handles
-from tosaic.compiler.importers.tflite.values import TfliteValue
+from tosaic.compiler.importers.tflite.tables import centred, of_pairs
+from tosaic.compiler.importers.tflite.values import OFFSET, TfliteValue
 from tosaic.compiler.ir import DType
 
 _SUM_SHIFT = {"INT8": 20, "UINT8": 20, "INT16": 15}
@@ -99,8 +102,13 @@ def multiply(node: TfliteNode) -> str:
     if not node.is_quantized:
         return activated(node, low.mul(node.x(0), node.x(1)))
     a, b, result = node.value(0), node.value(1), node.result()
-    ratio = float(a.scale * b.scale / result.scale)
-    y = rescale(node, _product(node), [quantized_multiplier(ratio)], node.result_type(), 0, result.zero_point)
+    significand, exponent = quantized_multiplier(float(a.scale * b.scale / result.scale))
+    product, largest = _product(node), math.prod(int(np.abs(centred(v)).max()) for v in (a, b))
+    if largest << max(exponent, 0) >= 1 << 31:
+        # The kernel shifts first, and what leaves 32 bits wraps.
+        shift = low.constant(np.full((1,) * low.rank(product), min(exponent, 31)), DType.INT32)
+        product, exponent = low.op("LOGICAL_LEFT_SHIFT", product, shift), 0
+    y = rescale(node, product, [(significand, exponent)], node.result_type(), 0, result.zero_point)
     return fused(node, y)
 
 
@@ -131,24 +139,46 @@ def squared_difference(node: TfliteNode) -> str:
 
 def _without_integers(node: TfliteNode) -> None:
     if node.is_quantized:
-        node.unsupported("TFLite's int8 kernels have none of it", "leave it in float32")
+        node.unsupported(f"TFLite has no kernel of it for {node.value().kind.lower()}", "leave it in float32")
 
 
 @handles("DIV")
 def divide(node: TfliteNode) -> str:
-    """The quotient; of integers truncated."""
-    _without_integers(node)
+    """The quotient; of plain integers truncated, of quantized ones in TFLite's fixed point."""
+    if node.is_quantized:
+        return fused(node, _quotient(node))
     return activated(node, node.low.div(*node.low.aligned(node.x(0), node.x(1))))
+
+
+def _quotient(node: TfliteNode) -> str:
+    a, b, result = node.value(0), node.value(1), node.result()
+    multiplier = quantized_multiplier(float(a.scale / (b.scale * result.scale)))
+    if result.kind == "INT16":
+        node.unsupported(
+            "TFLite's kernel of 16 bits divides numbers of 32 bits, and TOSA has no such division",
+            "quantize it to int8, or leave it in float32",
+        )
+    return of_pairs(node, lambda x, y: fixed_point.quotient(x, y, multiplier))
 
 
 @handles("FLOOR_DIV", "FLOOR_MOD")
 def floor_division(node: TfliteNode) -> str:
-    """The quotient rounded down, or the rest, which has the divisor's sign."""
-    _without_integers(node)
+    """The quotient rounded down, or the rest, which has the divisor's sign; of the stored integers."""
     low, which = node.low, 0 if node.kind == "FLOOR_DIV" else 1
     a, b = low.aligned(node.x(0), node.x(1))
+    dtype = low.dtype(a)
     if node.is_float:
         return floor_divide(low, a, b)[which]
+    if node.is_quantized and node.value().kind in OFFSET:
+        node.unsupported(
+            f"TFLite has no kernel of it for {node.value().kind.lower()}", "use int16 or float32"
+        )
+    a, b = low.cast(a, DType.INT32), low.cast(b, DType.INT32)
+    return low.cast(_floor_divided(low, a, b, which), dtype)
+
+
+def _floor_divided(low: Lowering, a: str, b: str, which: int) -> str:
+    """The quotient (`which` is 0) or the rest (1) of int32."""
     over, under = low.data(a), low.data(b)
     if over is not None and under is not None and (under != 0).all():
         return low.constant(over // under if which == 0 else over % under, low.dtype(a))

@@ -12,7 +12,9 @@ _SHIFT = 8
 
 def _operands(node: TfliteNode) -> tuple[str, str]:
     low = node.low
-    if node.is_quantized:
+    # TFLite orders 16-bit tensors by their integers, whatever they stand for.
+    by_integers = node.value().kind == "INT16" and node.kind not in ("EQUAL", "NOT_EQUAL")
+    if node.is_quantized and not by_integers:
         values = [node.value(0), node.value(1)]
         wide = [scaled(node, v, _SHIFT, quantized_multiplier(float(v.scale))) for v in values]
         return wide[0], wide[1]

@@ -8,8 +8,11 @@ import numpy as np
 from tosaic.compiler.importers.lowering.layout import PadMode, extend
 from tosaic.compiler.importers.lowering.slicing import strided
 from tosaic.compiler.importers.tflite.arithmetic import activated, filled
+from tosaic.compiler.importers.tflite.multipliers import round_half_away
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.registry import handles
+from tosaic.compiler.importers.tflite.tables import single, table
+from tosaic.compiler.importers.tflite.values import OFFSET
 from tosaic.compiler.ir import DType
 
 
@@ -56,21 +59,27 @@ def transpose(node: TfliteNode) -> str:
 
 @handles("CONCATENATION")
 def concatenation(node: TfliteNode) -> str:
-    """Parts one after the other, which have one encoding."""
+    """Parts one after the other; of uint8 each may have an encoding of its own."""
     low = node.low
-    parts = []
-    for index in range(len(node.inputs)):
-        part, value = node.x(index), node.value(index)
-        result = node.result()
-        if value.is_quantized and (value.scale, value.zero_point) != (result.scale, result.zero_point):
-            node.unsupported(
-                f"input {value.name!r} has another encoding than the result",
-                "give all parts the result's encoding",
-            )
-        if 0 not in low.shape(part):
-            parts.append(part)
+    parts = [_on_result_grid(node, i) for i in range(len(node.inputs)) if 0 not in node.shape(i)]
     y = low.concat(parts or [node.x()], node.axis(node.option("Axis")))
     return y if node.is_quantized else activated(node, y)
+
+
+def _on_result_grid(node: TfliteNode, index: int) -> str:
+    """A part of a concatenation in the result's encoding, in float32 as TFLite's kernel of uint8 has it."""
+    value, result = node.value(index), node.result()
+    if not value.is_quantized or (value.scale, value.zero_point) == (result.scale, result.zero_point):
+        return value.tensor
+    if value.kind != "UINT8":
+        node.unsupported(
+            f"input {value.name!r} has another encoding than the result, and TFLite joins them as they are",
+            "give all parts the result's encoding, or put QUANTIZE before the others",
+        )
+    scale = value.scale * (np.float32(1) / result.scale)
+    bias = np.float32(-(value.zero_point + OFFSET["UINT8"])) * scale
+    scaled = single(np.arange(256)) * scale + bias
+    return table(node, round_half_away(scaled).astype(np.int64), value.tensor)
 
 
 @handles("PACK")
@@ -172,7 +181,7 @@ def node_index(node: TfliteNode, index: int, size: int) -> int:
 @handles("PAD", "PADV2")
 def pad(node: TfliteNode) -> str:
     """A value around the elements: the integer that stands for zero, or the given one."""
-    low, value = node.low, node.value()
+    low = node.low
     pairs = [(int(a), int(b)) for a, b in node.known(1).reshape(-1, 2)]
     if node.has(2):
         known = low.data(node.x(2))
@@ -180,7 +189,7 @@ def pad(node: TfliteNode) -> str:
             node.unsupported("the value that it pads with is computed at run time", "make it a constant")
         filling = known.reshape(-1)[0].item()
     else:
-        filling = value.zero_point if value.is_quantized else 0
+        filling = node.zero_of_result()
     return low.pad(node.x(), pairs, filling)
 
 
@@ -272,12 +281,8 @@ def space_to_batch(node: TfliteNode) -> str:
     """The padded image's blocks become images of the batch."""
     low, blocks = node.low, node.integers(1)
     pads = [(int(a), int(b)) for a, b in node.known(2).reshape(-1, 2)]
-    value = node.value()
-    padded = low.pad(
-        node.x(),
-        [(0, 0), *pads, *[(0, 0)] * (len(node.shape()) - 1 - len(pads))],
-        value.zero_point if value.is_quantized else 0,
-    )
+    rest = [(0, 0)] * (len(node.shape()) - 1 - len(pads))
+    padded = low.pad(node.x(), [(0, 0), *pads, *rest], node.zero_of_result())
     for axis, block in enumerate(blocks, 1):
         shape = low.shape(padded)
         outer, inner = math.prod(shape[1:axis]), math.prod(shape[axis + 1 :])

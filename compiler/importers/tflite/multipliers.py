@@ -86,6 +86,7 @@ def activation_range(node: TfliteNode, function: str) -> tuple[int, int]:
         "RELU": (0.0, None),
         "RELU6": (0.0, 6.0),
         "RELU_N1_TO_1": (-1.0, 1.0),
+        "RELU_0_TO_1": (0.0, 1.0),
     }
     if function not in bounds:
         node.unsupported(f"the fused activation {function}", "write it as an operator of its own")

@@ -140,6 +140,11 @@ class TfliteNode(SourceNode):
             self.unsupported(f"its result {tensor.name!r} has no scale", "quantize the model again")
         return value
 
+    def zero_of_result(self) -> int:
+        """The integer, as it is held, that stands for zero in result 0; 0 of reals."""
+        value = self.result()
+        return value.zero_point if value.is_quantized else -OFFSET.get(value.kind, 0)
+
     def result_type(self, index: int = 0) -> DType:
         """The TOSA type that holds a result."""
         kind = self.outputs[index].kind

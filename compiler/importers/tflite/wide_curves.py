@@ -65,12 +65,25 @@ def populated(
 
     count = np.arange((_VALUES >> _STEP_BITS) + 1).astype(single)
     here = lowest + count * step
-    sample = round_half_away(at(here)).astype(single)
-    halves = round_half_away((at(lowest + (count + 1) * step) + sample) / single(2)).astype(single)
-    error = halves - round_half_away(at(here + step / single(2))).astype(single)
-    entries = sample - round_half_away(error / single(2))
-    entries[-1] = round_half_away(at(np.array(highest)))
-    return np.clip(entries, least, most).astype(np.int64)
+    with np.errstate(all="ignore"):
+        sample = round_half_away(at(here)).astype(single)
+        halves = round_half_away((at(lowest + (count + 1) * step) + sample) / single(2)).astype(single)
+        error = halves - round_half_away(at(here + step / single(2))).astype(single)
+        entries = sample - round_half_away(error / single(2))
+        entries[-1] = round_half_away(at(np.array(highest)))
+    return np.where(np.isnan(entries), 0, np.clip(entries, least, most)).astype(np.int64)
+
+
+def lines(node: TfliteNode, entries: np.ndarray) -> str:
+    """TFLite's lines between 513 entries; steep ones wrap in its 16 bits, where TOSA's TABLE does not allow them."""
+    slopes = np.diff(entries)
+    if np.array_equal(slopes.astype(np.int16), slopes):
+        return rounded_table(node, entries)
+    place, fraction = np.divmod(np.arange(_VALUES), 1 << _STEP_BITS)
+    rises = (
+        slopes.astype(np.int16).astype(np.int64)[place] * fraction + (1 << (_STEP_BITS - 1))
+    ) >> _STEP_BITS
+    return looked_up(node, (entries[place] + rises).astype(np.int16).astype(np.int64))
 
 
 def rounded_table(node: TfliteNode, entries: np.ndarray, x: str = "") -> str:
