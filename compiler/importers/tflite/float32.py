@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tosaic.compiler.importers.tflite.multipliers import round_half_away
+
 _HALF, _ONE, _TWO = np.float32(0.5), np.float32(1), np.float32(2)
 _ROOT_HALF = np.float32(math.sqrt(0.5))
 _ROOT_2_BY_PI = np.float32(math.sqrt(2 / math.pi))
@@ -18,6 +20,19 @@ _CUBIC = np.float32(0.044715)
 def _rounded(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         return np.asarray(function(x.astype(np.float64)), np.float64).astype(np.float32)
+
+
+def to_int32(x: np.ndarray) -> np.ndarray:
+    """Rounded, halves away from zero; what is no number of 32 bits, the lowest one, as on x86 (C leaves it open)."""
+    limit = 1 << 31
+    with np.errstate(invalid="ignore"):
+        inside = np.abs(x) < limit
+    return np.where(inside, round_half_away(np.where(inside, x, 0)), -limit).astype(np.int64)
+
+
+def of(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
+    """A function of reals with its results in float32."""
+    return lambda x: _rounded(function, x)
 
 
 def exp(x: np.ndarray) -> np.ndarray:

@@ -109,6 +109,7 @@ class TfliteImporter:
         self.lost: dict[int, str] = {}
         # What the source calls the tensors of the graph under construction.
         self.names: dict[str, str] = {}
+        self.origins: dict[str, TfliteNode] = {}
 
     def run(self) -> Graph:
         """The finished TOSA graph; of a survey that met operators without a TOSA form, the unfinished one."""
@@ -242,8 +243,10 @@ class TfliteImporter:
         outputs = [graph.tensors[i] for i in operator.outputs]
         inner = [graph.tensors[i] for i in operator.intermediates if i >= 0]
         node = TfliteNode(self.low, operator, inputs, outputs, name_of(graph, operator), inner)
-        first = len(self.low.graph.operators)
-        results = self._handled(node)
+        node.origins, first = self.origins, len(self.low.graph.operators)
+        node.made = results = self._handled(node)
+        if len(results) == 1 and all(value is None or value.tensor != results[0] for value in inputs):
+            self.origins.setdefault(results[0], node)
         for changed, left in node.changes.items():
             self.variables.change(node.x(changed), left)
         name_after(node.name, self.low.graph.operators[first:])

@@ -42,6 +42,10 @@ class TfliteNode(SourceNode):
         self.inputs, self.outputs, self.intermediates = list(inputs), list(outputs), list(intermediates)
         self.changes: dict[int, str] = {}
         """What the operator leaves in inputs that it changes, by their index; a handler sets it."""
+        self.origins: dict[str, TfliteNode] = {}
+        """The operators so far that have one result, by the tensor that holds it."""
+        self.made: list[str] = []
+        """The tensors of its results, once it is lowered."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}"

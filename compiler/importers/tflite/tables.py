@@ -50,11 +50,14 @@ def real_table(node: TfliteNode, function: Callable[[np.ndarray], np.ndarray]) -
     return table(node, round_half_away(np.clip(scaled, -_BEYOND, _BEYOND)).astype(np.int64))
 
 
-def looked_up(node: TfliteNode, results: np.ndarray) -> str:
-    """`results` (without the zero point, not saturated) for all values of input 0, of 8 or 16 bits."""
-    if node.value().kind != "INT16":
-        return table(node, results)
-    return wide_curves.looked_up(node, _held(node, results))
+def looked_up(node: TfliteNode, results: np.ndarray, value: TfliteValue | None = None) -> str:
+    """`results` (without the zero point, not saturated) for all integers of `value`, which is input 0."""
+    x, dtype = (value or node.value()).tensor, node.result_type()
+    if dtype is DType.INT8 and len(results) == _VALUES:
+        return table(node, results, x)
+    if dtype is DType.INT16 and len(results) > _VALUES:
+        return wide_curves.looked_up(node, _held(node, results), x)
+    return wide_curves.gathered(node, _held(node, results), x, dtype)
 
 
 def of_pairs(node: TfliteNode, function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> str:
@@ -70,10 +73,8 @@ def of_pairs(node: TfliteNode, function: Callable[[np.ndarray, np.ndarray], np.n
             operands = [centred(value) for value in values]
             operands[other] = np.array(int(data.item()) - values[other].zero_point)
             return table(node, function(*np.broadcast_arrays(*operands)), values[number].tensor)
-    results = _held(node, function(*np.meshgrid(*map(centred, values), indexing="ij"))).reshape(1, -1, 1)
-    low.make_room(results.shape, np.int8)
+    results = _held(node, function(*np.meshgrid(*map(centred, values), indexing="ij"))).reshape(-1)
     a, b = low.aligned(*(low.cast(value.tensor, DType.INT32) for value in values))
-    places = low.plus(low.add(low.times(a, _VALUES), b), (_VALUES + 1) * (_VALUES // 2))
-    shape = low.shape(places)
-    flat = low.reshape(places, (1, int(np.prod(shape))))
-    return low.reshape(low.op("GATHER", low.constant(results, DType.INT8), flat), shape)
+    return wide_curves.gathered(
+        node, results, low.plus(low.add(low.times(a, _VALUES), b), _VALUES // 2), DType.INT8
+    )

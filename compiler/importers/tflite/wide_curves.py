@@ -1,5 +1,6 @@
 """Functions of 16-bit integers: a TABLE where its lines meet TFLite's kernel everywhere, else element by element."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -21,18 +22,23 @@ _SIGMOID_STEPS = 24
 
 def looked_up(node: TfliteNode, results: np.ndarray, x: str = "") -> str:
     """`results` for the 65,536 values of a 16-bit tensor (input 0 without one), from the lowest on."""
-    low, x = node.low, x or node.x()
+    x = x or node.x()
     entries = np.append(results[:: 1 << _STEP_BITS], results[-1])
     # The last entry is behind the last value: the line through the last block's ends, as far as it is one.
     last = results[-(1 << _STEP_BITS) :]
     entries[-1] = np.clip(2 * last[64] - last[0], -(1 << 15), (1 << 15) - 1)
     if np.array_equal(_interpolated(entries), results):
         return rounded_table(node, entries, x)
-    low.make_room((_VALUES,), np.int16)
-    values = low.constant(results.reshape(1, _VALUES, 1), DType.INT16)
-    count = int(np.prod(low.shape(x)))
-    places = low.plus(low.cast(low.reshape(x, (1, count)), DType.INT32), _VALUES // 2)
-    return low.reshape(low.op("GATHER", values, places), low.shape(x))
+    return gathered(node, results, x, DType.INT16)
+
+
+def gathered(node: TfliteNode, results: np.ndarray, x: str, dtype: DType) -> str:
+    """`results` for the values of an integer tensor from the lowest on, half of which are below zero."""
+    low, shape = node.low, node.low.shape(x)
+    low.make_room(results.shape, dtype.numpy)
+    values = low.constant(results.reshape(1, -1, 1), dtype)
+    places = low.plus(low.cast(low.reshape(x, (1, math.prod(shape))), DType.INT32), len(results) // 2)
+    return low.reshape(low.op("GATHER", values, places), shape)
 
 
 def _interpolated(entries: np.ndarray) -> np.ndarray:
