@@ -74,16 +74,17 @@ def model_of(case: Case, *following: Case) -> bytes:
             reads.append(len(tensors))
             if tensor.data is None and not tensor.variable:
                 inputs.append(len(tensors))
-            tensors.append(_packed(tensor, len(tensors), buffers))
+            tensors.append(packed_tensor(tensor, len(tensors), buffers))
         writes = list(range(len(tensors), len(tensors) + len(each.outputs)))
         tensors += [
-            _packed(tensor, index, buffers) for index, tensor in zip(writes, each.outputs, strict=True)
+            packed_tensor(tensor, index, buffers) for index, tensor in zip(writes, each.outputs, strict=True)
         ]
         inner = list(range(len(tensors), len(tensors) + len(each.intermediates)))
         tensors += [
-            _packed(tensor, index, buffers) for index, tensor in zip(inner, each.intermediates, strict=True)
+            packed_tensor(tensor, index, buffers)
+            for index, tensor in zip(inner, each.intermediates, strict=True)
         ]
-        operators.append(_operator(each, number, reads, writes))
+        operators.append(packed_operator(each, number, reads, writes))
         operators[-1].intermediates = inner or None
         code = schema.OperatorCodeT()
         code.builtinCode = getattr(schema.BuiltinOperator, each.kind)
@@ -99,7 +100,7 @@ def model_of(case: Case, *following: Case) -> bytes:
     return bytes(builder.Output())
 
 
-def _packed(tensor: Tensor, index: int, buffers: list[schema.BufferT]) -> schema.TensorT:
+def packed_tensor(tensor: Tensor, index: int, buffers: list[schema.BufferT]) -> schema.TensorT:
     made = schema.TensorT()
     made.shape, made.type, made.name = list(tensor.shape), TYPES[tensor.dtype], f"t{index}".encode()
     if tensor.scales is not None:
@@ -117,7 +118,7 @@ def _packed(tensor: Tensor, index: int, buffers: list[schema.BufferT]) -> schema
     return made
 
 
-def _operator(case: Case, code: int, reads: list[int], writes: list[int]) -> schema.OperatorT:
+def packed_operator(case: Case, code: int, reads: list[int], writes: list[int]) -> schema.OperatorT:
     operator = schema.OperatorT()
     operator.opcodeIndex, operator.inputs, operator.outputs = code, reads, writes
     if case.options:

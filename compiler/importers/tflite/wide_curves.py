@@ -54,28 +54,28 @@ def populated(
     out_scale: float,
     zero: int = 0,
     out_zero: int = 0,
+    real: type[np.floating] = np.float32,
 ) -> np.ndarray:
     """LUTPopulate: 513 values of a function; a curve that bends between two shares the error of the middle among them.
 
-    In float32, as the interpreter computes it.
+    In float32, as the interpreter computes it, or in float64.
     """
-    single = np.float32
     least, most = DType.INT16.min, DType.INT16.max
-    lowest, highest = (single(scale) * single(bound - zero) for bound in (least, most))
-    out_low, out_high = (single(out_scale) * single(bound - out_zero) for bound in (least, most))
-    step = (highest - lowest) / single(_VALUES >> _STEP_BITS)
-    inverse = single(_VALUES) / (out_high - out_low)
+    lowest, highest = (real(scale) * real(bound - zero) for bound in (least, most))
+    out_low, out_high = (real(out_scale) * real(bound - out_zero) for bound in (least, most))
+    step = (highest - lowest) / real(_VALUES >> _STEP_BITS)
+    inverse = real(_VALUES) / (out_high - out_low)
 
     def at(x: np.ndarray) -> np.ndarray:
-        return function(x.astype(np.float64)).astype(single) * inverse
+        return function(x.astype(np.float64)).astype(real) * inverse
 
-    count = np.arange((_VALUES >> _STEP_BITS) + 1).astype(single)
+    count = np.arange((_VALUES >> _STEP_BITS) + 1).astype(real)
     here = lowest + count * step
     with np.errstate(all="ignore"):
-        sample = round_half_away(at(here)).astype(single)
-        halves = round_half_away((at(lowest + (count + 1) * step) + sample) / single(2)).astype(single)
-        error = halves - round_half_away(at(here + step / single(2))).astype(single)
-        entries = sample - round_half_away(error / single(2))
+        sample = round_half_away(at(here)).astype(real)
+        halves = round_half_away((at(lowest + (count + 1) * step) + sample) / real(2)).astype(real)
+        error = halves - round_half_away(at(here + step / real(2))).astype(real)
+        entries = sample - round_half_away(error / real(2))
         entries[-1] = round_half_away(at(np.array(highest)))
     return np.where(np.isnan(entries), 0, np.clip(entries, least, most)).astype(np.int64)
 
