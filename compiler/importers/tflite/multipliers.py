@@ -63,13 +63,17 @@ def _rescale_wide(
     node: TfliteNode, x: str, multipliers: Sequence[Multiplier], dtype: DType, output_zero: int
 ) -> str:
     """Of 48-bit sums: TFLite keeps 15 bits of the significand, and rounds once."""
-    short = []
-    for significand, exponent in multipliers:
-        reduced = (significand + (1 << 15)) >> 16 if significand < _SHORT_LARGEST else (1 << _SHORT_BITS) - 1
-        short.append((reduced, _SHORT_BITS - exponent))
+    short = [short_multiplier(multiplier) for multiplier in multipliers]
     if not all(_LEAST_SHIFT <= shift <= _MOST_SHIFT for _, shift in short):
         node.unsupported("a ratio of scales above 2^13", "quantize the model again: its scales do not fit")
     return rescaled(node.low, x, short, dtype, zeros=(0, output_zero))
+
+
+def short_multiplier(multiplier: Multiplier) -> tuple[int, int]:
+    """A significand of 15 bits, and the right shift of the product: what TFLite multiplies 48 bits by."""
+    significand, exponent = multiplier
+    reduced = (significand + (1 << 15)) >> 16 if significand < _SHORT_LARGEST else (1 << _SHORT_BITS) - 1
+    return reduced, _SHORT_BITS - exponent
 
 
 def widened(node: TfliteNode, value: TfliteValue, left_shift: int = 0) -> str:
