@@ -552,7 +552,7 @@ def _softmax(random: np.random.Generator, dtype: str) -> Case:
     )
 
 
-@case("RESIZE_BILINEAR", "int8")
+@case("RESIZE_BILINEAR", "int8", "int16")
 def _resize(random: np.random.Generator, dtype: str) -> Case:
     image, same = [int(random.integers(1, 3)), *shape_of(random, 3, 7)], encoding(random, dtype)
     factor = int(random.choice([1, 2, 4]))
