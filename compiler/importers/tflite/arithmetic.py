@@ -102,13 +102,9 @@ def multiply(node: TfliteNode) -> str:
     if not node.is_quantized:
         return activated(node, low.mul(node.x(0), node.x(1)))
     a, b, result = node.value(0), node.value(1), node.result()
-    significand, exponent = quantized_multiplier(float(a.scale * b.scale / result.scale))
-    product, largest = _product(node), math.prod(int(np.abs(centred(v)).max()) for v in (a, b))
-    if largest << max(exponent, 0) >= 1 << 31:
-        # The kernel shifts first, and what leaves 32 bits wraps.
-        shift = low.constant(np.full((1,) * low.rank(product), min(exponent, 31)), DType.INT32)
-        product, exponent = low.op("LOGICAL_LEFT_SHIFT", product, shift), 0
-    y = rescale(node, product, [(significand, exponent)], node.result_type(), 0, result.zero_point)
+    multiplier = quantized_multiplier(float(a.scale * b.scale / result.scale))
+    largest = math.prod(int(np.abs(centred(v)).max()) for v in (a, b))
+    y = rescale(node, _product(node), [multiplier], node.result_type(), 0, result.zero_point, largest=largest)
     return fused(node, y)
 
 

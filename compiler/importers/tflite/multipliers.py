@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tosaic.compiler.importers.lowering.rescaling import rescaled
+from tosaic.compiler.importers.lowering.rescaling import ONE, rescaled
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.values import RANGES, TfliteValue
 from tosaic.compiler.ir import DType
@@ -14,6 +14,8 @@ Multiplier = tuple[int, int]
 """Significand of 31 bits and exponent: significand * 2^(exponent - 31)."""
 
 _BITS = 31
+_LARGEST = {DType.INT8: (1 << 8) - 1, DType.INT16: 1 << 15}
+"""Sizes of what a tensor holds, less its zero point."""
 _LEAST_EXPONENT = -31
 _LEAST_SHIFT, _MOST_SHIFT = 2, 62
 """RESCALE's."""
@@ -42,12 +44,25 @@ def rescale(
     input_zero: int = 0,
     output_zero: int = 0,
     rounding: str = "DOUBLE_ROUND",
+    largest: int = 0,
 ) -> str:
     """MultiplyByQuantizedMultiplier: (x - input_zero) times a multiplier, or one for each index of the last axis.
 
-    Two roundings, as most of TFLite's reference kernels round; the sum with `output_zero` saturates.
+    Two roundings, as most of TFLite's reference kernels round; the sum with `output_zero` saturates. `largest` bounds
+    |x - input_zero| where 32 bits hold it, 0 if it is unknown.
     """
     low = node.low
+    largest = largest or _LARGEST.get(low.dtype(x), 0)
+    most = max(exponent for _, exponent in multipliers)
+    if low.dtype(x) is DType.INT48 or rounding != "DOUBLE_ROUND":
+        if largest * 2.0**most >= 1 << _BITS:
+            node.unsupported(
+                "results of more than 32 bits, which wrap in TFLite's kernel",
+                "quantize the model again: its result has too small a scale",
+            )
+    elif 0 < most < _BITS and largest << most >= 1 << _BITS:
+        x, multipliers = _shifted_first(node, x, multipliers, input_zero)
+        input_zero = 0
     shifts = [_BITS - exponent for _, exponent in multipliers]
     if not all(_LEAST_SHIFT <= shift <= _MOST_SHIFT for shift in shifts):
         node.unsupported(
@@ -57,6 +72,18 @@ def rescale(
         return _rescale_wide(node, x, multipliers, dtype, output_zero)
     scales = [(significand, shift) for (significand, _), shift in zip(multipliers, shifts, strict=True)]
     return rescaled(low, x, scales, dtype, zeros=(input_zero, output_zero), rounding=rounding)
+
+
+def _shifted_first(
+    node: TfliteNode, x: str, multipliers: Sequence[Multiplier], input_zero: int
+) -> tuple[str, list[Multiplier]]:
+    """What TFLite's kernel shifts left before it multiplies, where it wraps; and the rest of the multipliers."""
+    low = node.low
+    wide = rescaled(low, x, [ONE], DType.INT32, zeros=(input_zero, 0))
+    shape = (*[1] * (low.rank(x) - 1), len(multipliers))
+    shifts = np.array([max(exponent, 0) for _, exponent in multipliers]).reshape(shape)
+    shifted = low.op("LOGICAL_LEFT_SHIFT", wide, low.constant(shifts, DType.INT32))
+    return shifted, [(significand, min(exponent, 0)) for significand, exponent in multipliers]
 
 
 def _rescale_wide(
