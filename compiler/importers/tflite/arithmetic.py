@@ -9,7 +9,9 @@ import numpy as np
 from tosaic.compiler.importers.lowering import Lowering, activations
 from tosaic.compiler.importers.lowering.division import floor_divide
 from tosaic.compiler.importers.lowering.power import power
+from tosaic.compiler.importers.lowering.rescaling import ONE, rescaled
 from tosaic.compiler.importers.tflite import fixed_point
+from tosaic.compiler.importers.tflite.fixed_point_graph import divided_by_power
 from tosaic.compiler.importers.tflite.multipliers import (
     Multiplier,
     fused,
@@ -83,16 +85,28 @@ def add(node: TfliteNode) -> str:
     if result.kind == "INT16" and node.option("PotScaleInt16", True):
         scales = [float(node.value(0).scale), float(node.value(1).scale), float(result.scale)]
         if all(np.frexp(scale)[0] == 0.5 for scale in scales):
-            node.unsupported(
-                "16-bit tensors whose scales are powers of two have an older kernel",
-                "convert the model again with pot_scale_int16 false",
-            )
+            return fused(node, _sum_of_powers(node, scales))
     shift = _SUM_SHIFT[result.kind]
     wide, twice = _wide_pair(node, shift)
     ratio = twice / float(np.float32(1 << shift) * result.scale)
     total = low.op(name, *wide)
     y = rescale(node, total, [quantized_multiplier(ratio)], node.result_type(), 0, result.zero_point)
     return fused(node, y)
+
+
+def _sum_of_powers(node: TfliteNode, scales: list[float]) -> str:
+    """TFLite's older kernel of 16-bit tensors whose scales are powers of two: one input is on the result's grid."""
+    shifts = [round(math.log2(scale / scales[2])) for scale in scales[:2]]
+    if max(shifts) != 0:
+        node.unsupported(
+            f"scales of {scales[0]} and {scales[1]} for a result of {scales[2]}: in TFLite's older kernel one is the "
+            "result's, and the other not larger",
+            "convert the model again with pot_scale_int16 false",
+        )
+    low = node.low
+    wide = [low.cast(node.x(index), DType.INT32) for index in (0, 1)]
+    parts = [divided_by_power(node, x, low.scalar(-shift, x)) for x, shift in zip(wide, shifts, strict=True)]
+    return rescaled(low, low.binary(node.kind, *parts), [ONE], DType.INT16)
 
 
 @handles("MUL")

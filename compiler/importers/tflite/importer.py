@@ -289,7 +289,10 @@ class TfliteImporter:
             raise UnsupportedError(f"{node}: {error}") from None
         except ModelError as error:
             # An operator that TOSA does not have in this form: a rank, a type, a window.
-            node.unsupported(f"it has no TOSA form here: {error}", _way_out(self.model))
+            way_out = (
+                "use float32, or int8 with a scale" if "data types" in str(error) else _way_out(self.model)
+            )
+            node.unsupported(f"it has no TOSA form here: {error}", way_out)
         except MemoryError:
             node.unsupported("it needs more memory than there is", "make its sizes smaller")
         except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError, AttributeError) as error:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tosaic.compiler.importers.lowering.layout import PadMode, extend
-from tosaic.compiler.importers.lowering.slicing import strided
+from tosaic.compiler.importers.lowering.slicing import reversed_sequences, strided
 from tosaic.compiler.importers.tflite.arithmetic import activated, filled
 from tosaic.compiler.importers.tflite.multipliers import round_half_away
 from tosaic.compiler.importers.tflite.node import TfliteNode
@@ -193,6 +193,20 @@ def pad(node: TfliteNode) -> str:
     return low.pad(node.x(), pairs, filling)
 
 
+@handles("DILATE")
+def dilate(node: TfliteNode) -> str:
+    """A known value between the elements."""
+    low, x, (filling,) = node.low, node.x(), node.known(2).reshape(-1)
+    for axis, distance in enumerate(node.integers(1)):
+        shape = low.shape(x)
+        before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+        pads = [(0, 0), (0, 0), (0, distance - 1), (0, 0)]
+        spread = low.pad(low.reshape(x, (before, shape[axis], 1, after)), pads, filling.item())
+        line = low.reshape(spread, (*shape[:axis], shape[axis] * distance, *shape[axis + 1 :]))
+        x = low.slice_axis(line, axis, 0, (shape[axis] - 1) * distance + 1)
+    return x
+
+
 @handles("MIRROR_PAD")
 def mirror_pad(node: TfliteNode) -> str:
     """The elements of the border in reverse, without or with the border itself."""
@@ -229,6 +243,26 @@ def reverse(node: TfliteNode) -> str:
     for axis in node.integers(1):
         x = node.low.reverse(x, node.axis(axis))
     return x
+
+
+@handles("REVERSE_SEQUENCE")
+def reverse_sequence(node: TfliteNode) -> str:
+    """The first elements of each sequence backwards, as many as its length says."""
+    rank = len(node.shape())
+    batch, time = node.axis(node.option("BatchDim"), rank), node.axis(node.option("SeqDim"), rank)
+    return reversed_sequences(node.low, node.x(), node.x(1), batch, time)
+
+
+@handles("DYNAMIC_UPDATE_SLICE")
+def update_slice(node: TfliteNode) -> str:
+    """A box of the tensor replaced, at a place that is known."""
+    low, shape, box = node.low, node.shape(), node.shape(1)
+    starts = [min(max(start, 0), n - m) for start, n, m in zip(node.integers(2), shape, box, strict=True)]
+    pads = [(start, n - m - start) for start, n, m in zip(starts, shape, box, strict=True)]
+    low.make_room(shape, np.bool_)
+    inside = np.zeros(shape, np.bool_)
+    inside[tuple(slice(start, start + m) for start, m in zip(starts, box, strict=True))] = True
+    return low.select(low.constant(inside, DType.BOOL), low.pad(node.x(1), pads), node.x())
 
 
 @handles("SHAPE")
