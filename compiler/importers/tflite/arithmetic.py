@@ -18,6 +18,7 @@ from tosaic.compiler.importers.tflite.multipliers import (
     quantized_multiplier,
     rescale,
     widened,
+    wrapped,
 )
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.registry import handles
@@ -118,8 +119,8 @@ def multiply(node: TfliteNode) -> str:
     a, b, result = node.value(0), node.value(1), node.result()
     multiplier = quantized_multiplier(float(a.scale * b.scale / result.scale))
     largest = math.prod(int(np.abs(centred(v)).max()) for v in (a, b))
-    y = rescale(node, _product(node), [multiplier], node.result_type(), 0, result.zero_point, largest=largest)
-    return fused(node, y)
+    product, multipliers = wrapped(node, _product(node), [multiplier], largest)
+    return fused(node, rescale(node, product, multipliers, node.result_type(), 0, result.zero_point))
 
 
 def _product(node: TfliteNode) -> str:

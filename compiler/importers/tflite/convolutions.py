@@ -15,6 +15,7 @@ from tosaic.compiler.importers.tflite.multipliers import (
     fused,
     quantized_multiplier,
     rescale,
+    wrapped,
 )
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.registry import handles
@@ -82,8 +83,8 @@ def accumulated(
     result = node.result()
     if node.low.dtype(sums) is DType.INT48 and node.has(bias) and node.value(bias).kind == "INT32":
         sums = _in_32_bits(node, sums)
-    largest = _largest_sum(node, bias)
-    y = rescale(node, sums, multipliers, node.result_type(), 0, result.zero_point, rounding, largest)
+    sums, multipliers = wrapped(node, sums, multipliers, _largest_sum(node, bias), rounding)
+    y = rescale(node, sums, multipliers, node.result_type(), 0, result.zero_point, rounding)
     return fused(node, y)
 
 

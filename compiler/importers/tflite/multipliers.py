@@ -44,25 +44,15 @@ def rescale(
     input_zero: int = 0,
     output_zero: int = 0,
     rounding: str = "DOUBLE_ROUND",
-    largest: int = 0,
 ) -> str:
     """MultiplyByQuantizedMultiplier: (x - input_zero) times a multiplier, or one for each index of the last axis.
 
-    Two roundings, as most of TFLite's reference kernels round; the sum with `output_zero` saturates. `largest` bounds
-    |x - input_zero| where 32 bits hold it, 0 if it is unknown.
+    Two roundings, as most of TFLite's reference kernels round; the sum with `output_zero` saturates.
     """
     low = node.low
-    largest = largest or _LARGEST.get(low.dtype(x), 0)
-    most = max(exponent for _, exponent in multipliers)
-    if low.dtype(x) is DType.INT48 or rounding != "DOUBLE_ROUND":
-        if largest * 2.0**most >= 1 << _BITS:
-            node.unsupported(
-                "results of more than 32 bits, which wrap in TFLite's kernel",
-                "quantize the model again: its result has too small a scale",
-            )
-    elif 0 < most < _BITS and largest << most >= 1 << _BITS:
-        x, multipliers = _shifted_first(node, x, multipliers, input_zero)
-        input_zero = 0
+    if low.dtype(x) in _LARGEST and _wraps(multipliers, _LARGEST[low.dtype(x)]):
+        x, input_zero = rescaled(low, x, [ONE], DType.INT32, zeros=(input_zero, 0)), 0
+        x, multipliers = wrapped(node, x, multipliers, _LARGEST[DType.INT16])
     shifts = [_BITS - exponent for _, exponent in multipliers]
     if not all(_LEAST_SHIFT <= shift <= _MOST_SHIFT for shift in shifts):
         node.unsupported(
@@ -74,16 +64,32 @@ def rescale(
     return rescaled(low, x, scales, dtype, zeros=(input_zero, output_zero), rounding=rounding)
 
 
-def _shifted_first(
-    node: TfliteNode, x: str, multipliers: Sequence[Multiplier], input_zero: int
-) -> tuple[str, list[Multiplier]]:
-    """What TFLite's kernel shifts left before it multiplies, where it wraps; and the rest of the multipliers."""
+def wrapped(
+    node: TfliteNode, x: str, multipliers: Sequence[Multiplier], largest: int, rounding: str = "DOUBLE_ROUND"
+) -> tuple[str, Sequence[Multiplier]]:
+    """Sums whose size is at most `largest`, and multipliers, as `rescale` takes them where TFLite's 32 bits overflow.
+
+    Its kernel of two roundings multiplies by the power of two first, and wraps there. UnsupportedError of the others.
+    """
     low = node.low
-    wide = rescaled(low, x, [ONE], DType.INT32, zeros=(input_zero, 0))
+    if low.dtype(x) is DType.INT48 or rounding != "DOUBLE_ROUND":
+        if any(largest * 2.0**exponent >= 1 << _BITS for _, exponent in multipliers):
+            node.unsupported(
+                "results of more than 32 bits, which wrap in TFLite's kernel",
+                "quantize the model again: its result has too small a scale",
+            )
+        return x, multipliers
+    if not _wraps(multipliers, largest):
+        return x, multipliers
     shape = (*[1] * (low.rank(x) - 1), len(multipliers))
     shifts = np.array([max(exponent, 0) for _, exponent in multipliers]).reshape(shape)
-    shifted = low.op("LOGICAL_LEFT_SHIFT", wide, low.constant(shifts, DType.INT32))
+    shifted = low.op("LOGICAL_LEFT_SHIFT", x, low.constant(shifts, DType.INT32))
     return shifted, [(significand, min(exponent, 0)) for significand, exponent in multipliers]
+
+
+def _wraps(multipliers: Sequence[Multiplier], largest: int) -> bool:
+    most = max(exponent for _, exponent in multipliers)
+    return 0 < most < _BITS and largest << most >= 1 << _BITS
 
 
 def _rescale_wide(
