@@ -134,7 +134,7 @@ def feeds_of(case: Case, random: np.random.Generator) -> list[np.ndarray]:
     """Random values of the inputs: integers of the whole range, now and then of a small one or at its ends."""
     feeds: list[np.ndarray] = []
     if case.every is not None:
-        return [np.asarray(case.every, "int16")]
+        return [np.asarray(case.every, case.inputs[0].dtype)]
     for tensor in case.inputs:
         if tensor is None or tensor.data is not None or tensor.variable:
             continue
