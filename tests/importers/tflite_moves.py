@@ -275,7 +275,7 @@ def _batch_to_space(random: np.random.Generator, dtype: str) -> Case:
     )
 
 
-@move("GATHER")
+@move("GATHER", "int8", "float32", "bool")
 def _gather(random: np.random.Generator, dtype: str) -> Case:
     batched = random.random() < 0.4
     axis = 1 if batched else int(random.integers(0, 3))
