@@ -85,15 +85,18 @@ class Lowering(FoldingBuilder):
 
     def gather(self, x: str, axis: int, indices: str) -> str:
         """numpy.take: the axis is replaced by the shape of `indices` (int32, in range and not negative)."""
-        if self.dtype(x) is DType.BOOL:
-            bits = self.gather(self.cast(x, DType.INT8), axis, indices)
-            return self.cast(bits, DType.BOOL)
         shape, wanted = self.shape(x), self.shape(indices)
         before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
         count = math.prod(wanted)
         flat = self.broadcast_to(self.reshape(indices, (1, count)), (before, count))
-        rows = self.op("GATHER", self.reshape(x, (before, shape[axis], after)), flat)
+        rows = self.gather_rows(self.reshape(x, (before, shape[axis], after)), flat)
         return self.reshape(rows, (*shape[:axis], *wanted, *shape[axis + 1 :]))
+
+    def gather_rows(self, values: str, indices: str) -> str:
+        """Rows of values [N, K, C] at indices [N, W]; of bools, which TOSA's GATHER has not, as int8."""
+        if self.dtype(values) is DType.BOOL:
+            return self.cast(self.op("GATHER", self.cast(values, DType.INT8), indices), DType.BOOL)
+        return self.op("GATHER", values, indices)
 
     # --- arithmetic -----------------------------------------------------------------------------------------
 
