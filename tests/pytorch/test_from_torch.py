@@ -1,5 +1,6 @@
 """`tosaic.from_torch`: both roads, what goes in and comes out, and what is refused."""
 
+import re
 import sys
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from torch_modules import Classifier, Counter, Sorted, Tokens, classifier
 
 import tosaic
+from tosaic.install import install_command
 
 ROADS = pytest.mark.parametrize("road", ["onnx", "executorch"])
 
@@ -187,6 +189,6 @@ def test_without_calibration_data_a_warning():
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(
-        tosaic.UnsupportedError, match=r"need the package onnxscript: pip install 'tosaic\[torch\]'"
+        tosaic.UnsupportedError, match=re.escape("need the package onnxscript: " + install_command("torch"))
     ):
         tosaic.from_torch(Classifier(), torch.randn(1, 2, 8, 8), torch.randn(4, 2, 8, 8), target="golden")
