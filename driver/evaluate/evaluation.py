@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.importers.bindings import Bindings, Bound
-from tosaic.driver.arguments import NodeArg
+from tosaic.driver.arguments import NodeArg, entering, reals
 from tosaic.driver.models import Progress
 from tosaic.driver.session import Session
+from tosaic.driver.source.float_models import FloatModel, float_model
+from tosaic.driver.source.networks import matching
 from tosaic.errors import InputError
 
 from .counts import FLOAT, Counts, classes_of, rows_of
-from .data import entering, reals, samples_for, take_labels
-from .float_models import FloatModel, float_model
+from .data import samples_for, take_labels
 
 CHUNK_SAMPLES = 64
 """Samples whose outputs are held at once."""
@@ -217,24 +218,9 @@ class Judge:
         ]
         self.seconds[FLOAT] += time.perf_counter() - started
         return {
-            each.name: np.stack([_matching(each, place, sample, len(self._outputs)) for sample in found])
+            each.name: np.stack([matching(each, place, sample, len(self._outputs)) for sample in found])
             for place, each in enumerate(self._outputs)
         }
-
-
-def _matching(output: NodeArg, place: int, sample: Mapping[str, np.ndarray], count: int) -> np.ndarray:
-    """The float model's value of an output: by name, or by place where it has names of its own."""
-    if output.name not in sample and len(sample) != count:
-        raise InputError(
-            f"the float model has no output {output.name!r}; its outputs are {', '.join(map(repr, sample))}"
-        )
-    value = np.asarray(sample[output.name] if output.name in sample else list(sample.values())[place])
-    if value.size != math.prod(output.shape):
-        raise InputError(
-            f"output {output.name!r} has shape {list(output.shape)}, the float model's has {list(value.shape)}: "
-            "are they the same model?"
-        )
-    return value.reshape(output.shape)
 
 
 def labels_by_output(

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.importers.torch_models.program import Port
+from tosaic.driver.feeds import array_of
+from tosaic.driver.shape_advice import samples_advice
 from tosaic.errors import InputError, ModelWarning
 
 Sample = list[np.ndarray]
@@ -50,11 +52,6 @@ def stacked(ports: Sequence[Port], samples: Iterable[Sample]) -> dict[str, np.nd
     }
 
 
-def array_of(value: Any) -> np.ndarray:
-    """The array of a tensor or of what NumPy takes."""
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
-
-
 def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) or hasattr(value, "detach")
 
@@ -74,7 +71,7 @@ def _fitted(port: Port, value: np.ndarray) -> np.ndarray:
     if value.shape != port.shape:
         raise InputError(
             f"the calibration data for input {port.name!r} has shape {list(value.shape)}, the module was exported with "
-            f"{list(port.shape)}; give batches of this shape"
+            f"{list(port.shape)}{samples_advice((1, *value.shape), port.shape) or '; give batches of this shape'}"
         )
     return value.astype(port.dtype)
 
