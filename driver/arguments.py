@@ -83,6 +83,13 @@ def checked_inputs(arguments: list[NodeArg], inputs: Mapping[str, np.ndarray]) -
     return values
 
 
+def check_shapes(arguments: list[NodeArg], inputs: Mapping[str, np.ndarray]) -> None:
+    """InputError for an array that is not one run's, of several samples too."""
+    for argument in arguments:
+        if argument.name in inputs and (shape := np.shape(inputs[argument.name])) != argument.shape:
+            raise InputError(_wrong_shape(argument, shape))
+
+
 def _wrong_shape(argument: NodeArg, shape: tuple[int, ...]) -> str:
     """Why an array of this shape is refused, and what makes it fit without mixing up its elements."""
     problem = f"input {argument.name!r} has shape {list(shape)}, the model wants {list(argument.shape)}"

@@ -4,11 +4,12 @@
 `networks` finds it for a session, `agreement` has the figures and says whether they will do.
 """
 
-from .agreement import Agreement, Limits, OutputAgreement
+from .agreement import NOT_THE_NETWORK, Agreement, Limits, OutputAgreement
 from .networks import SourceNetwork, find_network
 from .notes import SourceNote, read_note
 
 __all__ = [
+    "NOT_THE_NETWORK",
     "Agreement",
     "Limits",
     "OutputAgreement",

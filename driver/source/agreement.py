@@ -20,6 +20,8 @@ LEAST_DB = {8: 20.0, 16: 35.0}
 """By bits of an output, where nothing was measured."""
 STEPS_SHARE = 0.01
 """Of a model that brought its integers, the share of elements that may be more than one step away."""
+NOT_THE_NETWORK = "not the network's own outputs"
+"""How the error begins."""
 _STEP = 1.001
 """Floats of a framework are not exact multiples of a step."""
 
@@ -149,7 +151,7 @@ class Agreement:
         """MismatchError naming the first output that is too far away."""
         problem = self.problem(limits)
         if problem is not None:
-            raise MismatchError(f"not the network's own outputs: {problem}")
+            raise MismatchError(f"{NOT_THE_NETWORK}: {problem}")
 
     def as_json(self) -> dict[str, Any]:
         """Plain values; an SQNR without noise is the text "exact"."""

@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import pathlib
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -150,9 +151,7 @@ _NUMPY = {
 
 def litert_tensors(path: pathlib.Path, how: Bindings) -> tuple[FloatModel, dict[str, LayerNote]]:
     """All tensors of a TFLite model, and the integers among them by what they stand for."""
-    from ai_edge_litert.interpreter import Interpreter
-
-    interpreter = Interpreter(model_path=str(path))
+    interpreter = _interpreter(path)
     interpreter.allocate_tensors()
     layers = {}
     for each in interpreter.get_tensor_details():
@@ -165,11 +164,23 @@ def litert_tensors(path: pathlib.Path, how: Bindings) -> tuple[FloatModel, dict[
     return _litert(path, how, keep=True), layers
 
 
+def _interpreter(path: pathlib.Path, *, keep: bool = False) -> Any:
+    """LiteRT's, without its delegates, which round otherwise than its kernels do."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    with warnings.catch_warnings():
+        # That it keeps tensors is what is wanted.
+        warnings.simplefilter("ignore")
+        return Interpreter(
+            model_path=str(path),
+            experimental_preserve_all_tensors=keep,
+            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        )
+
+
 def _litert(path: pathlib.Path, how: Bindings, *, keep: bool = False) -> FloatModel:
     """LiteRT's outputs of a model; with `keep` all its tensors."""
-    from ai_edge_litert.interpreter import Interpreter
-
-    interpreter = Interpreter(model_path=str(path), experimental_preserve_all_tensors=keep)
+    interpreter = _interpreter(path, keep=keep)
     for details in interpreter.get_input_details():
         shape = how.shapes.get(details["name"])
         if shape is not None:

@@ -13,13 +13,13 @@ import numpy as np
 
 from tosaic.compiler.importers import is_imported
 from tosaic.compiler.importers.bindings import Bindings
+from tosaic.compiler.importers.torch_models.onnx_road import onnx_of
+from tosaic.compiler.importers.torch_models.program import read_program
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.quantizer import Quantized
 from tosaic.driver.arguments import NodeArg
 from tosaic.driver.encodings import sidecar
-from tosaic.driver.quantize.encoded_models import import_encoded
 from tosaic.driver.quantize.measurement import Difference
-from tosaic.driver.quantize.torch_modules import import_quantized
 from tosaic.errors import Error, InputError
 from tosaic.install import install_command
 from tosaic.sim.golden import evaluate
@@ -27,6 +27,7 @@ from tosaic.sim.golden import evaluate
 from .agreement import Agreement, Limits, OutputAgreement
 from .float_models import FloatModel, float_graph, float_model, litert_tensors, on_golden
 from .notes import LayerNote, SourceNote, read_note
+from .pairs import quantized_pairs
 
 Layers = Mapping[str, LayerNote]
 Inside = tuple[FloatModel | None, Layers]
@@ -64,7 +65,8 @@ class SourceNetwork:
         wanted, got = tensors_of(dict(given)), evaluate(integers, dict(values), keep=True)
         found: dict[str, float] = {}
         for name, layer in layers.items():
-            if name in wanted and layer.tensor in got and wanted[name].size == got[layer.tensor].size:
+            same = name in wanted and layer.tensor in got and wanted[name].size == got[layer.tensor].size
+            if same and wanted[name].dtype.kind == "f":
                 difference = Difference(name, "", "", layer.shown)
                 difference.add(wanted[name], layer.reals(got[layer.tensor]))
                 if difference.signal > 0 and not math.isnan(difference.noise):
@@ -165,9 +167,7 @@ def _inside(source: Any, bound: Bindings, note: SourceNote | None, own: bool) ->
     suffix = pathlib.Path(source).suffix if own else ""
     if suffix == ".tflite":
         return litert_tensors(pathlib.Path(source), bound)
-    found = import_encoded(source, bound) if suffix == ".onnx" else None
     if suffix == ".pt2":
-        found = import_quantized(pathlib.Path(source))
-    if found is None:
-        return None, {}
-    return on_golden(float_graph(source, bound), keep=True), layers_of(found, {})
+        source = onnx_of(read_program(pathlib.Path(source)))
+    found = quantized_pairs(source, bound) if suffix in (".onnx", ".pt2") else None
+    return (found[0], layers_of(*found[1:])) if found is not None else (None, {})
