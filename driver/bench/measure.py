@@ -5,9 +5,11 @@ import pathlib
 
 import numpy as np
 
+from tosaic.compiler.importers.bindings import Bindings
 from tosaic.compiler.ir import DType
 from tosaic.driver.encodings import sidecar
 from tosaic.driver.jobs import Done, Job, Record, Work, result_of
+from tosaic.driver.runnable import plain
 from tosaic.driver.session import NodeArg, Session
 
 
@@ -64,6 +66,7 @@ def measurement(
     check: bool = False,
     drop_dead_channels: bool = False,
     batch: int = 1,
+    bound: Bindings | None = None,
 ) -> Job:
     """The job that compiles a model and runs it on random inputs (cycles do not depend on them, but for loops)."""
     settings = {
@@ -72,6 +75,7 @@ def measurement(
         "check": check,
         "drop_dead_channels": drop_dead_channels,
         "batch": batch,
+        **({} if bound is None else plain(bound)),
     }
     files = tuple(file for file in (sidecar(path),) if file.is_file())
     title = f"{path.parent.name}/{path.name} on {config}"

@@ -44,6 +44,8 @@ class SourceNetwork:
     limits: Limits
     look_inside: Callable[[], Inside] = lambda: (None, {})
     """Called once: what gives all tensors of the network, and which of them integers stand for."""
+    origin: Any = None
+    """The file, graph or function that it is."""
 
     def agreement(self, outputs: list[NodeArg]) -> Agreement:
         """Nothing seen yet."""
@@ -155,7 +157,7 @@ def find_network(
                 f"a TFLite model is compared with LiteRT, which is missing: {install_command('tflite')}"
             )
     name, run = float_model(source, how, remembers=remembers)
-    return SourceNetwork(name, run, limits, lambda: _inside(source, how, note, own))
+    return SourceNetwork(name, run, limits, lambda: _inside(source, how, note, own), source)
 
 
 def _inside(source: Any, bound: Bindings, note: SourceNote | None, own: bool) -> Inside:

@@ -12,6 +12,7 @@ import numpy as np
 
 from tosaic.compiler.importers.bindings import Bindings
 from tosaic.driver.jobs.content import digest_of
+from tosaic.driver.runnable import plain
 from tosaic.errors import InputError
 
 KEY = "source"
@@ -81,8 +82,7 @@ class SourceNote:
         return {
             "path": os.path.relpath(self.path, folder) if self.path else None,
             "sha256": self.digest,
-            "shapes": {name: np.asarray(size).tolist() for name, size in self.bound.shapes.items()},
-            "values": {name: np.asarray(value).tolist() for name, value in self.bound.values.items()},
+            **plain(self.bound),
             "samples": self.samples,
             "outputs": {
                 name: {field: _plain(value) for field, value in dataclasses.asdict(each).items()}
