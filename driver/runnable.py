@@ -41,7 +41,7 @@ def runnable(models: Sequence[pathlib.Path], bound: Bound) -> list[Bindings]:
         assert unfit[0] is not None
         raise unfit[0]
     for model, (own, _) in zip(models, found, strict=True):
-        refuse_floats(open_model(model, own), str(model), "emulator")
+        refuse_floats(open_model(model, own), str(model), "emulator", own)
     return [own for own, _ in found]
 
 

@@ -97,7 +97,7 @@ class Session:
         self._kind.check(self.target, self._options)
         self._origin = Origin(model, source, Bindings(shapes or {}, values or {}))
         single, encodings = open_with_encodings(checked_model(model), self._origin.bound)
-        refuse_floats(single, self.model, self.target)
+        refuse_floats(single, self.model, self.target, self._origin.bound)
         opened = _batched(single, batch)
         if self.device is None and self._kind is DEVICE:
             self.device, self._owns_device = open_device(self.target), True

@@ -50,8 +50,8 @@ def _named(name: str) -> Config:
         return CONFIGS[name]
     except KeyError:
         raise ValueError(
-            f"no configuration is called {name!r}; {meant(name, CONFIGS)}there are {', '.join(CONFIGS)}, each of which takes other sizes "
-            "(base,rows=8), and TOML files"
+            f"no configuration is called {name!r}; {meant(name, CONFIGS)}there are {', '.join(CONFIGS)}, each of which "
+            "takes other sizes (base,rows=8), and TOML files"
         ) from None
 
 
