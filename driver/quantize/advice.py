@@ -19,7 +19,7 @@ FEW_SAMPLES = 16
 """With fewer, ranges are those of chance: 4 samples gave a face detector 9 dB, 32 samples 26 dB."""
 ALONE = 2.0
 """A sample that makes a range this many times as wide costs all others a bit."""
-_SEVERAL = 4
+_SEVERAL = 8
 """Samples that it takes to call one odd."""
 LEAST_DB = {DType.INT8: 20.0, DType.INT16: 35.0}
 """An output below this is looked into."""
@@ -130,9 +130,10 @@ def warn_of_inputs(found: Quantization, sqnr_db: Mapping[str, float], samples: S
         for output, difference in differences.items():
             limits[output][name] = difference.sqnr_db
     for output, by_input in limits.items():
-        name = min(by_input, key=lambda each: by_input[each], default=None)
-        dtype = result.outputs[output].dtype
-        if name is not None and by_input[name] < LEAST_DB[dtype]:
+        if not by_input:
+            continue
+        name = min(by_input, key=lambda each: by_input[each])
+        if by_input[name] < LEAST_DB[result.outputs[output].dtype]:
             _warn(
                 f"output {output!r} has {sqnr_db[output]:.1f} dB: the {result.inputs[name].dtype.bits} bits of input "
                 f"{name!r} alone limit it to {by_input[name]:.1f} dB; give that input more even values (their "

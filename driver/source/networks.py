@@ -73,8 +73,7 @@ class SourceNetwork:
                 difference.add(wanted[name], layer.reals(got[layer.tensor]))
                 if difference.signal > 0 and not math.isnan(difference.noise):
                     found[layer.shown] = min(difference.sqnr_db, found.get(layer.shown, math.inf))
-        name = min(found, key=lambda each: found[each], default=None)
-        return None if name is None else (name, found[name])
+        return min(found.items(), key=lambda each: each[1], default=None)
 
     @functools.cached_property
     def _inside(self) -> Inside:

@@ -68,9 +68,10 @@ def bench(
     bandwidths: list[float | None] = [*memory_bandwidth] if memory_bandwidth else [None]
     memories = [MemorySetting(bandwidth, memory_latency) for bandwidth in bandwidths]
     bound = runnable(chosen, options.bindings(shape, value))
-    how = {"check": check, "drop_dead_channels": drop_dead_channels, "batch": batch}
     work = [
-        measurement(m, on, c, memory, bound=own, **how)
+        measurement(
+            m, on, c, memory, check=check, drop_dead_channels=drop_dead_channels, batch=batch, bound=own
+        )
         for c in configs
         for memory in memories
         for m, own in zip(chosen, bound, strict=True)

@@ -146,9 +146,8 @@ def quantize(
             print(f"{side} {found.graph.tensors[name]}: real = {e.scale:.9g} * (q - {e.zero_point})")
     for line in agreement.lines:
         print(f"{line}; {measured.told_samples}")
-    warn_of_inputs(
-        found, {each.name: each.sqnr_db for each in agreement.outputs}, [g for g, _ in measured.runs]
-    )
+    sqnr_db = {each.name: each.sqnr_db for each in agreement.outputs}
+    warn_of_inputs(found, sqnr_db, [dict(given) for given, _ in measured.runs])
 
 
 def _print(measured: Measurement) -> None:
