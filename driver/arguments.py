@@ -18,13 +18,14 @@ from .shape_advice import fit_of
 class NodeArg:
     """A graph input or output: name, shape and TOSA type.
 
-    Of a quantized model `encoding` tells what the integers stand for: real = scale * (q - zero_point).
+    Of a quantized model `encoding` tells what the integers stand for: real = scale * (q - zero_point). Two are equal
+    whatever that is.
     """
 
     name: str
     shape: tuple[int, ...]
     type: DType
-    encoding: Encoding | None = None
+    encoding: Encoding | None = dataclasses.field(default=None, compare=False)
 
     @property
     def numpy(self) -> np.dtype:
@@ -123,7 +124,7 @@ def type_advice(argument: NodeArg, value: np.ndarray) -> str:
     """How an array of another type becomes what the model wants, with the values that it stands for."""
     wanted = argument.numpy
     if argument.type.is_float:
-        return f"give x.astype(np.{wanted})"
+        return f"convert it with .astype(np.{wanted})"
     if wanted == np.bool_:
         return "give x != 0"
     held = f"give np.asarray(x, np.{wanted})"

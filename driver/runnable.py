@@ -9,8 +9,8 @@ import numpy as np
 from tosaic.compiler.importers.bindings import Bindings, Bound
 from tosaic.errors import InputError
 
+from .float_graphs import refuse_floats
 from .models import open_model
-from .origin import refuse_floats
 
 
 def fitting(source: Any, bound: Bound) -> tuple[Bindings, InputError | None]:

@@ -25,8 +25,9 @@ from .board_pool import BoardPool, open_device
 from .check import blame, compare
 from .device import Device
 from .feeds import GOLDEN, SOURCE, Check, ValueInfo, array_of, checks_of, feed_of, samples_in, value_info
+from .float_graphs import refuse_floats
 from .models import CompileOptions, Progress, find_config, load, open_with_encodings
-from .origin import Origin, checked_model, refuse_floats
+from .origin import Origin, checked_model
 from .statistics import statistics_of
 from .targets import DEVICE, Runner, RunOptions, find_target, make_runner, naming_weights
 

@@ -21,7 +21,17 @@ class MemorySetting:
     latency: int | None = None
 
 
+@dataclasses.dataclass(frozen=True)
+class Compiled:
+    """How a model is opened and compiled."""
+
+    batch: int = 1
+    drop_dead_channels: bool = False
+    bound: Bindings | None = None
+
+
 DEFAULT_MEMORY = MemorySetting()
+AS_IT_IS = Compiled()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,20 +72,18 @@ def measurement(
     target: str,
     config: str,
     memory: MemorySetting = DEFAULT_MEMORY,
+    how: Compiled = AS_IT_IS,
     *,
     check: bool = False,
-    drop_dead_channels: bool = False,
-    batch: int = 1,
-    bound: Bindings | None = None,
 ) -> Job:
     """The job that compiles a model and runs it on random inputs (cycles do not depend on them, but for loops)."""
     settings = {
         "memory_bandwidth": memory.bandwidth,
         "memory_latency": memory.latency,
         "check": check,
-        "drop_dead_channels": drop_dead_channels,
-        "batch": batch,
-        **({} if bound is None else plain(bound)),
+        "drop_dead_channels": how.drop_dead_channels,
+        "batch": how.batch,
+        **({} if how.bound is None else plain(how.bound)),
     }
     files = tuple(file for file in (sidecar(path),) if file.is_file())
     title = f"{path.parent.name}/{path.name} on {config}"

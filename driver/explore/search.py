@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tosaic.compiler.importers.bindings import Bindings
-from tosaic.driver.bench import MemorySetting, measurement
+from tosaic.driver.bench import Compiled, MemorySetting, measurement
 from tosaic.driver.jobs import Executor, RecordFile, run_jobs
 from tosaic.driver.models import Progress
 from tosaic.errors import InputError
@@ -110,7 +110,7 @@ def _judge(
     ]
     bound = question.bound or (None,) * len(question.models)
     jobs = [
-        measurement(model, "emulator", config.name, MemorySetting(bandwidth), bound=own)
+        measurement(model, "emulator", config.name, MemorySetting(bandwidth), Compiled(bound=own))
         for config, _, bandwidth in places
         for model, own in zip(question.models, bound, strict=True)
     ]

@@ -55,7 +55,15 @@ def bench(
     verbose: options.Verbose = False,
 ) -> None:
     """Cycles, utilization and bytes per inference, beside those of other accelerators where they are known."""
-    from tosaic.driver.bench import MemorySetting, csv_text, markdown_table, measurement, plot_svg, row_of
+    from tosaic.driver.bench import (
+        Compiled,
+        MemorySetting,
+        csv_text,
+        markdown_table,
+        measurement,
+        plot_svg,
+        row_of,
+    )
 
     find_target(on)
     if on == "golden":
@@ -69,9 +77,7 @@ def bench(
     memories = [MemorySetting(bandwidth, memory_latency) for bandwidth in bandwidths]
     bound = runnable(chosen, options.bindings(shape, value))
     work = [
-        measurement(
-            m, on, c, memory, check=check, drop_dead_channels=drop_dead_channels, batch=batch, bound=own
-        )
+        measurement(m, on, c, memory, Compiled(batch, drop_dead_channels, own), check=check)
         for c in configs
         for memory in memories
         for m, own in zip(chosen, bound, strict=True)

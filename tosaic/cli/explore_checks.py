@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from tosaic.boards.area import Fabric, synthesize
 from tosaic.boards.tools import ToolError
 from tosaic.compiler.importers.bindings import Bindings
-from tosaic.driver.bench import MemorySetting, measurement
+from tosaic.driver.bench import Compiled, MemorySetting, measurement
 from tosaic.driver.explore import Point
 from tosaic.driver.jobs import Done, Executor, Job, Record, RecordFile, Work, run_jobs
 from tosaic.errors import InputError
@@ -47,7 +47,7 @@ def check_points(
     for point in _spread(front, counts[0]):
         memory = MemorySetting(point.bandwidth)
         jobs = [
-            measurement(m, "sim", point.config.name, memory, check=True, bound=own)
+            measurement(m, "sim", point.config.name, memory, Compiled(bound=own), check=True)
             for m, own in models.items()
         ]
         for model, record in zip(models, run_jobs(jobs, place, kept), strict=True):

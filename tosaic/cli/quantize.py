@@ -17,6 +17,7 @@ from tosaic.driver.models import open_model
 from tosaic.driver.pages import decibels
 from tosaic.driver.quantize import (
     Measurement,
+    Quantization,
     check_floats,
     hold_out,
     load_samples,
@@ -26,6 +27,7 @@ from tosaic.driver.quantize import (
 from tosaic.driver.quantize.advice import warn_of_inputs
 from tosaic.driver.quantize.page import write_report
 from tosaic.driver.quantize.samples import kept_numbers
+from tosaic.driver.source import Agreement
 from tosaic.driver.source.measured import agreement_with, note_of
 from tosaic.errors import InputError
 
@@ -138,9 +140,14 @@ def quantize(
         with writing(report):
             write_report(report, pathlib.Path(source).name, found, measured, settings)
     _print(measured)
+    print(f"{output}: {len(found.graph.operators)} operators, {len(data):,} bytes")
+    _tell(found, measured, agreement)
+
+
+def _tell(found: Quantization, measured: Measurement, agreement: Agreement) -> None:
+    """Prints what the integers stand for, and how near they are to the network; warns where an input limits that."""
     if found.reached is not None:
         print(found.reached.told)
-    print(f"{output}: {len(found.graph.operators)} operators, {len(data):,} bytes")
     for side, encodings in (("input", found.result.inputs), ("output", found.result.outputs)):
         for name, e in encodings.items():
             print(f"{side} {found.graph.tensors[name]}: real = {e.scale:.9g} * (q - {e.zero_point})")

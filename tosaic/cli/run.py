@@ -110,25 +110,31 @@ def run(
         for name in values.keys() & session.state.keys():
             session.state[name] = values.pop(name)
         progress(f"run on {on}", 0, 1)
-        check_shapes(session.inputs, values)
-        checks = [name for name, wanted in (("golden", check), ("source", check_source)) if wanted]
         with _of_made_up(random):
+            checks = _checks(golden=check, source=check_source)
             outputs = session.run(values, check=checks, strict=strict, limit_db=check_source_db)
     _print_outputs(session, outputs)
-    if output is not None:
-        _write_outputs(output, outputs)
+    _write_outputs(output, outputs)
     _print_figures(session, compressed=compress is not None)
-    if check_source:
+    _print_checks(session, checks)
+    _write_measurements(session, model, stats, report, trace)
+
+
+def _checks(**wanted: bool) -> list[str]:
+    """The checks of `Session.run` that are asked for."""
+    return [name for name, asked in wanted.items() if asked]
+
+
+def _print_checks(session: Session, checks: list[str]) -> None:
+    """What was compared with what, and came out equal or near."""
+    if "source" in checks:
         for line in session.stats["source"]["told"]:
             print(line)
-    if check:
-        if not check_source:
-            print(
-                "compared with golden on the same integers, not with your network: --check-source does that"
-            )
+    elif checks:
+        print("compared with golden on the same integers, not with your network: --check-source does that")
+    if "golden" in checks:
         compared = f"{len(session.kept)} layers and " if session.kept else ""
-        print(f"bit-exact: {compared}{len(outputs)} outputs equal golden")
-    _write_measurements(session, model, stats, report, trace)
+        print(f"bit-exact: {compared}{len(session.outputs)} outputs equal golden")
 
 
 @contextlib.contextmanager
@@ -156,9 +162,10 @@ def _check_places(folder: pathlib.Path | None, *files: pathlib.Path | None) -> N
     make_folder(folder)
 
 
-def _write_outputs(folder: pathlib.Path, outputs: dict[str, np.ndarray]) -> None:
-    """One NAME.npy file for each output."""
-    for name, value in outputs.items():
+def _write_outputs(folder: pathlib.Path | None, outputs: dict[str, np.ndarray]) -> None:
+    """One NAME.npy file for each output, if there is a folder for them."""
+    for name, value in outputs.items() if folder is not None else ():
+        assert folder is not None
         file = folder / f"{name.replace('/', '_')}.npy"
         with writing_whole(file) as scratch:
             np.save(scratch, value)
@@ -274,6 +281,7 @@ def _inputs(
             f"input {first.name!r} ({first.numpy}{list(first.shape)}) is missing: "
             f"give -i {first.name}=FILE.npy, or --random SEED to make it up"
         )
+    check_shapes(wanted, values)
     return values
 
 
