@@ -161,7 +161,7 @@ class Agreement:
             "outputs": [
                 {
                     "name": each.name,
-                    "sqnr_db": EXACT if each.sqnr_db == math.inf else each.sqnr_db,
+                    "sqnr_db": _plain(each.sqnr_db),
                     "largest_difference": each.difference.largest,
                     "largest_steps": each.largest_steps,
                     "beyond_one_step": each.beyond,
@@ -169,8 +169,13 @@ class Agreement:
                 }
                 for each in self.outputs
             ],
-            "worst_tensor": None if self.worst is None else {"name": self.worst[0], "sqnr_db": self.worst[1]},
+            "worst_tensor": self.worst and {"name": self.worst[0], "sqnr_db": _plain(self.worst[1])},
         }
+
+
+def _plain(ratio_db: float) -> float | str | None:
+    """JSON has no infinities."""
+    return ratio_db if math.isfinite(ratio_db) else EXACT if ratio_db > 0 else None
 
 
 def _as_of(wanted: np.ndarray, got: np.ndarray) -> np.ndarray:

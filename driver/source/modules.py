@@ -53,7 +53,9 @@ def measured_module(network: SourceNetwork, found: QuantizedModule) -> tuple[Sou
         given.append(dict(zip(names, sample, strict=True)))
         values = _entered(found, given[-1])
         agreement.add(outputs, network.outputs_for(given[-1], outputs), evaluate(graph, values))
-        agreement.worst = agreement.worst or network.worst(graph, given[-1], values)
+        # Of a module that brought its integers this takes an export, which waits until somebody asks.
+        if agreement.worst is None and not found.brought:
+            agreement.worst = network.worst(graph, given[-1], values)
     if not given:
         return network, None
     problem = agreement.problem(network.limits)

@@ -197,7 +197,7 @@ def test_bench_and_explore_bind_the_shapes_of_a_model_that_brought_its_integers(
     nodes.insert(2, helper.make_node("Relu", ["a"], ["r"]))
     save("pairs.onnx", nodes, ("x", ["n", 8]), ("y", ["n", 8]), {"s": np.float32(0.05), "z": np.int8(0)})
     outcome = tosaic("bench", "pairs.onnx", "tiny.tosa", "--on", "emulator", "--shape", "n=2", "--check")
-    assert outcome.code == 0 and "| pairs |" in outcome.out and "| tiny |" in outcome.out
+    assert outcome.code == 0 and "| pairs " in outcome.out and "| tiny " in outcome.out
     explored = ("explore", "pairs.onnx", "--points", "1", "--memory-bandwidth", "4", "--shape", "n=2")
     assert tosaic(*explored).code == 0
 
