@@ -29,9 +29,17 @@ def checks_of(check: Check) -> frozenset[str]:
     return found
 
 
-def array_of(value: Any) -> np.ndarray:
-    """The array of a tensor or of what NumPy takes."""
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
+def array_of(name: str, value: Any) -> np.ndarray:
+    """The array of a tensor or of what NumPy takes; InputError where that is no array of numbers."""
+    if hasattr(value, "detach"):
+        return value.detach().cpu().numpy()
+    try:
+        found = np.asarray(value)
+    except ValueError as error:
+        raise InputError(f"input {name!r} is no array of numbers: {error}") from None
+    if found.dtype.kind in "OUSMm":
+        raise InputError(f"input {name!r} is no array of numbers, but {found.dtype}")
+    return found
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,9 +1,13 @@
 """What a session was opened from, and with what its integers are compared."""
 
 import dataclasses
+import pathlib
 from typing import TYPE_CHECKING, Any
 
 from tosaic.compiler.importers.bindings import Bindings
+from tosaic.compiler.ir import Graph
+from tosaic.compiler.program import Program
+from tosaic.compiler.quantizer import Quantized
 from tosaic.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,21 +23,18 @@ class Origin:
     bound: Bindings
     _found: "SourceNetwork | None" = None
 
-    def network(self, limit_db: float | None = None, *, remembers: bool = False) -> "SourceNetwork":
-        """The network to compare with, opened once; `limit_db` is asked of its outputs from now on."""
+    def network(self, *, remembers: bool = False) -> "SourceNetwork":
+        """The network to compare with, opened once."""
         from .source import find_network
 
         if self._found is None:
             self._found = find_network(self.model, self.source, self.bound, remembers=remembers)
-            self._limits = self._found.limits
-        if limit_db is not None:
-            self._limits = dataclasses.replace(self._found.limits, asked_db=limit_db)
         return self._found
 
-    @property
-    def limits(self) -> "Limits":
-        """What is asked of outputs."""
-        return self._limits
+    def limits(self, asked_db: float | None) -> "Limits":
+        """What is asked of the outputs: the network's own limits, or the user's."""
+        limits = self.network().limits
+        return limits if asked_db is None else dataclasses.replace(limits, asked_db=asked_db)
 
 
 def checked_model(model: Any) -> Any:
@@ -46,5 +47,9 @@ def checked_model(model: Any) -> Any:
     if hasattr(model, "SerializeToString"):
         raise InputError(
             "an ONNX model is opened by its file: onnx.save(model, 'net.onnx'), then give 'net.onnx'"
+        )
+    if not isinstance(model, str | pathlib.Path | Graph | Program | Quantized):
+        raise InputError(
+            f"a session opens a path, a Graph, a Quantized graph or a Program, not {type(model).__name__}"
         )
     return model

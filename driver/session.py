@@ -186,19 +186,19 @@ class Session:
         if (GOLDEN in checks or strict) and self.graph is None:
             raise InputError(_NO_GRAPH)
         feed = feed_of(inputs, input_feed, self.inputs, self.outputs)
-        given = {name: array_of(value) for name, value in feed.arrays.items()}
+        given = {name: array_of(name, value) for name, value in feed.arrays.items()}
         count = samples_in(self.inputs, self.outputs, given) if not self.state and self.batch == 1 else None
         samples = (
             [given] if count is None else [{n: v[i : i + 1] for n, v in given.items()} for i in range(count)]
         )
         agreement = None
         if SOURCE in checks:
-            agreement = self._origin.network(limit_db, remembers=bool(self.state)).agreement(self.outputs)
+            agreement = self._origin.network(remembers=bool(self.state)).agreement(self.outputs)
         parts = [self._run_one(sample, checks, strict, agreement) for sample in samples]
         if agreement is not None:
             self.stats["source"] = agreement.as_json()
             self.stats["source"]["told"] = agreement.lines
-            agreement.judge(self._origin.limits)
+            agreement.judge(self._origin.limits(limit_db))
         outputs = (
             parts[0] if len(parts) == 1 else {n: np.concatenate([p[n] for p in parts]) for n in parts[0]}
         )

@@ -64,7 +64,7 @@ def quantize_module(
         module = _converted(module, calibration)
     program = export(module, example_inputs)
     if is_quantized(program):
-        example = [array_of(value) for value in example_inputs]
+        example = [array_of("example", value) for value in example_inputs]
         return QuantizedModule(
             program, integers_of(program, road), [example] if example else [], brought=True
         )

@@ -64,7 +64,7 @@ def _checked(ports: Sequence[Port], sample: Any) -> Sample:
             f"a calibration sample has {len(values)} tensors, the module takes {len(ports)}: "
             + ", ".join(f"{port.name} {list(port.shape)}" for port in ports)
         )
-    return [_fitted(port, array_of(value)) for port, value in zip(ports, values, strict=True)]
+    return [_fitted(port, array_of(port.name, value)) for port, value in zip(ports, values, strict=True)]
 
 
 def _fitted(port: Port, value: np.ndarray) -> np.ndarray:
@@ -87,7 +87,7 @@ def _by_name(ports: Sequence[Port], arrays: Mapping[str, Any]) -> list[Sample]:
     for port in ports:
         if port.name not in arrays:
             raise InputError(f"the calibration data has no array for input {port.name!r}")
-        value = array_of(arrays[port.name])
+        value = array_of(port.name, arrays[port.name])
         batch = port.shape[0] if port.shape else 1
         if value.shape[1:] == port.shape[1:] and value.ndim == len(port.shape) and len(value) % batch == 0:
             value = value.reshape(-1, *port.shape)

@@ -156,16 +156,20 @@ def find_network(
                 f"a TFLite model is compared with LiteRT, which is missing: {install_command('tflite')}"
             )
     name, run = float_model(source, how, remembers=remembers)
-    return SourceNetwork(name, run, limits, lambda: _inside(source, how, note, own), source)
+    return SourceNetwork(name, run, limits, lambda: _inside(model, source, how, note), source)
 
 
-def _inside(source: Any, bound: Bindings, note: SourceNote | None, own: bool) -> Inside:
+def _inside(model: Any, source: Any, bound: Bindings, note: SourceNote | None) -> Inside:
     """What gives all tensors of a network, and those that integers stand for."""
     if callable(source):
         return None, {}
     if note is not None:
         return on_golden(float_graph(source, bound), keep=True), note.layers
-    suffix = pathlib.Path(source).suffix if own else ""
+    if isinstance(model, Quantized):
+        graph = float_graph(source, bound)
+        shown = {name: op.source for op in graph.operators if op.source for name in op.outputs}
+        return on_golden(graph, keep=True), layers_of(model, shown)
+    suffix = pathlib.Path(source).suffix if str(source) == str(model) else ""
     if suffix == ".tflite":
         return litert_tensors(pathlib.Path(source), bound)
     if suffix == ".pt2":
