@@ -1,5 +1,6 @@
 """What a float model will do on the accelerator once it is quantized, told before there is calibration data."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,7 @@ from tosaic.compiler.ir import Graph
 from tosaic.driver.limits import limit
 from tosaic.driver.quantize import Quantization, quantize_graph
 from tosaic.driver.session import Progress, Session
+from tosaic.errors import ModelWarning
 from tosaic.hw.config import Config
 
 DEAREST = 5
@@ -48,7 +50,11 @@ def forecast(graph: Graph, config: Config, progress: Progress | None = None) -> 
     Raises what quantizing and compiling raise: the error names the operator that does not run, and the way out.
     """
     sample = stand_ins(graph)
-    found = quantize_graph(graph, {name: value[None] for name, value in sample.items()}, progress=progress)
+    with warnings.catch_warnings():
+        # Its integers are thrown away: one sample, and a random one, is enough for cycles.
+        warnings.simplefilter("ignore", ModelWarning)
+        samples = {name: value[None] for name, value in sample.items()}
+        found = quantize_graph(graph, samples, progress=progress)
     session = Session(found.graph, "emulator", config, progress=progress)
     session.run({name: _encoded(found, name, sample[name]) for name in found.graph.run_inputs})
     return _told(session)

@@ -10,6 +10,7 @@ from tosaic.driver.schemes import SCHEMES, Opener, register_scheme
 from tosaic.errors import InputError
 from tosaic.hw.bridge.datagrams import UDP_PORT
 from tosaic.hw.config_text import get_config
+from tosaic.hw.spelling import meant
 
 from .base import Transport
 from .bridge import BridgeTransport
@@ -25,7 +26,10 @@ HARDWARE_SCHEMES = ("serial", "udp", "uio", *TOKEN_SCHEMES)
 """What may be hardware, which is tested when it is opened."""
 SELF_TEST = "selftest"
 """The option that every scheme has: 0 or 1."""
-EXAMPLES = "serial:///dev/ttyUSB1?baud=1000000, udp://192.168.1.50, uio:///dev/uio0?memory=/dev/udmabuf0, tcp://host:7626"
+EXAMPLES = (
+    "serial:///dev/ttyUSB1?baud=1000000, udp://192.168.1.50, uio:///dev/uio0?memory=/dev/udmabuf0, tcp://host:7626, "
+    "virtual://ulx3s-85f"
+)
 
 
 def _serial(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> Transport:
@@ -149,7 +153,8 @@ def _parse(uri: str) -> tuple[Opener, urllib.parse.SplitResult, dict[str, str]]:
     if parts.scheme not in SCHEMES:
         known_schemes = ", ".join(sorted(SCHEMES))
         raise InputError(
-            f"{masked(uri)}: there is no transport {parts.scheme!r}; there are {known_schemes}: {EXAMPLES}"
+            f"{masked(uri)}: there is no transport {parts.scheme!r}; {meant(parts.scheme, SCHEMES)}there are "
+            f"{known_schemes}: {EXAMPLES}"
         )
     if parts.scheme in TOKEN_SCHEMES and "@" in uri:
         raise InputError(

@@ -117,7 +117,7 @@ def test_what_a_program_cannot_do(refused, program):
 def test_inputs_of_a_program_are_checked(refused, program):
     np.save("flat.npy", np.zeros(64, np.int8))
     assert refused("run", "tiny.tsc", "-i", "flat.npy", *ON) == (
-        "input 'image' has shape [64], the model wants [1, 8, 8, 1]: reshape or crop it first"
+        "input 'image' has shape [64], the model wants [1, 8, 8, 1]: prepare samples of this shape as for the training"
     )
 
 

@@ -192,3 +192,57 @@ def test_a_missing_package_is_named(monkeypatch):
         tosaic.UnsupportedError, match=re.escape("need the package onnxscript: " + install_command("torch"))
     ):
         tosaic.from_torch(Classifier(), torch.randn(1, 2, 8, 8), torch.randn(4, 2, 8, 8), target="golden")
+
+
+@ROADS
+def test_called_like_the_module_and_compared_with_it(road):
+    module, image, calibration = classifier()
+    session = tosaic.from_torch(module, image, calibration, road=road, target="golden")
+    assert session.source_agreement.source == "Classifier (torch)"
+    (line,) = session.source_agreement.lines
+    assert line.startswith("against Classifier (torch): logits: SQNR ") and line in repr(session)
+    images = calibration[:3]
+    with torch.no_grad():
+        wanted = module.eval()(images)["logits"]
+    got = session(images)["logits"]
+    assert isinstance(got, torch.Tensor) and got.shape == wanted.shape
+    assert decibels(wanted.numpy(), got.numpy()) > 25
+    assert torch.equal(session(image=images)["logits"], got)
+    assert np.array_equal(session.run(None, {"image": images})[0], got.numpy())
+    session.run(images, check=("golden", "source"))
+    assert session.stats["bit_exact"] is True
+    figures = session.stats["source"]
+    assert (figures["network"], figures["samples"]) == ("Classifier (torch)", 3)
+    with pytest.raises(tosaic.MismatchError, match="wanted are 90.0 dB, as asked"):
+        session.run({"image": image}, check="source", limit_db=90)
+    (port,) = session.get_inputs()
+    assert (port.name, port.shape, port.type) == ("image", [1, 2, 8, 8], "tensor(float)")
+    with pytest.raises(tosaic.InputError, match="the module takes 1 tensors, not 2"):
+        session(image, image)
+
+
+def test_a_module_is_no_model_of_a_session():
+    module, _, _ = classifier()
+    with pytest.raises(
+        tosaic.InputError, match=r"Classifier is a PyTorch module: give it to tosaic.from_torch\("
+    ):
+        tosaic.Session(module)
+
+
+def test_integers_that_are_not_near_the_module_are_warned_of():
+    """Powers: 8 bits of the input alone say nothing of their logarithm."""
+
+    class Log(torch.nn.Module):
+        def forward(self, mels):
+            return torch.log(mels + 1e-6)
+
+    torch.manual_seed(0)
+    powers = 10 ** (torch.rand(20, 1, 8) * 7 - 6)
+    with pytest.warns(tosaic.ModelWarning) as warned:
+        tosaic.from_torch(Log(), powers[0], [(each,) for each in powers], target="golden")
+    texts = [str(each.message) for each in warned]
+    assert any(
+        each.startswith("the integers are not near the module's floats: against Log (torch)")
+        for each in texts
+    )
+    assert any("the 8 bits of input 'mels' alone limit it to " in each for each in texts)
