@@ -20,6 +20,9 @@ from tosaic.compiler.importers.onnx_models import (
     images,
     layout,
     matrices,
+    microsoft_attention,
+    microsoft_layers,
+    microsoft_weights,
     quantized,
     recurrent,
     reductions,
@@ -29,7 +32,12 @@ from tosaic.compiler.importers.onnx_models import (
 from tosaic.compiler.importers.onnx_models.functions import expand
 from tosaic.compiler.importers.onnx_models.loops import Unroller
 from tosaic.compiler.importers.onnx_models.node import OnnxNode
-from tosaic.compiler.importers.onnx_models.opsets import opset_of, opset_of_node
+from tosaic.compiler.importers.onnx_models.opsets import (
+    DEFAULT_DOMAINS,
+    operator_name,
+    opset_of,
+    opset_of_node,
+)
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.importers.onnx_models.placeholders import result_types
 from tosaic.compiler.importers.onnx_models.quantized_pairs import check_scale, join_pairs
@@ -53,6 +61,9 @@ _HANDLER_MODULES = (
     images,
     layout,
     matrices,
+    microsoft_attention,
+    microsoft_layers,
+    microsoft_weights,
     quantized,
     recurrent,
     reductions,
@@ -224,7 +235,7 @@ class OnnxImporter:
         if node.op_type == "Constant" and "sparse_value" in attributes:
             return [constant_value("", self._dense(attributes["sparse_value"]))]
         check_scale(node, inputs)
-        if computable(node.op_type, inputs):
+        if node.domain in DEFAULT_DOMAINS and computable(node.op_type, inputs):
             known = compute(node, inputs, opset, self.allowance)
             if known is not None:
                 return [constant_value("", value) for value in known]
@@ -243,7 +254,7 @@ class OnnxImporter:
             inputs,
             node.output,
         )
-        handler = HANDLERS.get(node.op_type)
+        handler = HANDLERS.get(operator_name(node))
         if handler is None:
             return self._function(node, inputs, view)
         try:

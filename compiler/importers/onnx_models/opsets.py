@@ -12,6 +12,13 @@ from tosaic.compiler.importers.onnx_models.errors import first_line
 from tosaic.errors import UnsupportedError
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
+
+
+def operator_name(node: Any) -> str:
+    """An operator's type, with its domain if that is not the default one."""
+    return str(node.op_type if node.domain in DEFAULT_DOMAINS else f"{node.domain}.{node.op_type}")
+
+
 OLDEST_OPSET = 7
 """Older models are converted to it."""
 _OWN_OPSET = "tosaic.opset"
@@ -71,7 +78,11 @@ def mixed_as_functions(onnx: Any, model: Any) -> None:
     opset = opset_of(model)
     for node in list(all_nodes(model.graph.node)):
         own = opset_of_node(node, opset)
-        if own == opset or any(attribute.HasField("g") for attribute in node.attribute):
+        if (
+            own == opset
+            or node.domain not in DEFAULT_DOMAINS
+            or any(attribute.HasField("g") for attribute in node.attribute)
+        ):
             continue
         body = onnx.NodeProto()
         body.CopyFrom(node)

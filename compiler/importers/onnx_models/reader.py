@@ -12,6 +12,7 @@ from tosaic.compiler.importers.onnx_models import package_process
 from tosaic.compiler.importers.onnx_models.contributed import expand_contributed
 from tosaic.compiler.importers.onnx_models.dynamic_quantization import expand_dynamic
 from tosaic.compiler.importers.onnx_models.errors import first_line
+from tosaic.compiler.importers.onnx_models.microsoft_signatures import adopt_operators, check_signature
 from tosaic.compiler.importers.onnx_models.opsets import (
     DEFAULT_DOMAINS,
     OLDEST_OPSET,
@@ -56,6 +57,7 @@ def read_model(source: "str | pathlib.Path | Any", bound: Bound = None) -> Any:
         model = _without_functions(model)
     expand_dynamic(model)
     expand_contributed(model)
+    adopt_operators(model)
     check_graph(onnx, model.graph, opset_of(model), set())
     bindings = Bindings.of(bound)
     bind_shapes(onnx, model, bindings.shapes)
@@ -242,15 +244,8 @@ def _check_data_length(onnx: Any, tensor: Any) -> None:
 def _check_node(onnx: Any, node: Any, opset: int) -> None:
     label = node_label(node)
     if node.domain not in DEFAULT_DOMAINS:
-        way_out = (
-            "dynamic quantization and ONNX Runtime's own optimizations make such operators: take the model as it was "
-            "exported"
-            if node.domain == "com.microsoft"
-            else "replace it by operators of the default domain, or give it as a local function"
-        )
-        raise UnsupportedError(
-            f"{label}: operator {node.op_type} of domain {node.domain!r} has no importer; {way_out}"
-        )
+        check_signature(node, label)
+        return
     try:
         schema = onnx.defs.get_schema(node.op_type, opset, "")
     except Exception:
@@ -383,7 +378,8 @@ def _check_inference(onnx: Any, model: Any) -> None:
     skeleton.CopyFrom(model)
     _drop_big_data(skeleton.graph)
     for node in skeleton.graph.node:
-        add_defaults(onnx, node, opset_of_node(node, opset_of(model)))
+        if node.domain in DEFAULT_DOMAINS:
+            add_defaults(onnx, node, opset_of_node(node, opset_of(model)))
     skeleton.graph.input.extend(_hide_rounded_up(onnx, skeleton.graph))
     mixed_as_functions(onnx, skeleton)
     try:

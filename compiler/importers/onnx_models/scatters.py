@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.scatter import ScatterMode, known_to_differ, scatter
 from tosaic.compiler.importers.lowering.sorting import ranked
 from tosaic.compiler.importers.onnx_models.node import OnnxNode
@@ -56,6 +57,62 @@ def scatter_nd(node: OnnxNode) -> OnnxValue:
     places = low.reshape(flat, (1, math.prod(wanted[:-1])))
     result = _put(node, list(range(len(shape))), (1, math.prod(joined), math.prod(rest)), places)
     return _result(node, low.reshape(result, shape))
+
+
+@handles("TensorScatter")
+def tensor_scatter(node: OnnxNode) -> OnnxValue:
+    """A cache with new rows along an axis, from an index of each sequence on."""
+    low, shape = node.low, node.shape()
+    axis, mode = node.axis(-2), node.attr("mode", "linear")
+    if mode not in ("linear", "circular"):
+        raise ValueError(f"mode {mode!r}")
+    if not 0 < axis < len(shape):
+        raise ValueError(f"axis {axis} of {list(shape)}")
+    first = node.wide(2) if node.has(2) else low.constant(np.zeros(shape[0]), DType.INT32)
+    data, new = (node.raw(i) for i in (0, 1))
+    boolean = low.dtype(data) is DType.BOOL
+    if boolean:
+        data, new = (low.cast(x, DType.INT8) for x in (data, new))
+    y = written_rows(low, data, new, axis, first, circular=mode == "circular")
+    return node.out_raw(low.cast(y, DType.BOOL) if boolean else y)
+
+
+def written_rows(low: Lowering, data: str, new: str, axis: int, first: str, circular: bool = False) -> str:
+    """`data` with the rows of `new` along `axis`, from position `first` [batch] on; past the end it begins again.
+
+    ValueError where known positions leave an axis that is not circular.
+    """
+    shape, added = low.shape(data), low.shape(new)
+    size, count = shape[axis], added[axis]
+    if added != (*shape[:axis], count, *shape[axis + 1 :]) or count > size or low.shape(first) != shape[:1]:
+        raise ValueError(f"{list(added)} at {list(low.shape(first))} positions of {list(shape)}")
+    known = low.data(first)
+    if known is not None and not circular and not (0 <= known.min() <= known.max() <= size - count):
+        raise ValueError(f"{count} rows from {known.min()} to {known.max()} on of {size}")
+    if known is not None and len(set(known.tolist())) == 1 and 0 <= known[0] <= size - count:
+        start = int(known[0])
+        parts = [low.slice_axis(data, axis, 0, start)] if start else []
+        parts.append(new)
+        if start + count < size:
+            parts.append(low.slice_axis(data, axis, start + count, size - start - count))
+        return low.concat(parts, axis) if len(parts) > 1 else new
+    before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    places = low.add(
+        low.reshape(first, (shape[0], 1)), low.constant(np.arange(count).reshape(1, count), DType.INT32)
+    )
+    if circular:
+        whole = low.scalar(size, places)
+        places = low.sub(places, low.mul(low.div(places, whole), whole))
+        places = low.select(low.is_negative(places), low.add(places, whole), places)
+    rows = low.broadcast_to(low.reshape(places, (shape[0], 1, count)), (shape[0], before // shape[0], count))
+    # Neighbours on an axis that is long enough: no place twice, as SCATTER wants it.
+    result = low.op(
+        "SCATTER",
+        low.reshape(data, (before, size, after)),
+        low.reshape(rows, (before, count)),
+        low.reshape(new, (before, count, after)),
+    )
+    return low.reshape(result, shape)
 
 
 def _from_the_front(node: OnnxNode, sizes: np.ndarray) -> str:
