@@ -63,6 +63,8 @@ def attention(node: OnnxNode) -> list[OnnxValue]:
     y, _ = _attended(node, (q, k, v), past, (3, 5))
     if not node.wants(1):
         return [node.out_raw(y)]
+    if sizes[2] != sizes[1]:
+        node.unsupported("a present of keys and values of two sizes", "leave the output out")
     present = low.concat([low.reshape(each, (1, *low.shape(each))) for each in (k, v)], 0)
     return [node.out_raw(y), node.out_raw(present)]
 
@@ -200,7 +202,7 @@ def group_query_attention(node: OnnxNode) -> list[OnnxValue]:
     last = low.reshape(node.wide(_LAST), (batch, 1))
     first = low.scalar(0, last) if total == queries else low.plus(last, 1 - queries)
     if node.attr("do_rotary", 0):
-        q, k = _turned_pair(node, q, k, first)
+        q, k = _turned_pair(node, q, k, first, total == queries)
     present = [
         _cached(node, index, new, first, max(total, capacity))
         for index, new in ((_PAST_KEY, k), (_PAST_VALUE, v))
@@ -245,13 +247,17 @@ def _grouped_operands(node: OnnxNode) -> tuple[str, str, str]:
     return q, k, v
 
 
-def _turned_pair(node: OnnxNode, q: str, k: str, first: str) -> tuple[str, str]:
-    """Queries and keys, turned by the angles of their positions."""
+def _turned_pair(node: OnnxNode, q: str, k: str, first: str, prompt: bool) -> tuple[str, str]:
+    """Queries and keys, turned by the angles of their positions; of those given, a prompt takes the very first one."""
     low, queries = node.low, node.low.shape(q)[2]
     line = low.constant(np.arange(queries).reshape(1, queries), DType.INT32)
-    positions = low.add(first, line)
     if node.has(_POSITIONS):
         positions = node.wide(_POSITIONS)
+        if prompt:
+            corner = low.slice_axis(low.slice_axis(positions, 0, 0, 1), 1, 0, 1)
+            positions = low.add(corner, line)
+    else:
+        positions = low.add(first, line)
     angles = [rows(low, node.raw(index), positions) for index in (_COS, _SIN)]
     interleaved = bool(node.attr("rotary_interleaved", 0))
     q, k = (rotated(low, x, angles[0], angles[1], interleaved) for x in (q, k))

@@ -6,7 +6,7 @@ from tosaic.compiler.importers.lowering import Lowering, activations, statistics
 from tosaic.compiler.importers.lowering.matrix import matmul
 from tosaic.compiler.importers.onnx_models.attention import rows
 from tosaic.compiler.importers.onnx_models.node import OnnxNode
-from tosaic.compiler.importers.onnx_models.reductions import layer_normalization, rms_normalization
+from tosaic.compiler.importers.onnx_models.reductions import layer_normalization
 from tosaic.compiler.importers.onnx_models.registry import HANDLERS, handles
 from tosaic.compiler.importers.onnx_models.values import OnnxValue
 from tosaic.compiler.ir import DType
@@ -15,7 +15,6 @@ _EPSILON = 1e-12
 """Of the normalizations behind a sum; others have ONNX's."""
 
 HANDLERS["com.microsoft.LayerNormalization"] = layer_normalization
-HANDLERS["com.microsoft.SimplifiedLayerNormalization"] = rms_normalization
 
 
 @handles("com.microsoft.SkipLayerNormalization")
@@ -29,12 +28,25 @@ def skip_layer_normalization(node: OnnxNode) -> list[OnnxValue]:
 @handles("com.microsoft.SkipSimplifiedLayerNormalization")
 def skip_simplified_layer_normalization(node: OnnxNode) -> list[OnnxValue]:
     """The same by the root of the mean square, without an offset."""
-    low, total = node.low, _sum(node, 3)
-    wide = low.cast(total, DType.FP32)
-    square = low.mean(low.mul(wide, wide), [low.rank(wide) - 1])
-    inverse = low.op("RSQRT", low.plus(square, node.attr("epsilon", _EPSILON)))
-    y = low.mul(low.cast(low.mul(wide, inverse), low.dtype(total)), node.wide(2))
-    return [node.out(y), node.out(inverse, "float32"), node.out(inverse, "float32"), node.out(total)]
+    total = _sum(node, 3)
+    y, inverse = _by_mean_square(node, total, node.low.rank(total) - 1, _EPSILON, 2)
+    return [node.out(y), inverse, inverse, node.out(total)]
+
+
+@handles("com.microsoft.SimplifiedLayerNormalization")
+def simplified_layer_normalization(node: OnnxNode) -> list[OnnxValue]:
+    """By the root of the mean square, over all axes from `axis` on."""
+    y, inverse = _by_mean_square(node, node.wide(), node.axis(-1), 1e-5, 1)
+    return [node.out(y), inverse]
+
+
+def _by_mean_square(node: OnnxNode, x: str, axis: int, epsilon: float, scale: int) -> tuple[str, OnnxValue]:
+    low = node.low
+    wide = low.cast(x, DType.FP32)
+    square = low.mean(low.mul(wide, wide), range(axis, low.rank(x)))
+    inverse = low.op("RSQRT", low.plus(square, node.attr("epsilon", epsilon)))
+    y = low.mul(low.cast(low.mul(wide, inverse), low.dtype(x)), node.wide(scale))
+    return y, node.out(inverse, "float32")
 
 
 def _sum(node: OnnxNode, bias: int) -> str:
