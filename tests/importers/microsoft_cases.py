@@ -1,4 +1,4 @@
-"""Random forms of ONNX Runtime's own operators, with inputs; ONNX Runtime itself, without optimizations, is the judge."""
+"""Random forms of ONNX Runtime's own operators, with inputs; it judges them itself, without optimizations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -234,3 +234,45 @@ def test_node_of_an_unknown_domain():
     made.opset_import.append(helper.make_opsetid("other", 1))
     with pytest.raises(UnsupportedError, match="give it as a local function"):
         import_onnx(made)
+
+
+BLOCK = """<ir_version: 8, opset_import: ["" : 13]>
+block (float[2,4,8] x) => (float[2,4,8] y)
+<float[1] two = {2}, float half = {0.5}, float one = {1}, float root = {1.4142135}, float small = {0.00001}>
+{
+    a = MatMul(x, w)  b = Add(a, c)
+    e0 = Div(b, root)  e1 = Erf(e0)  e2 = Add(e1, one)  e3 = Mul(b, e2)  gelu = Mul(e3, half)
+    t = Transpose<perm = [0, 2, 1]>(gelu)  scores = MatMul(gelu, t)  mixed = MatMul(scores, x)
+    s = Add(mixed, x)
+    m = ReduceMean<axes = [-1]>(s)  d = Sub(s, m)  p = Pow(d, two)  v = ReduceMean<axes = [-1]>(p)
+    u = Add(v, small)  r = Sqrt(u)  n = Div(d, r)  g = Mul(n, gamma)  y = Add(g, beta)
+}"""
+
+
+def test_model_that_onnx_runtime_optimized(tmp_path):
+    """At level "extended" it writes FusedMatMul, a Gelu and SkipLayerNormalization, in a model of opset 13."""
+    random = np.random.default_rng(8)
+    model = onnx.parser.parse_model(BLOCK)
+    for name, shape in (("w", (8, 8)), ("c", (8,)), ("gamma", (8,)), ("beta", (8,))):
+        values = random.standard_normal(shape).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    written = {node.op_type for node in onnx.load(tmp_path / "optimized.onnx").graph.node}
+    assert {"FusedMatMul", "SkipLayerNormalization"} < written
+    feeds = {"x": random.standard_normal((2, 4, 8)).astype(np.float32)}
+    (wanted,) = session.run(None, feeds)
+    got = evaluate(import_onnx(tmp_path / "optimized.onnx"), feeds)["y"]
+    np.testing.assert_allclose(got, wanted, atol=1e-5)
+
+
+def test_layout_of_one_processor_is_refused_with_the_way_out():
+    made = case("activations", 0).model()
+    made.graph.node[0].domain = "com.microsoft.nchwc"
+    made.opset_import.append(helper.make_opsetid("com.microsoft.nchwc", 1))
+    with pytest.raises(UnsupportedError, match="optimize it to level 'extended'"):
+        import_onnx(made)

@@ -5,8 +5,8 @@ what the QDQ format says of the same operator: DequantizeLinear of its operands,
 its result. So is QLinearConv and QLinearMatMul in such a model: each integer tensor then stands
 between a pair, and becomes the same integers as in the QDQ format.
 
-FusedConv and FusedGemm, which its optimizer writes: a convolution or product, a sum and an activation. Scaler (ai.onnx.ml), which converters of
-scikit-learn write: a difference and a product.
+FusedConv and FusedGemm, which its optimizer writes: a convolution or product, a sum and an activation. Scaler
+(ai.onnx.ml), which converters of scikit-learn write: a difference and a product.
 """
 
 from collections.abc import Callable

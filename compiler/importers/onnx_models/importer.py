@@ -47,6 +47,7 @@ from tosaic.compiler.importers.onnx_models.reader import (
     stored_bytes,
 )
 from tosaic.compiler.importers.onnx_models.reference_nodes import computable, compute
+from tosaic.compiler.importers.onnx_models.refusals import why_not
 from tosaic.compiler.importers.onnx_models.registry import HANDLERS
 from tosaic.compiler.importers.onnx_models.values import KINDS, OFFSET, STORAGE, OnnxValue, constant_value
 from tosaic.compiler.importers.survey import Survey
@@ -269,9 +270,7 @@ class OnnxImporter:
             view.const(index)
         body = expand(node, inputs, view.opset)
         if body is None:
-            view.unsupported(
-                "the operator has no TOSA form", "replace it in the model, or compute it outside"
-            )
+            view.unsupported(*why_not(node.op_type))
         self._nodes(body)
         return [self.values[name] if name else OnnxValue("", "float32", ()) for name in node.output]
 

@@ -39,13 +39,11 @@ class Signature:
     def of(cls, inputs: str, outputs: str, attributes: str = "") -> "Signature":
         """Names in order: NAME? is optional, NAME~ is not imported; attributes are NAME:TYPE, NAME:TYPE! is required,
         and NAME:TYPE=VALUE is imported with that value only."""
-        return cls(
-            *(
-                tuple(Parameter(n.rstrip("?~"), n[-1] in "?~", n[-1] == "~") for n in names.split())
-                for names in (inputs, outputs)
-            ),
-            tuple(map(_attribute, attributes.split())),
-        )
+        return cls(_named(inputs), _named(outputs), tuple(map(_attribute, attributes.split())))
+
+
+def _named(names: str) -> tuple[Parameter, ...]:
+    return tuple(Parameter(name.rstrip("?~"), name[-1] in "?~", name[-1] == "~") for name in names.split())
 
 
 def _attribute(text: str) -> Parameter:
@@ -191,12 +189,17 @@ def check_signature(node: Any, label: str) -> None:
 
 
 def _no_importer(node: Any, label: str) -> str:
-    way_out = (
-        "dynamic quantization and ONNX Runtime's own optimizations make such operators: take the model as it was "
-        "exported"
-        if node.domain == DOMAIN
-        else "replace it by operators of the default domain, or give it as a local function"
-    )
+    way_out = "replace it by operators of the default domain, or give it as a local function"
+    if node.domain == DOMAIN:
+        way_out = (
+            "dynamic quantization and ONNX Runtime's own optimizations make such operators: take the model as it was "
+            "exported"
+        )
+    elif node.domain.startswith(f"{DOMAIN}."):
+        way_out = (
+            "ONNX Runtime's level 'all' lays tensors out for one processor: take the model as it was exported, or "
+            "optimize it to level 'extended'"
+        )
     reason = _REASONS.get(node.op_type) if node.domain == DOMAIN else None
     return (
         f"{label}: operator {node.op_type} of domain {node.domain!r} has no importer"

@@ -80,7 +80,7 @@ def gather_block_quantized(node: OnnxNode) -> OnnxValue:
     packed = kind == "uint8" and bits < 8
     low.make_room((4, table.size * (8 // bits if packed else 1)))
     whole = _by_last_axis(table, bits) if packed else table.astype(np.float32)
-    zero: np.ndarray = np.float32(1 << (bits - 1) if kind == "uint8" else 0)
+    zero = np.array(1 << (bits - 1) if kind == "uint8" else 0, np.float32)
     if node.has(3):
         given = node.const(3)
         zero = _by_last_axis(given, bits)[..., : scales.shape[-1]] if packed else given.astype(np.float32)

@@ -70,11 +70,7 @@ def tensor_scatter(node: OnnxNode) -> OnnxValue:
         raise ValueError(f"axis {axis} of {list(shape)}")
     first = node.wide(2) if node.has(2) else low.constant(np.zeros(shape[0]), DType.INT32)
     data, new = (node.raw(i) for i in (0, 1))
-    boolean = low.dtype(data) is DType.BOOL
-    if boolean:
-        data, new = (low.cast(x, DType.INT8) for x in (data, new))
-    y = written_rows(low, data, new, axis, first, circular=mode == "circular")
-    return node.out_raw(low.cast(y, DType.BOOL) if boolean else y)
+    return node.out_raw(written_rows(low, data, new, axis, first, circular=mode == "circular"))
 
 
 def written_rows(low: Lowering, data: str, new: str, axis: int, first: str, circular: bool = False) -> str:
@@ -132,8 +128,6 @@ def _put(node: OnnxNode, order: list[int], box: tuple[int, int, int], places: st
     low, mode = node.low, _MODES[node.attr("reduction", "none")]
     arithmetic = mode != "update"
     data, updates = (node.wide(i) if arithmetic else node.raw(i) for i in (0, 2))
-    if low.dtype(data) is DType.BOOL:
-        data, updates = (low.cast(x, DType.INT8) for x in (data, updates))
     if mode == "mul" and not low.dtype(data).is_float and not known_to_differ(low, places):
         node.unsupported(
             "TOSA reduces integers by no product", "make the indices constant, and different from each other"
@@ -149,9 +143,7 @@ def _put(node: OnnxNode, order: list[int], box: tuple[int, int, int], places: st
 
 
 def _result(node: OnnxNode, tensor: str) -> OnnxValue:
-    if node.attr("reduction", "none") != "none":
-        return node.out(tensor)
-    return node.out_raw(node.low.cast(tensor, DType.BOOL) if node.kind() == "bool" else tensor)
+    return node.out_raw(tensor) if node.attr("reduction", "none") == "none" else node.out(tensor)
 
 
 @handles("TopK")
