@@ -1,7 +1,7 @@
 """Random ONNX graphs of 3 to 8 operators, with inputs of all types; ONNX Runtime without optimizations is the judge.
 
-`random_onnx_forms` has the operators. A graph grows node by node; ONNX Runtime computes each one at once, so that shapes
-and types are known, and what it refuses, or what is not finite, is left out.
+`random_onnx_forms` has the operators. A graph grows node by node; ONNX Runtime computes each one at once: shapes and
+types are known, and what it refuses, or what is not finite, is left out.
 """
 
 import collections
@@ -29,7 +29,7 @@ LARGEST = 1e4
 SIZES = (1, 2, 3, 4, 6, 8)
 MOST_INPUTS = 3
 SAMPLES = 12
-OPSETS = (13, 17, 18, 21)
+OPSETS = (13, 17, 18, 21, 24)
 CARRIED = {"uint8": np.int8, "uint16": np.int16, "int64": np.int32}
 
 
@@ -154,7 +154,7 @@ class RandomOnnx:
         outputs = [f"t{len(self.nodes)}_{i}" for i in range(count)]
         given = {name: value for name, value in attributes.items() if value is not None}
         node = helper.make_node(op, inputs, outputs, f"{op}_{len(self.nodes)}", domain=domain, **given)
-        feeds = {name: self.values[name] for name in inputs if name in self.values}
+        feeds = {name: self.values[name] for name in read_by([node]) if name in self.values}
         try:
             results = run_onnx_runtime(self._model([node], list(feeds), outputs), feeds)
         except Exception:
@@ -175,7 +175,7 @@ class RandomOnnx:
         return self.add(op, inputs, **attributes)[0]
 
     def _model(self, nodes: list[Any], inputs: list[str], outputs: list[str]) -> Any:
-        read = {name for node in nodes for name in node.input}
+        read = read_by(nodes)
         graph = helper.make_graph(
             nodes,
             "random",
@@ -189,12 +189,12 @@ class RandomOnnx:
             [numpy_helper.from_array(self.constants[name], name) for name in self.constants if name in read],
         )
         opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+        return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
     def model(self) -> Any:
         """The ModelProto: outputs are what no node reads, and now and then something between."""
         made = [name for node in self.nodes for name in node.output]
-        read = {name for node in self.nodes for name in node.input}
+        read = read_by(self.nodes)
         between = [name for name in made if name in read and self.random.integers(6) == 0]
         outputs = [name for name in made if name not in read] + between[:1]
         inputs = [name for name in self.inputs if name in read]
@@ -203,6 +203,16 @@ class RandomOnnx:
     def sample(self, model: Any, random: np.random.Generator) -> dict[str, np.ndarray]:
         """Values of the model's inputs."""
         return {value.name: self.inputs[value.name](random) for value in model.graph.input}
+
+
+def read_by(nodes: Any) -> dict[str, None]:
+    """Names that nodes read, and the graphs inside."""
+    found: dict[str, None] = {}
+    for node in nodes:
+        found |= dict.fromkeys(node.input)
+        for attribute in node.attribute:
+            found |= read_by(attribute.g.node)
+    return found
 
 
 def run_onnx_runtime(model: Any, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:

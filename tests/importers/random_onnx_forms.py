@@ -1,7 +1,7 @@
 """Forms of ONNX's operators for `random_onnx`: attributes, ranks, constants and neighbours at random."""
 
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from random_onnx import FORMS, NotHereError, RandomOnnx, form
 
 FLOAT, INT32 = TensorProto.FLOAT, TensorProto.INT32
@@ -521,7 +521,10 @@ def global_pool(g: RandomOnnx) -> None:
 
 @form
 def lp_pool(g: RandomOnnx) -> None:
-    g.one("LpPool", g.real(4), kernel_shape=[2, 2], strides=g.pick(None, [2, 2]), p=2)
+    x = g.real(4)
+    if min(g.values[x].shape[2:]) < 2:  # ONNX Runtime makes one window of less than one
+        raise NotHereError
+    g.one("LpPool", x, kernel_shape=[2, 2], strides=g.pick(None, [2, 2]), p=2)
 
 
 @form
@@ -648,7 +651,9 @@ def resize(g: RandomOnnx) -> None:
     mode = g.pick("nearest", "linear", "linear", "cubic")
     transform = g.pick("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
     # A fractional length counts otherwise in ONNX Runtime than in ONNX's node tests.
-    scales = g.constant([1, 1, 2, 3] if transform == "align_corners" else [1, 1, g.pick(1, 2, 0.5), g.pick(1.5, 3)])
+    scales = g.constant(
+        [1, 1, 2, 3] if transform == "align_corners" else [1, 1, g.pick(1, 2, 0.5), g.pick(1.5, 3)]
+    )
     nearest = g.pick("floor", "round_prefer_floor", "ceil") if mode == "nearest" else None
     g.one("Resize", x, "", scales, mode=mode, coordinate_transformation_mode=transform, nearest_mode=nearest)
 
@@ -722,3 +727,94 @@ def fused_product(g: RandomOnnx) -> None:
     x = g.real(2, 3)
     depth = g.values[x].shape[-1]
     g.one("FusedMatMul", x, g.reals(3, depth), domain="com.microsoft", transB=1, alpha=g.pick(0.5, 2.0))
+
+
+@form
+def blocked_product(g: RandomOnnx) -> None:
+    """Weights of 4 or 8 bits in blocks."""
+    x = g.real(2, 3)
+    depth, width, bits = g.values[x].shape[-1], g.pick(2, 5), g.pick(4, 8)
+    packed = g.constant(g.random.integers(0, 256, (width, 1, 16 * bits // 8)), np.uint8)
+    scales = g.constant(g.random.uniform(0.01, 0.1, (width, 1)))
+    zero = [g.constant(g.random.integers(0, 256, (width, 1)), np.uint8)] if g.maybe() else []
+    attributes = {"K": depth, "N": width, "bits": bits, "block_size": 16}
+    g.one("MatMulNBits", x, packed, scales, *zero, domain="com.microsoft", **attributes)
+
+
+@form
+def group_norm(g: RandomOnnx) -> None:
+    x = g.real(3, 4)
+    channels = g.values[x].shape[1]
+    if g.opset < 21 or channels % 2:
+        raise NotHereError
+    g.one("GroupNormalization", x, g.reals(channels), g.reals(channels), num_groups=g.pick(1, 2))
+
+
+@form
+def rms_norm(g: RandomOnnx) -> None:
+    if g.opset < 23:
+        raise NotHereError
+    x = g.real(2, 3)
+    g.one("RMSNormalization", x, g.reals(g.values[x].shape[-1]), epsilon=g.pick(None, 1e-2))
+
+
+@form
+def whole_attention(g: RandomOnnx) -> None:
+    """The operator of opset 23 and later."""
+    if g.opset < 23:
+        raise NotHereError
+    x = g.real(3)
+    size = g.values[x].shape[-1]
+    if size % 2:
+        raise NotHereError
+    q, k, v = (g.one("MatMul", x, g.reals(size, size, scale=0.4)) for _ in range(3))
+    g.one(
+        "Attention", q, k, v, q_num_heads=2, kv_num_heads=2, is_causal=g.pick(0, 1), softcap=g.pick(None, 2.0)
+    )
+
+
+@form
+def rotary(g: RandomOnnx) -> None:
+    if g.opset < 23:
+        raise NotHereError
+    x = g.real(4)
+    batch, _, length, size = g.values[x].shape
+    if size % 2:
+        raise NotHereError
+    angles = g.random.uniform(-3, 3, (batch, length, size // 2))
+    tables = (g.constant(np.cos(angles)), g.constant(np.sin(angles)))
+    g.one("RotaryEmbedding", x, *tables, interleaved=g.pick(0, 1))
+
+
+@form
+def cache(g: RandomOnnx) -> None:
+    """New rows of a cache, at a place that is known or not."""
+    if g.opset < 24:
+        raise NotHereError
+    x = g.real(3, 4)
+    batch, *others = g.values[x].shape
+    new = list(g.values[x].shape)
+    new[-2] = 1
+    if g.maybe():
+        first = g.constant(g.random.integers(0, others[-2], batch), np.int64)
+    else:
+        first = g.input("int64", (batch,), high=others[-2])
+    g.one("TensorScatter", x, g.reals(*new), first, mode=g.pick("linear", "circular"))
+
+
+@form
+def branches(g: RandomOnnx) -> None:
+    """Both branches of a condition that the run tells."""
+    x = g.real(1, 2, 3)
+    condition = g.input("bool", (1,))
+    kinds = g.pick(("Relu", "Neg"), ("Tanh", "Abs"))
+    made = [
+        helper.make_graph(
+            [helper.make_node(op, [x], [f"{op}_{len(g.nodes)}"])],
+            op,
+            [],
+            [helper.make_tensor_value_info(f"{op}_{len(g.nodes)}", FLOAT, g.values[x].shape)],
+        )
+        for op in kinds
+    ]
+    g.one("If", condition, then_branch=made[0], else_branch=made[1])

@@ -36,6 +36,7 @@ CASES = {
     "dilated windows of padding only": (
         "Conv", [1, 2, 4, 1], weights(3, 2, 3, 1), {"pads": [0, 2, 2, 0], "strides": [2, 3], "dilations": [1, 2]},
     ),
+    "nothing is left of an axis": ("Pad", [1, 6], pads(-1, 0, 3, 1), {}),
     "wrap repeats what a cut has left": ("Pad", [5, 6], pads(1, 2, 2, -1), {"mode": "wrap"}),
     "wrap more than once": ("Pad", [3], pads(4, 7), {"mode": "wrap"}),
     "reflect reaches what is cut": ("Pad", [5, 6], pads(1, 2, 2, -1), {"mode": "reflect"}),
