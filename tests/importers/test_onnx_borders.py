@@ -86,3 +86,14 @@ def test_a_declared_shape_without_the_window_in_the_padding(op):
     wanted = session.run(None, {"x": x})[0]
     assert wanted.shape == (1, 1, 2)
     np.testing.assert_allclose(evaluate(import_onnx(given), {"x": x})["y"], wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [0.34, 0.5])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_one_element_of_pytorchs_half_pixels_is_the_first_one(mode, scale):
+    """As the text says, where ONNX's reference takes -0.5 (onnx#4275)."""
+    sizes = {"roi": np.zeros(0, np.float32), "scales": np.array([1, 1, scale], np.float32)}
+    how = {"mode": mode, "coordinate_transformation_mode": "pytorch_half_pixel"}
+    graph = import_onnx(model("Resize", [1, 1, 3], sizes, **how))
+    result = evaluate(graph, {"x": np.array([[[1, 2, 4]]], np.float32)})["y"]
+    np.testing.assert_allclose(result, [[[1]]], rtol=1e-6)
