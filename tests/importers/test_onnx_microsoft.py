@@ -276,3 +276,14 @@ def test_layout_of_one_processor_is_refused_with_the_way_out():
     made.opset_import.append(helper.make_opsetid("com.microsoft.nchwc", 1))
     with pytest.raises(UnsupportedError, match="optimize it to level 'extended'"):
         import_onnx(made)
+
+
+def test_attributes_and_domains_of_other_types():
+    """Numbers where names are wanted, and a domain that is no text."""
+    made = changed("gemm", activation=0.5).model()
+    with pytest.raises(ModelError, match="FusedGemm"):
+        import_onnx(made)
+    made = case("activations", 0).model()
+    data = made.SerializeToString().replace(b"com.microsoft", b"com.\xffmicrosof")
+    with pytest.raises(Error):
+        import_onnx(onnx.ModelProto.FromString(data))

@@ -39,7 +39,12 @@ def expand_contributed(model: Any) -> None:
         try:
             rewriting.begin(node)
             form(rewriting)
-        except (LookupError, TypeError, ValueError) as error:
+        except (
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+        ) as error:  # attributes of other types, too
             reason = " ".join(str(error).split())[:200]
             raise ModelError(
                 f"{node.op_type} {node.name!r}: its inputs do not fit the operator ({reason})"

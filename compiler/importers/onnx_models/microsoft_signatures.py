@@ -195,7 +195,7 @@ def _no_importer(node: Any, label: str) -> str:
             "dynamic quantization and ONNX Runtime's own optimizations make such operators: take the model as it was "
             "exported"
         )
-    elif node.domain.startswith(f"{DOMAIN}."):
+    elif str(node.domain).startswith(f"{DOMAIN}."):  # bytes where they are no text
         way_out = (
             "ONNX Runtime's level 'all' lays tensors out for one processor: take the model as it was exported, or "
             "optimize it to level 'extended'"
