@@ -9,7 +9,8 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "importers"))
 
-import random_onnx_forms  # noqa: E402, F401 (the path comes first; it registers the forms)
+import random_onnx_forms  # noqa: E402, F401 (the path comes first; it registers forms)
+import random_onnx_layers  # noqa: E402, F401 (the others)
 from random_onnx import Tally, judge  # noqa: E402
 
 

@@ -1,7 +1,7 @@
 """Random ONNX graphs of 3 to 8 operators, with inputs of all types; ONNX Runtime without optimizations is the judge.
 
-`random_onnx_forms` has the operators. A graph grows node by node; ONNX Runtime computes each one at once: shapes and
-types are known, and what it refuses, or what is not finite, is left out.
+`random_onnx_forms` and `random_onnx_layers` have the operators. A graph grows node by node; ONNX Runtime computes each
+one at once: shapes and types are known, and what it refuses, or what is not finite, is left out.
 """
 
 import collections

@@ -1,7 +1,8 @@
 """Random ONNX graphs: golden is within 1e-4 of ONNX Runtime, and their integers run on the emulator as on golden."""
 
 import pytest
-import random_onnx_forms  # noqa: F401 (registers the forms)
+import random_onnx_forms  # noqa: F401 (registers forms)
+import random_onnx_layers  # noqa: F401 (the others)
 from random_onnx import FORMS, Tally, judge
 
 MOST_REFUSED = 0.02
