@@ -11,6 +11,9 @@ from tosaic.compiler.quantizer.encoding import Encoding, Integers
 from tosaic.compiler.quantizer.tables import INTERPOLATION, TableSegment, pieces
 from tosaic.compiler.quantizer.wide_range import reads_logarithm, small_squares
 
+_STEEPEST = 2.0**28
+"""Units of a table's input that one unit of its source may be."""
+
 
 @natural("TABLE")
 def table(emission: Emission, op: Operator) -> Integers:
@@ -72,5 +75,7 @@ def _looked_up(emission: Emission, source: Integers, part: TableSegment) -> str:
             offset = np.rint(part.centre / float(source.scale))
         shifted = emission.emit("SUB", source.tensor, emission.line(offset, source.tensor))
         source = Integers(shifted, DType.INT32, source.scale, 0, source.bound + abs(float(offset)))
-    index = emission.convert(source, Encoding(DType.INT16, part.step))
+    # Of a jump, any integer beside it is outside, and RESCALE has no steps as small as its piece.
+    step = max(part.step, float(np.max(source.scale)) / _STEEPEST)
+    index = emission.convert(source, Encoding(DType.INT16, step))
     return emission.emit("TABLE", index, emission.low.constant(part.entries, DType.INT16), dtype=DType.INT32)

@@ -13,6 +13,7 @@ from tosaic.compiler.ir.building import FoldingBuilder, LateConstant
 
 _SMALL_ELEMENTS = 64
 """Constants up to this size are not counted; operators are."""
+_NOT_OF_BOOL = ("GATHER", "SCATTER")
 
 
 class Lowering(FoldingBuilder):
@@ -58,12 +59,22 @@ class Lowering(FoldingBuilder):
         output: str | None = None,
         **attributes: Any,
     ) -> str:
-        """Adds an operator with one result, or computes it; TooLargeError when there are too many."""
+        """Adds an operator with one result, or computes it; TooLargeError when there are too many.
+
+        Truth values go as int8 through operators that TOSA has of numbers only.
+        """
         if self.allowance is not None and len(self.graph.operators) >= MAX_OPERATORS:
             raise TooLargeError(
                 f"the model becomes more than {MAX_OPERATORS:,} TOSA operators: make its loops or sequences shorter"
             )
+        if name in _NOT_OF_BOOL and self._is_bool(operands[0]):
+            held = [self.cast(str(x), DType.INT8) if self._is_bool(x) else x for x in operands]
+            moved = self.op(name, *held, **attributes)
+            return super().op("CAST", moved, dtype=DType.BOOL, output=output)
         return super().op(name, *operands, dtype=dtype, output=output, **attributes)
+
+    def _is_bool(self, operand: str | LateConstant) -> bool:
+        return isinstance(operand, str) and self.dtype(operand) is DType.BOOL
 
     # --- layout ---------------------------------------------------------------------------------------------
 

@@ -20,6 +20,9 @@ from tosaic.compiler.importers.onnx_models import (
     images,
     layout,
     matrices,
+    microsoft_attention,
+    microsoft_layers,
+    microsoft_weights,
     quantized,
     recurrent,
     reductions,
@@ -29,7 +32,12 @@ from tosaic.compiler.importers.onnx_models import (
 from tosaic.compiler.importers.onnx_models.functions import expand
 from tosaic.compiler.importers.onnx_models.loops import Unroller
 from tosaic.compiler.importers.onnx_models.node import OnnxNode
-from tosaic.compiler.importers.onnx_models.opsets import opset_of
+from tosaic.compiler.importers.onnx_models.opsets import (
+    DEFAULT_DOMAINS,
+    operator_name,
+    opset_of,
+    opset_of_node,
+)
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.importers.onnx_models.placeholders import result_types
 from tosaic.compiler.importers.onnx_models.quantized_pairs import check_scale, join_pairs
@@ -39,6 +47,7 @@ from tosaic.compiler.importers.onnx_models.reader import (
     stored_bytes,
 )
 from tosaic.compiler.importers.onnx_models.reference_nodes import computable, compute
+from tosaic.compiler.importers.onnx_models.refusals import why_not
 from tosaic.compiler.importers.onnx_models.registry import HANDLERS
 from tosaic.compiler.importers.onnx_models.values import KINDS, OFFSET, STORAGE, OnnxValue, constant_value
 from tosaic.compiler.importers.survey import Survey
@@ -53,6 +62,9 @@ _HANDLER_MODULES = (
     images,
     layout,
     matrices,
+    microsoft_attention,
+    microsoft_layers,
+    microsoft_weights,
     quantized,
     recurrent,
     reductions,
@@ -113,18 +125,17 @@ class OnnxImporter:
     def _constants(self, graph: Any) -> None:
         for tensor in graph.initializer:
             self.values[tensor.name] = constant_value(tensor.name, self.onnx.numpy_helper.to_array(tensor))
-        for sparse in graph.sparse_initializer:
-            self.values[sparse.values.name] = constant_value(sparse.values.name, self._dense(sparse))
 
     def _dense(self, sparse: Any) -> np.ndarray:
         values = self.onnx.numpy_helper.to_array(sparse.values)
         where = self.onnx.numpy_helper.to_array(sparse.indices)
         self.low.make_room(sparse.dims, values.dtype)
         dense = np.zeros(tuple(sparse.dims), values.dtype)
-        if where.ndim == 1:
-            dense.reshape(-1)[where] = values
-        else:
-            dense[tuple(where.T)] = values
+        if where.ndim == 2:
+            where = np.ravel_multi_index(tuple(where.T), dense.shape)
+        if where.shape != values.shape or (where < 0).any():
+            raise ValueError(f"{values.size} values at indices {list(where.shape)}")
+        dense.reshape(-1)[where] = values
         return dense
 
     def _input(self, value: Any) -> None:
@@ -220,12 +231,13 @@ class OnnxImporter:
 
     def _translated(self, node: Any) -> list[OnnxValue]:
         inputs = [self.values[name] if name else None for name in node.input]
+        opset = opset_of_node(node, self.opset)
         attributes = {a.name: self.onnx.helper.get_attribute_value(a) for a in node.attribute}
         if node.op_type == "Constant" and "sparse_value" in attributes:
             return [constant_value("", self._dense(attributes["sparse_value"]))]
         check_scale(node, inputs)
-        if computable(node.op_type, inputs):
-            known = compute(node, inputs, self.opset, self.allowance)
+        if node.domain in DEFAULT_DOMAINS and computable(node.op_type, inputs):
+            known = compute(node, inputs, opset, self.allowance)
             if known is not None:
                 return [constant_value("", value) for value in known]
         if node.op_type == "If":
@@ -233,17 +245,17 @@ class OnnxImporter:
         if node.op_type == "Loop":
             return self.unroller.loop(node, inputs, attributes["body"])
         if node.op_type == "Scan":
-            return self.unroller.scan(node, inputs, attributes, self.opset)
+            return self.unroller.scan(node, inputs, attributes, opset)
         view = OnnxNode(
             self.low,
             node.op_type,
             node.name or next(iter(node.output), ""),
-            self.opset,
+            opset,
             attributes,
             inputs,
             node.output,
         )
-        handler = HANDLERS.get(node.op_type)
+        handler = HANDLERS.get(operator_name(node))
         if handler is None:
             return self._function(node, inputs, view)
         try:
@@ -256,11 +268,9 @@ class OnnxImporter:
         """An operator without a handler, by its function body."""
         for index in _SHAPE_INPUTS.get(node.op_type, ()):
             view.const(index)
-        body = expand(node, inputs, self.opset)
+        body = expand(node, inputs, view.opset)
         if body is None:
-            view.unsupported(
-                "the operator has no TOSA form", "replace it in the model, or compute it outside"
-            )
+            view.unsupported(*why_not(node.op_type))
         self._nodes(body)
         return [self.values[name] if name else OnnxValue("", "float32", ()) for name in node.output]
 
