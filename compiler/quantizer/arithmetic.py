@@ -103,11 +103,20 @@ def same(emission: Emission, op: Operator) -> Integers:
 
 @natural("CUSTOM")
 def encoded(emission: Emission, op: Operator) -> Integers:
-    """A tensor whose encoding the model brings: rounded to it, whatever computes it."""
+    """Integers of a model that brings their encoding, as they are."""
+    return emission.held(emission.plain(op.inputs[0]), _own_encoding(emission, op))
+
+
+def rounded(emission: Emission, op: Operator) -> str:
+    """The integers of a tensor whose encoding the model brings: rounded to it, whatever computes it."""
+    return emission.request(op.inputs[0], _own_encoding(emission, op))
+
+
+def _own_encoding(emission: Emission, op: Operator) -> Encoding:
     encoding = emission.plan.forced.get(op.outputs[0])
     if encoding is None:
         raise UnsupportedError(f"{op}: CUSTOM operators have no meaning in TOSA; replace it in the model")
-    return emission.held(emission.request(op.inputs[0], encoding), encoding)
+    return encoding
 
 
 @natural("ABS", "NEGATE")
@@ -389,4 +398,4 @@ def argmax(emission: Emission, op: Operator) -> str:
 
 
 PLAIN.update(dict.fromkeys(("EQUAL", "GREATER", "GREATER_EQUAL"), compare))
-PLAIN.update({"CAST": to_integer, "ARGMAX": argmax})
+PLAIN.update({"CAST": to_integer, "ARGMAX": argmax, "CUSTOM": rounded})

@@ -18,6 +18,7 @@ from tosaic.compiler.quantizer import (
     keep_grids,
     moved_encoding,
     rewrite,
+    soften_masks,
 )
 from tosaic.compiler.quantizer.canonical import MACS, channels_of
 from tosaic.compiler.quantizer.plan import REORDERING
@@ -47,6 +48,7 @@ def encode(graph: Graph) -> Quantized | None:
         return None
     kinds = {encoding.dtype for encoding in forced.values()}
     activations = DType.INT16 if kinds == {DType.INT16} else DType.INT8
+    soften_masks(work, ProbedStatistics(work, forced))
     statistics = ProbedStatistics(work, dict(forced))
     keep_grids(work, forced)
     finer = Finer(frozenset(_unencoded(work, forced)) if activations is DType.INT8 else frozenset())

@@ -1,31 +1,41 @@
-"""What lies between encoded tensors, found by random probes of the operators between them."""
+"""What lies between encoded tensors, found by probes of the operators between them."""
 
 import zlib
 from collections.abc import Mapping
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph
+from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.quantizer import Encoding, Statistics
 from tosaic.errors import UnsupportedError
 from tosaic.sim.golden import evaluate
 
-_PROBES = 12
+from .integer_probes import IntegerProbes
+
 _SPREADS = (1.0, 0.5, 0.2)
-_ONE_SIDED = 2
+_AROUND_MIDDLE = 12
+_AROUND_ENDS = 2
 """Probes around the ends of all encodings at once: a mean may reach as far as the elements."""
+_LONELY = 2
+"""Probes with nearly all elements at one end, and a few at the other: how far one element is from a row's mean."""
+_FLAT = 2
+"""Probes of one value: the variance of a row may be nothing."""
+_PROBES = _AROUND_MIDDLE + _AROUND_ENDS + _LONELY + _FLAT
+_FEW = 1 / 16
 
 
 class ProbedStatistics(Statistics):
     """Statistics of the tensors that somebody asks for; nothing else is computed.
 
-    An encoded tensor may take any value of its encoding. What is computed from such tensors is tried on random values
-    of these, since the model tells nothing else: only the operators back to the nearest encoded tensors run.
+    An encoded tensor may take any value of its encoding, and an integer input any that its readers have a use for. What
+    is computed from such tensors is tried on values of these, since the model tells nothing else: only the operators
+    back to the nearest encoded tensors run.
     """
 
     def __init__(self, graph: Graph, encodings: Mapping[str, Encoding]) -> None:
         super().__init__()
         self._graph, self._encodings, self._index = graph, encodings, graph.index()
+        self._integers = IntegerProbes(graph)
         for name, encoding in encodings.items():
             self.low[name] = float(encoding.dequantize(encoding.dtype.min))
             self.high[name] = float(encoding.dequantize(encoding.dtype.max))
@@ -47,8 +57,8 @@ class ProbedStatistics(Statistics):
 
     def _probe(self, name: str) -> None:
         part, sources = self._between(name)
-        for number in range(_PROBES + _ONE_SIDED):
-            sample = {source: self._random(source, number) for source in sources}
+        for number in range(_PROBES):
+            sample = {source: self._values(source, number) for source in sources}
             self.observe(evaluate(part, sample, keep=True), {})
 
     def _between(self, name: str) -> tuple[Graph, list[str]]:
@@ -68,16 +78,25 @@ class ProbedStatistics(Statistics):
         part = Graph(self._graph.name, list(sources), [name], self._graph.tensors, operators)
         return part, list(sources)
 
-    def _random(self, name: str, number: int) -> np.ndarray:
-        """Values of an encoded tensor, the same whoever asks; zeros for integers."""
+    def _values(self, name: str, number: int) -> np.ndarray:
+        """Values of an encoded tensor or an input, the same whoever asks."""
         tensor, encoding = self._graph.tensors[name], self._encodings.get(name)
         if encoding is None:
             if tensor.dtype.is_float:
                 raise UnsupportedError(f"input {tensor} is read without an encoding")
-            return np.zeros(tensor.shape, tensor.dtype.numpy)
-        low, high = self.low[name], self.high[name]
+            return self._integers.values(name, number)
+        reals = self._reals(name, number)
+        return reals.astype(tensor.dtype.numpy) if tensor.dtype.is_float else encoding.quantize(reals)
+
+    def _reals(self, name: str, number: int) -> np.ndarray:
+        shape, low, high = self._graph.tensors[name].shape, self.low[name], self.high[name]
         random = np.random.default_rng([zlib.crc32(name.encode()), number])
-        spread = _SPREADS[number % len(_SPREADS)] * (high - low) / 4
-        centre = (low + high) / 2 if number < _PROBES else (low, high)[number % 2]
-        values = random.standard_normal(tensor.shape, np.float32) * np.float32(spread) + centre
-        return np.clip(values, low, high).astype(tensor.dtype.numpy)
+        if number < _AROUND_MIDDLE + _AROUND_ENDS:
+            spread = _SPREADS[number % len(_SPREADS)] * (high - low) / 4
+            centre = (low + high) / 2 if number < _AROUND_MIDDLE else (low, high)[number % 2]
+            values = random.standard_normal(shape, np.float32) * np.float32(spread) + centre
+            return np.clip(values, low, high)
+        if number < _PROBES - _FLAT:
+            few = random.random(shape, np.float32) < _FEW
+            return np.where(few, *((high, low) if number % 2 else (low, high)))
+        return np.full(shape, random.uniform(low, high))
