@@ -69,6 +69,8 @@ class Plan:
         self.producers = {name: op for op in graph.operators for name in op.outputs}
         self.weight_grids: dict[str, WeightGrid] = {}
         """The model's own integers of constant weights."""
+        self.as_onnx = False
+        """Whether functions of int8 round as ONNX does: in float32, ties to even."""
         self._parents: dict[str, str] = {}
         for op in graph.operators:
             if op.op in REORDERING and is_real(graph, op.inputs[0]):

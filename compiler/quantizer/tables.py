@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tosaic.compiler.ir import DType
-from tosaic.compiler.quantizer.encoding import Encoding
+from tosaic.compiler.quantizer.encoding import Encoding, multiplier_and_shift
 
 Function = Callable[[np.ndarray], np.ndarray]
 
@@ -49,10 +49,27 @@ class TableSegment:
         return int(np.abs(self.entries.astype(np.int64)).max()) * INTERPOLATION
 
 
+_BYTES = np.arange(DType.INT8.min, DType.INT8.max + 1)
+
+
 def int8_table(function: Function, source: Encoding, target: Encoding) -> np.ndarray:
     """The 256 entries for inputs -128..127."""
-    reals = source.dequantize(np.arange(DType.INT8.min, DType.INT8.max + 1))
-    return target.quantize(function(reals))
+    return target.quantize(function(source.dequantize(_BYTES)))
+
+
+def float32_table(function: Function, source: Encoding, target: Encoding) -> np.ndarray:
+    """The same as ONNX computes it: all reals in float32, so that ties and jumps are where its runtimes have them."""
+    reals = function((_BYTES - source.zero_point).astype(np.float32) * np.float32(source.scale))
+    return Encoding(target.dtype, 1.0, target.zero_point).quantize(
+        reals.astype(np.float32) / np.float32(target.scale)
+    )
+
+
+def rescaled_bytes(ratio: float, source_zero: int, target: Encoding) -> np.ndarray:
+    """What RESCALE makes of -128..127."""
+    multiplier, shift = multiplier_and_shift(ratio)
+    products = (_BYTES.astype(np.int64) - source_zero) * multiplier + (1 << shift - 1)
+    return np.clip((products >> shift) + target.zero_point, target.dtype.min, target.dtype.max)
 
 
 def pieces(function: Function, low: float, high: float) -> list[TableSegment]:

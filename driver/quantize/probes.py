@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Graph
+from tosaic.compiler.ir import Graph
 from tosaic.compiler.quantizer import Encoding, Statistics
 from tosaic.errors import UnsupportedError
 from tosaic.sim.golden import evaluate

@@ -20,7 +20,7 @@ from tosaic.compiler.importers.torch_models.program import (
 from tosaic.compiler.quantizer import Encoding, Quantized
 from tosaic.errors import InputError, UnsupportedError
 
-from .encoded_models import import_encoded
+from .encoded_models import FloatPortError, import_encoded
 from .quantization import quantize_graph
 from .torch_samples import samples_of, stacked
 
@@ -62,11 +62,11 @@ def quantize_module(
 def integers_of(program: Any, road: str) -> Quantized:
     """The integers of a program that holds PT2E's pairs of quantize and dequantize."""
     if road == "onnx":
-        found = import_encoded(onnx_of(program))
-        if found is None:
-            raise UnsupportedError(
-                "an input or output of the program is not quantized; quantize it as well, or use road='executorch'"
-            )
+        try:
+            found = import_encoded(onnx_of(program))
+        except FloatPortError as error:
+            raise UnsupportedError(f"{error.reason}; quantize it as well, or use road='executorch'") from None
+        assert found is not None
         return found
     lowered = tosa_backend.lower(program)
     inputs, outputs = (

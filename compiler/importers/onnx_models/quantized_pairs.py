@@ -62,7 +62,8 @@ def _encoding(node: OnnxNode, kind: str) -> tuple[float, int]:
                 "quantize the model statically, with calibration data, or give the float model to tosaic quantize",
             )
         node.unsupported(
-            f"its {what} {value.name!r} has {value.data.size} elements", "give an activation one scale and zero point"
+            f"its {what} {value.name!r} has {value.data.size} elements",
+            "give an activation one scale and zero point",
         )
     scale = float(node.const(1).reshape(-1)[0])
     if not 0 < scale < np.inf:
@@ -73,8 +74,8 @@ def _encoding(node: OnnxNode, kind: str) -> tuple[float, int]:
         name = node.value(2).name if node.has(2) else "0, its default,"
         node.unsupported(
             f"its zero point {name!r} is {zero_point}, and integers of 16 bits have {OFFSET.get(kind, 0)} here",
-            "quantize the model with symmetric activations (ONNX Runtime: extra_options={'ActivationSymmetric': True}), "
-            "or give it to tosaic quantize --activations int16",
+            "quantize with symmetric activations (ONNX Runtime: extra_options={'ActivationSymmetric': True}), or give "
+            "it to tosaic quantize --activations int16",
         )
     return scale, held
 
