@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 from tosaic.compiler.ir import DType, Operator
+from tosaic.compiler.quantizer.arithmetic import bent_line
 from tosaic.compiler.quantizer.emission import HEADROOM_BITS, Emission, natural
 from tosaic.compiler.quantizer.encoding import Encoding, Integers
 from tosaic.compiler.quantizer.tables import INTERPOLATION, TableSegment, pieces
@@ -16,6 +17,8 @@ from tosaic.compiler.quantizer.wide_range import reads_logarithm, small_squares
 def table(emission: Emission, op: Operator) -> Integers:
     """The whole function from its root on, in one table, or in pieces that the input selects."""
     plan, (result,) = emission.plan, op.outputs
+    if plan.as_onnx and (line := bent_line(emission, op)) is not None:
+        return line
     root = plan.functions.root(result)
     low, high = plan.statistics.range_seen(root)
     source = emission.settled(root)

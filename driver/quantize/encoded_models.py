@@ -30,6 +30,10 @@ from .probes import ProbedStatistics
 from .quantization import evaluate_constant
 
 
+_LARGE = 100.0
+"""No smaller number is taken for minus infinity."""
+
+
 class FloatPortError(UnsupportedError):
     """A model brings encodings, and a float input or output of it has none."""
 
@@ -60,7 +64,7 @@ def encode(graph: Graph) -> Quantized:
     kinds = {encoding.dtype for encoding in forced.values()}
     activations = DType.INT16 if kinds == {DType.INT16} else DType.INT8
     _constant_grids(work, forced)
-    soften_masks(work, ProbedStatistics(work, forced))
+    _soften(work, forced)
     statistics = ProbedStatistics(work, dict(forced))
     keep_grids(work, forced)
     products = [op for op in work.operators if op.op in MACS and is_real(work, op.inputs[0])]
@@ -76,6 +80,26 @@ def encode(graph: Graph) -> Quantized:
         if grid is not None and op.inputs[1] not in plan.weight_grids:
             plan.weight_grids[op.inputs[1]] = _with_biases(plan, op, grid)
     return rewrite(plan)
+
+
+def _soften(graph: Graph, forced: dict[str, Encoding]) -> None:
+    """Softens masks as for a float model. They begin with a large constant: without one nothing is probed.
+
+    Integers between markers count as the reals that they stand for meanwhile.
+    """
+    constants = [tensor.data for name, tensor in graph.tensors.items() if is_real(graph, name)]
+    if not any(data is not None and data.size and np.abs(data).max() > _LARGE for data in constants):
+        return
+    kinds: dict[str, DType] = {}
+    for op in graph.operators:
+        made = marked(op) is not None and is_real(graph, op.inputs[0])
+        if made or (marked(op) is None and not kinds.keys().isdisjoint(op.inputs)):
+            kinds.update({name: graph.tensors[name].dtype for name in op.outputs})
+    for name in kinds:
+        graph.tensors[name].dtype = DType.FP32
+    soften_masks(graph, ProbedStatistics(graph, forced))
+    for name, dtype in kinds.items():
+        graph.tensors[name].dtype = dtype
 
 
 def _own_grids(graph: Graph, products: list[Operator]) -> dict[str, WeightGrid | None]:

@@ -432,6 +432,9 @@ def static_network(net: Net) -> Judged:
         x = net.node("Flatten", net.node("GlobalAveragePool", x))
         matrix = net.random.standard_normal((net.values[x][0].shape[1], 5)).astype(np.float32)
         x = net.node("MatMul", x, net.constant(matrix))
+    else:
+        weight = net.random.standard_normal((4, net.values[x][0].shape[1], 1, 1)).astype(np.float32)
+        x = net.node("Conv", x, net.constant(weight))
     whole = net.model([x])
     kind = net.pick("QInt8", "QUInt8")
     with tempfile.TemporaryDirectory() as folder:
@@ -470,3 +473,83 @@ FAMILIES = (image_network, token_network, operator_network, static_network)
 def network(seed: int) -> Judged:
     """A network of one of the four families."""
     return FAMILIES[seed % len(FAMILIES)](Net(np.random.default_rng(seed)))
+
+
+# --- the same network with ties upwards -------------------------------------------------------------------------
+
+_TIE = 1e-4
+"""Steps that lift a tie."""
+_REAL_OPS = {
+    "QLinearConv": "Conv",
+    "QLinearAdd": "Add",
+    "QLinearMul": "Mul",
+    "QLinearSigmoid": "Sigmoid",
+    "QLinearLeakyRelu": "LeakyRelu",
+    "QLinearAveragePool": "AveragePool",
+    "QLinearGlobalAveragePool": "GlobalAveragePool",
+    "QLinearConcat": "Concat",
+    "QLinearMatMul": "MatMul",
+}
+
+
+def with_ties_up(case: Judged) -> list[dict[str, np.ndarray]]:
+    """What ONNX Runtime makes of the network where each QuantizeLinear rounds ties upwards, as TOSA does.
+
+    The difference from what it makes of the network itself is one that ties cause and nobody can undo: in float32 it is
+    chance to which side of a tie a mean of four falls.
+    """
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    lifting = _Lifting(model.graph)
+    for node in case.model.graph.node:
+        lifting.take(node)
+    del model.graph.node[:]
+    model.graph.node.extend(lifting.nodes)
+    return judged(model, case.feeds).wanted
+
+
+class _Lifting:
+    """Writes QuantizeLinear with a little more, and quantized operators as reals between pairs."""
+
+    def __init__(self, graph: onnx.GraphProto) -> None:
+        self.graph, self.nodes, self.count = graph, [], 0
+
+    def add(self, op: str, *inputs: str, output: str = "", **attributes) -> str:
+        self.count += 1
+        result = output or f"lifted_{self.count}"
+        self.nodes.append(helper.make_node(op, list(inputs), [result], **attributes))
+        return result
+
+    def constant(self, value: np.ndarray) -> str:
+        self.count += 1
+        self.graph.initializer.append(numpy_helper.from_array(value, f"lifted_{self.count}"))
+        return f"lifted_{self.count}"
+
+    def quantize(self, x: str, encoding: list[str], output: str, domain: str = "") -> None:
+        some = self.add("Mul", encoding[0], self.constant(np.float32(_TIE)))
+        self.add("QuantizeLinear", self.add("Add", x, some), *encoding, output=output, domain=domain)
+
+    def real(self, inputs: list[str], **attributes) -> str:
+        return self.add("DequantizeLinear", *inputs, **attributes)
+
+    def take(self, node: onnx.NodeProto) -> None:
+        names, output = list(node.input), node.output[0]
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        if node.op_type == "QuantizeLinear":
+            self.quantize(names[0], names[1:], output, node.domain)
+        elif node.op_type not in _REAL_OPS:
+            self.nodes.append(node)
+        elif node.op_type == "QLinearConv":
+            operands = [self.real(names[:3]), self.real(names[3:6], axis=0)]
+            if len(names) > 8:
+                unit = self.add("Mul", names[1], names[4])
+                operands.append(self.real([names[8], unit], axis=0))
+            self.quantize(self.add("Conv", *operands, **attributes), names[6:8], output)
+        elif node.op_type == "QLinearConcat":
+            parts = [self.real(names[index : index + 3]) for index in range(2, len(names), 3)]
+            self.quantize(self.add("Concat", *parts, **attributes), names[:2], output)
+        else:
+            parts = [self.real(names[index : index + 3]) for index in range(0, len(names) - 2, 3)]
+            attributes.pop("channels_last", None)
+            real = self.add(_REAL_OPS[node.op_type], *parts, **attributes)
+            self.quantize(real, names[-2:], output)
