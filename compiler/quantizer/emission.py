@@ -256,7 +256,7 @@ class Emission:
         source = self.wide(root)
         if source.dtype is not DType.INT8 or not source.uniform or source.bounded:
             return None
-        held = Encoding(DType.INT8, float(source.scale), source.zero_point)
+        held = Encoding(DType.INT8, source.scale.item(), source.zero_point)
         if not own:
             return int8_table(lambda x: functions(tensor, x), held, encoding)
         entries = float32_table(lambda x: functions(tensor, x, np.float32), held, encoding)
@@ -266,7 +266,7 @@ class Emission:
 
     def _rescaled_bytes(self, source: Integers, encoding: Encoding) -> np.ndarray:
         """What `_converted` makes of each int8 by RESCALE and CLAMP."""
-        found = rescaled_bytes(float(source.scale) / encoding.scale, source.zero_point, encoding)
+        found = rescaled_bytes(source.scale.item() / encoding.scale, source.zero_point, encoding)
         return np.clip(found, *self._ends(source, encoding))
 
     def _natural(self, tensor: str) -> Integers:
@@ -311,7 +311,7 @@ class Emission:
         if target is DType.INT32 and narrow and np.all(ratio == 1) and not same:
             return self.emit("CAST", source.tensor, dtype=DType.INT32)
         if self.plan.as_onnx and target is source.dtype is DType.INT8 and source.uniform and not same:
-            held = Encoding(DType.INT8, float(source.scale), source.zero_point)
+            held = Encoding(DType.INT8, source.scale.item(), source.zero_point)
             entries = float32_table(lambda x: np.clip(x, source.low, source.high), held, encoding)
             if not np.array_equal(entries, self._rescaled_bytes(source, encoding)):
                 return self.emit("TABLE", source.tensor, self.low.constant(entries, DType.INT8))

@@ -115,10 +115,13 @@ def _in_bytes(emission: Emission, op: Operator, source: Integers, grid: WeightGr
         bytes_of = WeightGrid(np.full(len(channels), place), 0)
         parts.append(_part(emission, op, unit, lowest, bytes_of, own_bias))
         whole, place, own_bias = (whole - lowest) / _BYTE, place * _BYTE, np.zeros(len(channels))
-    step = float(source.scale)
+    step = source.scale.item()
     reach = sum(part.bound * float(part.scale[0]) for part in parts)
     scale = step * 2.0 ** max(0, math.ceil(math.log2(reach / step)) - HEADROOM_BITS)
-    terms = [emission.as_int32(dataclasses.replace(part, scale=part.scale[0], bounds=None), scale) for part in parts]
+    terms = [
+        emission.as_int32(dataclasses.replace(part, scale=part.scale[0], bounds=None), scale)
+        for part in parts
+    ]
     total = terms[0].tensor
     for term in terms[1:]:
         total = emission.emit("ADD", total, term.tensor)

@@ -26,6 +26,7 @@ from tosaic.compiler.quantizer.plan import REORDERING
 from tosaic.compiler.quantizer.weight_grids import WeightGrid, weight_grid, wide_grid, with_biases
 from tosaic.errors import UnsupportedError
 
+from .integer_probes import IntegerProbes
 from .probes import ProbedStatistics
 from .quantization import evaluate_constant
 
@@ -64,8 +65,9 @@ def encode(graph: Graph) -> Quantized:
     kinds = {encoding.dtype for encoding in forced.values()}
     activations = DType.INT16 if kinds == {DType.INT16} else DType.INT8
     _constant_grids(work, forced)
-    _soften(work, forced)
-    statistics = ProbedStatistics(work, dict(forced))
+    integers = IntegerProbes(work)
+    _soften(work, forced, integers)
+    statistics = ProbedStatistics(work, dict(forced), integers)
     keep_grids(work, forced)
     products = [op for op in work.operators if op.op in MACS and is_real(work, op.inputs[0])]
     grids = _own_grids(work, products)
@@ -79,10 +81,12 @@ def encode(graph: Graph) -> Quantized:
         grid = grids.get(op.inputs[1])
         if grid is not None and op.inputs[1] not in plan.weight_grids:
             plan.weight_grids[op.inputs[1]] = _with_biases(plan, op, grid)
-    return rewrite(plan)
+    result = rewrite(plan)
+    integers.warn()
+    return result
 
 
-def _soften(graph: Graph, forced: dict[str, Encoding]) -> None:
+def _soften(graph: Graph, forced: dict[str, Encoding], integers: IntegerProbes) -> None:
     """Softens masks as for a float model. They begin with a large constant: without one nothing is probed.
 
     Integers between markers count as the reals that they stand for meanwhile.
@@ -90,16 +94,17 @@ def _soften(graph: Graph, forced: dict[str, Encoding]) -> None:
     constants = [tensor.data for name, tensor in graph.tensors.items() if is_real(graph, name)]
     if not any(data is not None and data.size and np.abs(data).max() > _LARGE for data in constants):
         return
-    kinds: dict[str, DType] = {}
+    statistics, kinds = ProbedStatistics(graph, forced, integers).seen_whole(), dict[str, DType]()
     for op in graph.operators:
         made = marked(op) is not None and is_real(graph, op.inputs[0])
         if made or (marked(op) is None and not kinds.keys().isdisjoint(op.inputs)):
             kinds.update({name: graph.tensors[name].dtype for name in op.outputs})
     for name in kinds:
         graph.tensors[name].dtype = DType.FP32
-    soften_masks(graph, ProbedStatistics(graph, forced))
+    soften_masks(graph, statistics)
     for name, dtype in kinds.items():
         graph.tensors[name].dtype = dtype
+    integers.asked.clear()
 
 
 def _own_grids(graph: Graph, products: list[Operator]) -> dict[str, WeightGrid | None]:

@@ -29,10 +29,25 @@ class IntegerProbes:
     def __init__(self, graph: Graph) -> None:
         self._graph, self._index = graph, graph.index()
         self._choices: dict[str, np.ndarray] = {}
+        self._guessed: set[str] = set()
+        self.asked: set[str] = set()
+        """The inputs whose values somebody asked for."""
+
+    def warn(self) -> None:
+        """A ModelWarning for each input that was asked for and that nothing tells the range of."""
+        for name in sorted(self.asked & self._guessed):
+            warnings.warn(
+                f"input {name!r} is {self._graph.tensors[name].dtype.spelling}, and nothing in the model tells which "
+                f"integers it takes: 0 to {_UNKNOWN:,} are taken for granted, others may saturate; give it an 8-bit or "
+                "16-bit type, or a QuantizeLinear behind its Cast",
+                ModelWarning,
+                stacklevel=3,
+            )
 
     def values(self, name: str, number: int) -> np.ndarray:
         """The input's values in a probe, the same whoever asks: two of three are random, the others one value."""
         tensor = self._graph.tensors[name]
+        self.asked.add(name)
         if name not in self._choices:
             self._choices[name] = self._chosen(name)
         choices = self._choices[name]
@@ -61,13 +76,7 @@ class IntegerProbes:
         edges = self._compared(readers)
         if self._masks(name, readers):
             return np.unique([0, 1, *edges])
-        warnings.warn(
-            f"input {name!r} is {dtype.spelling}, and nothing in the model tells which integers it takes: ranges are "
-            f"those of 0 to {_UNKNOWN:,}, beyond which results may saturate; give it an 8-bit or 16-bit type, or a "
-            "QuantizeLinear behind its Cast",
-            ModelWarning,
-            stacklevel=2,
-        )
+        self._guessed.add(name)
         return np.unique([*range(_UNKNOWN + 1), *edges])
 
     def _readers(self, name: str) -> Iterator[tuple[Operator, str]]:

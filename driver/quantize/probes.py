@@ -32,17 +32,26 @@ class ProbedStatistics(Statistics):
     back to the nearest encoded tensors run.
     """
 
-    def __init__(self, graph: Graph, encodings: Mapping[str, Encoding]) -> None:
+    def __init__(self, graph: Graph, encodings: Mapping[str, Encoding], integers: IntegerProbes) -> None:
         super().__init__()
         self._graph, self._encodings, self._index = graph, encodings, graph.index()
-        self._integers = IntegerProbes(graph)
+        self._integers, self._whole = integers, False
         for name, encoding in encodings.items():
             self.low[name] = float(encoding.dequantize(encoding.dtype.min))
             self.high[name] = float(encoding.dequantize(encoding.dtype.max))
 
+    def seen_whole(self) -> "ProbedStatistics":
+        """The same, with all tensors probed now: for whoever changes the graph while asking."""
+        for op in self._graph.operators:
+            for name in op.outputs:
+                if name not in self.low and self._graph.tensors[name].dtype.is_float:
+                    self._probe(name)
+        self._whole = True
+        return self
+
     def range_seen(self, name: str) -> tuple[float, float]:
         """The least and the largest element."""
-        if name not in self.low:
+        if name not in self.low and not self._whole:
             self._probe(name)
         return super().range_seen(name)
 
