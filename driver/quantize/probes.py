@@ -22,6 +22,8 @@ _FLAT = 2
 """Probes of one value: the variance of a row may be nothing."""
 _PROBES = _AROUND_MIDDLE + _AROUND_ENDS + _LONELY + _FLAT
 _FEW = 1 / 16
+_MASKED = -500.0
+"""exp(-500) is 0."""
 
 
 class ProbedStatistics(Statistics):
@@ -41,12 +43,16 @@ class ProbedStatistics(Statistics):
             self.high[name] = float(encoding.dequantize(encoding.dtype.max))
 
     def seen_whole(self) -> "ProbedStatistics":
-        """The same, with all tensors probed now: for whoever changes the graph while asking."""
+        """The same, with all tensors probed now: for whoever changes the graph while asking.
+
+        A maximum that is a mask is left out. Rows that are masked as a whole stay rows of equals then: both ways of a
+        mask are tried, and one of them masks all.
+        """
+        self._whole = True
         for op in self._graph.operators:
             for name in op.outputs:
                 if name not in self.low and self._graph.tensors[name].dtype.is_float:
                     self._probe(name)
-        self._whole = True
         return self
 
     def range_seen(self, name: str) -> tuple[float, float]:
@@ -68,7 +74,12 @@ class ProbedStatistics(Statistics):
         part, sources = self._between(name)
         for number in range(_PROBES):
             sample = {source: self._values(source, number) for source in sources}
-            self.observe(evaluate(part, sample, keep=True), {})
+            values = evaluate(part, sample, keep=True)
+            for op in part.operators if self._whole else ():
+                if op.op == "REDUCE_MAX" and op.outputs[0] in values:
+                    largest = values[op.outputs[0]]
+                    values[op.outputs[0]] = largest[largest > _MASKED]
+            self.observe(values, {})
 
     def _between(self, name: str) -> tuple[Graph, list[str]]:
         """The operators that lead from encoded tensors and inputs to a tensor, and these tensors."""
