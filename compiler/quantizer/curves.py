@@ -30,7 +30,7 @@ def table(emission: Emission, op: Operator) -> Integers:
     if source.dtype is DType.INT32 and source.uniform and reads_logarithm(plan, root):
         fine = small_squares(emission, root, source)
     if fine is None or low >= fine.high:
-        return _in_pieces(emission, source, pieces(function, low, high))
+        return _in_pieces(emission, source, pieces(function, low, high, plan.as_onnx))
     # Finer steps below `fine.high`, those of the sum itself above.
     small = _in_pieces(emission, dataclasses.replace(fine, high=math.inf), pieces(function, low, fine.high))
     large = _in_pieces(emission, source, pieces(function, fine.high, high))

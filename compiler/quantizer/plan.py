@@ -94,6 +94,7 @@ class Plan:
         """Whether int16 does for a tensor between layers, which goes through memory since several operators read it.
 
         Sums over the last axis stay in int32, as does what a reciprocal or a root reads: they need ratios, not steps.
+        So do scores with masks that a model's own encodings frame: steps of their range would be coarse for a softmax.
         """
         readers = self.readers.get(tensor, set())
         if (
@@ -101,6 +102,8 @@ class Plan:
             or len(readers) < 2
             or self.graph.tensors[tensor].shape[-1:] == (1,)
         ):
+            return False
+        if self.as_onnx and any(self.producers[name].op == "REDUCE_MAX" for name in readers):
             return False
         low, high = self.statistics.range_seen(tensor)
         factor = low > 0 and any(self.functions.root(name) == tensor for name in readers)

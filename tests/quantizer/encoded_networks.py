@@ -475,10 +475,13 @@ def network(seed: int) -> Judged:
     return FAMILIES[seed % len(FAMILIES)](Net(np.random.default_rng(seed)))
 
 
-# --- the same network with ties upwards -------------------------------------------------------------------------
+# --- what a network leaves open ----------------------------------------------------------------------------------
 
 _TIE = 1e-4
 """Steps that lift a tie."""
+_NEAR_TIE = 1 / 30
+"""Steps beside a tie within which a curve of 16 bits may fall to either side."""
+_DRAWS = 32
 _REAL_OPS = {
     "QLinearConv": "Conv",
     "QLinearAdd": "Add",
@@ -492,11 +495,12 @@ _REAL_OPS = {
 }
 
 
-def with_ties_up(case: Judged) -> list[dict[str, np.ndarray]]:
-    """What ONNX Runtime makes of the network where each QuantizeLinear rounds ties upwards, as TOSA does.
+def open_range(case: Judged) -> list[dict[str, tuple[np.ndarray, np.ndarray]]]:
+    """The least and the largest that ONNX Runtime makes of each output where its QuantizeLinears round a little apart.
 
-    The difference from what it makes of the network itself is one that ties cause and nobody can undo: in float32 it is
-    chance to which side of a tie a mean of four falls.
+    Ties go upwards, as TOSA rounds, in the first of many runs; in the others each element is moved at random by up to a
+    thirtieth of a step before it is rounded. That is what the network leaves open: in float32 it is chance to which side
+    of a tie a mean of four falls, and one step of a logit is seven of a softmax.
     """
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
@@ -505,7 +509,25 @@ def with_ties_up(case: Judged) -> list[dict[str, np.ndarray]]:
         lifting.take(node)
     del model.graph.node[:]
     model.graph.node.extend(lifting.nodes)
-    return judged(model, case.feeds).wanted
+    plain = onnx.ModelProto()
+    plain.CopyFrom(case.model)
+    plain.graph.output.extend(onnx.ValueInfoProto(name=name) for name in lifting.lifts.values())
+    session, lifted = session_of(plain), session_of(model)
+    names, random, found = [value.name for value in case.model.graph.output], np.random.default_rng(1), []
+    for feed, wanted in zip(case.feeds, case.wanted, strict=True):
+        shapes = [each.shape for each in session.run(list(lifting.lifts.values()), feed)]
+        runs = [[wanted[name] for name in names]]
+        for draw in range(_DRAWS):
+            lifts = {
+                name: np.full(shape, _TIE, np.float32)
+                if not draw
+                else random.uniform(-_NEAR_TIE, _NEAR_TIE, shape).astype(np.float32)
+                for name, shape in zip(lifting.lifts, shapes, strict=True)
+            }
+            runs.append(lifted.run(names, {**feed, **lifts}))
+        ends = [(np.min(each, axis=0), np.max(each, axis=0)) for each in zip(*runs, strict=True)]
+        found.append(dict(zip(names, ends, strict=True)))
+    return found
 
 
 class _Lifting:
@@ -513,6 +535,8 @@ class _Lifting:
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         self.graph, self.nodes, self.count = graph, [], 0
+        self.lifts: dict[str, str] = {}
+        """The results by the inputs that lift them."""
 
     def add(self, op: str, *inputs: str, output: str = "", **attributes) -> str:
         self.count += 1
@@ -520,13 +544,11 @@ class _Lifting:
         self.nodes.append(helper.make_node(op, list(inputs), [result], **attributes))
         return result
 
-    def constant(self, value: np.ndarray) -> str:
-        self.count += 1
-        self.graph.initializer.append(numpy_helper.from_array(value, f"lifted_{self.count}"))
-        return f"lifted_{self.count}"
-
     def quantize(self, x: str, encoding: list[str], output: str, domain: str = "") -> None:
-        some = self.add("Mul", encoding[0], self.constant(np.float32(_TIE)))
+        lift = f"lift_{output}"
+        self.lifts[lift] = output
+        self.graph.input.append(helper.make_tensor_value_info(lift, TensorProto.FLOAT, None))
+        some = self.add("Mul", encoding[0], lift)
         self.add("QuantizeLinear", self.add("Add", x, some), *encoding, output=output, domain=domain)
 
     def real(self, inputs: list[str], **attributes) -> str:
