@@ -16,8 +16,8 @@ _SPREADS = (1.0, 0.5, 0.2)
 _AROUND_MIDDLE = 12
 _AROUND_ENDS = 2
 """Probes around the ends of all encodings at once: a mean may reach as far as the elements."""
-_LONELY = 2
-"""Probes with nearly all elements at one end, and a few at the other: how far one element is from a row's mean."""
+_LONELY = 4
+"""Probes with elements at both ends, few or half of them at the one: how far they are from a row's mean or largest."""
 _FLAT = 2
 """Probes of one value: the variance of a row may be nothing."""
 _PROBES = _AROUND_MIDDLE + _AROUND_ENDS + _LONELY + _FLAT
@@ -117,6 +117,7 @@ class ProbedStatistics(Statistics):
             values = random.standard_normal(shape, np.float32) * np.float32(spread) + centre
             return np.clip(values, low, high)
         if number < _PROBES - _FLAT:
-            few = random.random(shape, np.float32) < _FEW
+            few = random.random(shape, np.float32) < (_FEW if number < _PROBES - _FLAT - 2 else 0.5)
+            few.reshape(-1)[:1] = True
             return np.where(few, *((high, low) if number % 2 else (low, high)))
         return np.full(shape, random.uniform(low, high))
