@@ -1,6 +1,7 @@
 """Models that bring their own encodings (QuantizeLinear and DequantizeLinear in pairs), to integers."""
 
 import pathlib
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,13 +25,16 @@ from tosaic.compiler.quantizer.canonical import MACS, channels_of
 from tosaic.compiler.quantizer.functions import is_real
 from tosaic.compiler.quantizer.plan import REORDERING
 from tosaic.compiler.quantizer.weight_grids import WeightGrid, weight_grid, wide_grid, with_biases
-from tosaic.errors import UnsupportedError
+from tosaic.errors import ModelWarning, UnsupportedError
 
 from .integer_probes import IntegerProbes
 from .probes import ProbedStatistics
 from .quantization import evaluate_constant
 
 
+_POINTS, _COARSER = (1 << 15) + 1, 32
+"""Points at which jumps are looked for, and how many times fewer see the slopes."""
+_JUMP_STEPS = 2
 _LARGE = 100.0
 """No smaller number is taken for minus infinity."""
 
@@ -83,7 +87,31 @@ def encode(graph: Graph) -> Quantized:
             plan.weight_grids[op.inputs[1]] = _with_biases(plan, op, grid)
     result = rewrite(plan)
     integers.warn()
+    _warn_of_jumps(plan)
     return result
+
+
+def _warn_of_jumps(plan: Plan) -> None:
+    """A ModelWarning for each function that jumps, and is rounded to an encoding without being a table of all bytes."""
+    for op in plan.graph.operators:
+        name = op.inputs[0] if op.inputs else ""
+        encoding, root = plan.forced.get(op.outputs[0]), plan.functions.root(name)
+        if op.op != "CUSTOM" or encoding is None or not plan.functions.is_table(name):
+            continue
+        source = moved_encoding(plan.graph, root, plan.forced)
+        if source is not None and source.dtype is encoding.dtype is DType.INT8:
+            continue
+        points = np.linspace(*plan.statistics.range_seen(root), _POINTS)
+        rises = np.abs(np.diff(plan.functions(name, points)))
+        steep = np.abs(np.diff(plan.functions(name, points[::_COARSER]))).max()
+        if rises.max() > max(_JUMP_STEPS * encoding.scale, steep / 4):
+            made = plan.producers[name]
+            warnings.warn(
+                f"{made.source or made.name} (tensor {name!r}) jumps, and a table of 16 bits makes slopes of jumps: near "
+                "them results differ from the model's; quantize its input and output to 8 bits",
+                ModelWarning,
+                stacklevel=3,
+            )
 
 
 def _soften(graph: Graph, forced: dict[str, Encoding], integers: IntegerProbes) -> None:
