@@ -132,7 +132,6 @@ def _soften(graph: Graph, forced: dict[str, Encoding], integers: IntegerProbes) 
     soften_masks(graph, statistics)
     for name, dtype in kinds.items():
         graph.tensors[name].dtype = dtype
-    integers.asked.clear()
 
 
 def _own_grids(graph: Graph, products: list[Operator]) -> dict[str, WeightGrid | None]:

@@ -14,6 +14,19 @@ _UNKNOWN = 1023
 """The largest count that is tried where neither the type nor a reader tells one: above steps and positions in use."""
 _STEEP = 50.0
 """What one more of a count adds to a real, where the count can only be a mask."""
+_LINES = (
+    "ADD",
+    "SUB",
+    "MUL",
+    "NEGATE",
+    "RESHAPE",
+    "TRANSPOSE",
+    "TILE",
+    "SLICE",
+    "CONCAT",
+    "IDENTITY",
+    "CAST",
+)
 _INDEX = {"GATHER": (1, 0), "SCATTER": (1, 0)}
 """Operand of the indices and of what they point into, by operator."""
 
@@ -30,12 +43,10 @@ class IntegerProbes:
         self._graph, self._index = graph, graph.index()
         self._choices: dict[str, np.ndarray] = {}
         self._guessed: set[str] = set()
-        self.asked: set[str] = set()
-        """The inputs whose values somebody asked for."""
 
     def warn(self) -> None:
-        """A ModelWarning for each input that was asked for and that nothing tells the range of."""
-        for name in sorted(self.asked & self._guessed):
+        """A ModelWarning for each input whose range matters and was guessed: integers are exact up to what bends them."""
+        for name in sorted(filter(self._is_bent, self._guessed)):
             warnings.warn(
                 f"input {name!r} is {self._graph.tensors[name].dtype.spelling}, and nothing in the model tells which "
                 f"integers it takes: 0 to {_UNKNOWN:,} are taken for granted, others may saturate; give it an 8-bit or "
@@ -47,7 +58,6 @@ class IntegerProbes:
     def values(self, name: str, number: int) -> np.ndarray:
         """The input's values in a probe, the same whoever asks: two of three are random, the others one value."""
         tensor = self._graph.tensors[name]
-        self.asked.add(name)
         if name not in self._choices:
             self._choices[name] = self._chosen(name)
         choices = self._choices[name]
@@ -108,6 +118,19 @@ class IntegerProbes:
         casts = [op for op, _ in readers if op.op == "CAST" and is_real(self._graph, op.outputs[0])]
         return not casts or any(self._is_mask(op.outputs[0]) for op in casts)
 
+    def _is_bent(self, name: str) -> bool:
+        """Whether anything but lines leads from an input to where the model rounds."""
+        pending = [op.outputs[0] for op, _ in self._readers(name) if is_real(self._graph, op.outputs[0])]
+        seen = set(pending)
+        while pending:
+            for op in self._index.consumers(pending.pop()):
+                if op.op not in (*_LINES, "CUSTOM"):
+                    return True
+                if op.op != "CUSTOM" and op.outputs[0] not in seen:
+                    seen.add(op.outputs[0])
+                    pending.append(op.outputs[0])
+        return False
+
     def _is_mask(self, real: str) -> bool:
         slopes, pending = {real: 1.0}, [real]
         while pending:
@@ -120,7 +143,7 @@ class IntegerProbes:
                 slope = slopes[tensor]
                 if op.op == "MUL" and others:
                     slope *= float(np.abs(data[0]).max(initial=0.0))  # type: ignore[arg-type]
-                elif op.op not in ("ADD", "SUB", "RESHAPE", "TRANSPOSE", "TILE", "IDENTITY", "CAST", "MUL"):
+                elif op.op not in _LINES:
                     continue
                 if slope > _STEEP:
                     return True

@@ -1,4 +1,4 @@
-"""Random small networks that bring their encodings and have integer inputs; ONNX Runtime, not optimizing, judges them."""
+"""Random small networks that bring their encodings and have integer inputs; ONNX Runtime, unoptimized, judges them."""
 
 import pathlib
 import tempfile

@@ -106,11 +106,10 @@ class _Rewriting:
     def add(self, op: str, inputs: list[str], output: str | None = None, **attributes: Any) -> str:
         result = output or self.name(op.lower())
         kept = {name: value for name, value in attributes.items() if value is not None}
-        self.nodes.append(
-            self.onnx.helper.make_node(
-                op, inputs, [result], f"{self.node.name}/{op}" if self.node.name else "", **kept
-            )
-        )
+        label = f"{self.node.name}/{op}" if self.node.name else ""
+        same = sum(each.op_type == op for each in self.nodes)
+        label += f"_{same}" if label and same else ""
+        self.nodes.append(self.onnx.helper.make_node(op, inputs, [result], label, **kept))
         return result
 
     def real(self, first: int, axis: int = 0) -> str:
