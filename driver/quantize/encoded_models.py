@@ -31,7 +31,6 @@ from .integer_probes import IntegerProbes
 from .probes import ProbedStatistics
 from .quantization import evaluate_constant
 
-
 _POINTS, _COARSER = (1 << 15) + 1, 32
 """Points at which jumps are looked for, and how many times fewer see the slopes."""
 _JUMP_STEPS = 2
@@ -107,8 +106,8 @@ def _warn_of_jumps(plan: Plan) -> None:
         if rises.max() > max(_JUMP_STEPS * encoding.scale, steep / 4):
             made = plan.producers[name]
             warnings.warn(
-                f"{made.source or made.name} (tensor {name!r}) jumps, and a table of 16 bits makes slopes of jumps: near "
-                "them results differ from the model's; quantize its input and output to 8 bits",
+                f"{made.source or made.name} (tensor {name!r}) jumps, and a table of 16 bits makes slopes of jumps: "
+                "near them results differ from the model's; quantize its input and output to 8 bits",
                 ModelWarning,
                 stacklevel=3,
             )

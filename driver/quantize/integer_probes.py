@@ -45,7 +45,7 @@ class IntegerProbes:
         self._guessed: set[str] = set()
 
     def warn(self) -> None:
-        """A ModelWarning for each input whose range matters and was guessed: integers are exact up to what bends them."""
+        """A ModelWarning for each input whose range was guessed, and matters: lines are exact for all integers."""
         for name in sorted(filter(self._is_bent, self._guessed)):
             warnings.warn(
                 f"input {name!r} is {self._graph.tensors[name].dtype.spelling}, and nothing in the model tells which "

@@ -24,6 +24,8 @@ _PROBES = _AROUND_MIDDLE + _AROUND_ENDS + _LONELY + _FLAT
 _FEW = 1 / 16
 _MASKED = -500.0
 """exp(-500) is 0."""
+_ABSORBS = 2.0**24
+"""A float32 that is larger by this factor is all that is left of a sum."""
 
 
 class ProbedStatistics(Statistics):
@@ -38,6 +40,8 @@ class ProbedStatistics(Statistics):
         super().__init__()
         self._graph, self._encodings, self._index = graph, encodings, graph.index()
         self._integers, self._whole = integers, False
+        self._masked: dict[str, float] = {}
+        self._scores: dict[str, float] = {}
         for name, encoding in encodings.items():
             self.low[name] = float(encoding.dequantize(encoding.dtype.min))
             self.high[name] = float(encoding.dequantize(encoding.dtype.max))
@@ -45,14 +49,19 @@ class ProbedStatistics(Statistics):
     def seen_whole(self) -> "ProbedStatistics":
         """The same, with all tensors probed now: for whoever changes the graph while asking.
 
-        A maximum that is a mask is left out. Rows that are masked as a whole stay rows of equals then: both ways of a
-        mask are tried, and one of them masks all.
+        Both ways of a mask are tried, and one of them masks all. Maxima of such rows are left out: the row's scores still
+        tell its softmax, unless the mask is so large that a float32 keeps nothing of them.
         """
         self._whole = True
         for op in self._graph.operators:
             for name in op.outputs:
                 if name not in self.low and self._graph.tensors[name].dtype.is_float:
                     self._probe(name)
+        for op in self._graph.operators:
+            if op.op == "REDUCE_MAX" and op.outputs[0] in self._masked:
+                masked, scores = self._masked[op.outputs[0]], self._scores[op.inputs[0]]
+                if masked < -_ABSORBS * scores:
+                    self.low[op.outputs[0]] = masked
         return self
 
     def range_seen(self, name: str) -> tuple[float, float]:
@@ -76,10 +85,17 @@ class ProbedStatistics(Statistics):
             sample = {source: self._values(source, number) for source in sources}
             values = evaluate(part, sample, keep=True)
             for op in part.operators if self._whole else ():
-                if op.op == "REDUCE_MAX" and op.outputs[0] in values:
-                    largest = values[op.outputs[0]]
-                    values[op.outputs[0]] = largest[largest > _MASKED]
+                if op.op == "REDUCE_MAX":
+                    self._set_masked_apart(values, *op.inputs, *op.outputs)
             self.observe(values, {})
+
+    def _set_masked_apart(self, values: dict[str, np.ndarray], source: str, result: str) -> None:
+        """Leaves maxima that are masks out of values, and notes how large they and other scores are."""
+        scores, largest = values[source], values[result]
+        kept = scores[scores > _MASKED]
+        self._scores[source] = max(self._scores.get(source, 0.0), float(np.abs(kept).max(initial=0.0)))
+        self._masked[result] = min(self._masked.get(result, 0.0), float(largest.min()))
+        values[result] = largest[largest > _MASKED]
 
     def _between(self, name: str) -> tuple[Graph, list[str]]:
         """The operators that lead from encoded tensors and inputs to a tensor, and these tensors."""
