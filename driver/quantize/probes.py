@@ -83,7 +83,7 @@ class ProbedStatistics(Statistics):
         part, sources = self._between(name)
         for number in range(_PROBES):
             sample = {source: self._values(source, number) for source in sources}
-            values = evaluate(part, sample, keep=True)
+            values = {**sample, **evaluate(part, sample, keep=True)}
             for op in part.operators if self._whole else ():
                 if op.op == "REDUCE_MAX":
                     self._set_masked_apart(values, *op.inputs, *op.outputs)
