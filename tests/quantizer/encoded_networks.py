@@ -14,7 +14,7 @@ SAMPLES = 4
 OPSET = 17
 _TYPES = {
     np.dtype(kind): helper.np_dtype_to_tensor_dtype(np.dtype(kind))
-    for kind in ("float32", "int8", "uint8", "int16", "uint16", "int32", "int64", "bool")
+    for kind in ("float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "int64", "bool")
 }
 Feeds = list[dict[str, np.ndarray]]
 
@@ -50,6 +50,7 @@ class Net:
     random: np.random.Generator
     spelled: bool = True
     """Whether scales and zero points come in all spellings."""
+    opset: int = OPSET
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     inputs: dict[str, tuple[np.dtype, tuple[int, ...]]] = field(default_factory=dict)
@@ -92,8 +93,8 @@ class Net:
         return names[0]
 
     def _model(self, graph: onnx.GraphProto) -> onnx.ModelProto:
-        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", 1)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
     # --- encodings
 
