@@ -260,8 +260,8 @@ class Emission:
         if not own:
             return int8_table(lambda x: functions(tensor, x), held, encoding)
         entries = float32_table(lambda x: functions(tensor, x, np.float32), held, encoding)
-        line = None if bent else self.natural(tensor)
-        scaled = line is not None and line.tensor == source.tensor and line.uniform
+        line = source if bent else self.natural(tensor)
+        scaled = not bent and line.tensor == source.tensor and line.uniform
         return None if scaled and np.array_equal(entries, self._rescaled_bytes(line, encoding)) else entries
 
     def _rescaled_bytes(self, source: Integers, encoding: Encoding) -> np.ndarray:

@@ -108,8 +108,8 @@ def _in_bytes(emission: Emission, op: Operator, source: Integers, grid: WeightGr
     channels = channels_of(weight, op.op).astype(np.float64)
     whole = np.rint(channels / grid.scales[:, None])
     own_bias = np.broadcast_to(bias.astype(np.float64), (len(channels),)) / grid.scales
-    unit, parts = dataclasses.replace(source, encoding=None), []
-    place = 1.0
+    unit, place = dataclasses.replace(source, encoding=None), 1.0
+    parts: list[Integers] = []
     while whole.any() or not parts:
         lowest = (whole + _BYTE / 2) % _BYTE - _BYTE / 2
         bytes_of = WeightGrid(np.full(len(channels), place), 0)
