@@ -31,6 +31,7 @@ from .integer_probes import IntegerProbes
 from .probes import ProbedStatistics
 from .quantization import evaluate_constant
 
+_SAMPLE = 1024
 _POINTS, _COARSER = (1 << 15) + 1, 32
 """Points at which jumps are looked for, and how many times fewer see the slopes."""
 _JUMP_STEPS = 2
@@ -161,7 +162,9 @@ def _constant_grids(graph: Graph, forced: dict[str, Encoding]) -> None:
             data = graph.tensors[name].data
             if data is None or not is_real(graph, name) or name in forced:
                 continue
-            grid = weight_grid(data.reshape(1, -1))
+            line = data.reshape(1, -1)
+            # A large table of floats is told by its first elements.
+            grid = weight_grid(line) if weight_grid(line[:, :_SAMPLE]) is not None else None
             if grid is not None:
                 forced[name] = Encoding(DType.INT8, float(grid.scales[0]), grid.zero_point)
 

@@ -131,6 +131,8 @@ def test_check_of_a_quantized_model_tells_why_it_has_no_integers(tosaic, here):
     assert "quantize the model to int8 first" not in outcome.out
     outcome = tosaic("run", "q.onnx", "--random", "1", "--on", "emulator")
     assert (outcome.code, outcome.err) == (1, f"tosaic: error: {reason}\n")
+    outcome = tosaic("import", "q.onnx", "-o", "q.tosa")
+    assert (outcome.code, outcome.err) == (0, f"tosaic: warning: {reason}; the TOSA file is in floats\n")
 
 
 def test_verilog(tosaic, here):
