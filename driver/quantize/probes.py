@@ -49,8 +49,8 @@ class ProbedStatistics(Statistics):
     def seen_whole(self) -> "ProbedStatistics":
         """The same, with all tensors probed now: for whoever changes the graph while asking.
 
-        Both ways of a mask are tried, and one of them masks all. Maxima of such rows are left out: the row's scores still
-        tell its softmax, unless the mask is so large that a float32 keeps nothing of them.
+        Both ways of a mask are tried, and one of them masks all. Maxima of such rows are left out: the row's scores
+        still tell its softmax, unless the mask is so large that a float32 keeps nothing of them.
         """
         self._whole = True
         for op in self._graph.operators:
