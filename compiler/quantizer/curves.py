@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 from tosaic.compiler.ir import DType, Operator
+from tosaic.compiler.quantizer.arithmetic import bent_line
 from tosaic.compiler.quantizer.emission import HEADROOM_BITS, Emission, natural
 from tosaic.compiler.quantizer.encoding import Encoding, Integers
 from tosaic.compiler.quantizer.tables import INTERPOLATION, TableSegment, pieces
@@ -19,6 +20,8 @@ _STEEPEST = 2.0**28
 def table(emission: Emission, op: Operator) -> Integers:
     """The whole function from its root on, in one table, or in pieces that the input selects."""
     plan, (result,) = emission.plan, op.outputs
+    if plan.as_onnx and (line := bent_line(emission, op)) is not None:
+        return line
     root = plan.functions.root(result)
     low, high = plan.statistics.range_seen(root)
     source = emission.settled(root)
@@ -30,7 +33,7 @@ def table(emission: Emission, op: Operator) -> Integers:
     if source.dtype is DType.INT32 and source.uniform and reads_logarithm(plan, root):
         fine = small_squares(emission, root, source)
     if fine is None or low >= fine.high:
-        return _in_pieces(emission, source, pieces(function, low, high))
+        return _in_pieces(emission, source, pieces(function, low, high, plan.as_onnx))
     # Finer steps below `fine.high`, those of the sum itself above.
     small = _in_pieces(emission, dataclasses.replace(fine, high=math.inf), pieces(function, low, fine.high))
     large = _in_pieces(emission, source, pieces(function, fine.high, high))

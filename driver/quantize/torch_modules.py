@@ -22,7 +22,7 @@ from tosaic.compiler.quantizer import Encoding, Quantized
 from tosaic.driver.feeds import array_of
 from tosaic.errors import InputError, UnsupportedError
 
-from .encoded_models import import_encoded
+from .encoded_models import FloatPortError, import_encoded
 from .prepared import Quantization
 from .quantization import quantize_graph
 from .torch_samples import Sample, samples_of, stacked
@@ -84,11 +84,11 @@ def quantize_module(
 def integers_of(program: Any, road: str) -> Quantized:
     """The integers of a program that holds PT2E's pairs of quantize and dequantize."""
     if road == "onnx":
-        found = import_encoded(onnx_of(program))
-        if found is None:
-            raise UnsupportedError(
-                "an input or output of the program is not quantized; quantize it as well, or use road='executorch'"
-            )
+        try:
+            found = import_encoded(onnx_of(program))
+        except FloatPortError as error:
+            raise UnsupportedError(f"{error.reason}; quantize it as well, or use road='executorch'") from None
+        assert found is not None
         return found
     lowered = tosa_backend.lower(program)
     inputs, outputs = (

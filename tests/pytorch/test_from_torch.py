@@ -138,6 +138,63 @@ def test_a_converted_module_keeps_its_encodings(road):
     assert np.abs(session.run({"image": image})["logits"] - wanted).max() <= 2 * step
 
 
+class Normalized(torch.nn.Module):
+    """Tokens, a norm of their embedding, a product."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.norm = torch.nn.Embedding(30, 16), torch.nn.LayerNorm(16)
+        self.linear = torch.nn.Linear(16, 8)
+
+    def forward(self, ids):
+        return self.linear(self.norm(self.embedding(ids)))
+
+
+class Masked(torch.nn.Module):
+    """Attention whose scores a boolean mask fills."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v, self.o = (torch.nn.Linear(16, 16) for _ in "qkvo")
+
+    def forward(self, x, mask):
+        scores = torch.matmul(self.q(x), self.k(x).transpose(1, 2)) / 4
+        return self.o(torch.matmul(torch.softmax(scores.masked_fill(mask, -1e4), -1), self.v(x)))
+
+
+def sentence(seed):
+    return (torch.randint(0, 30, (1, 6), generator=torch.Generator().manual_seed(seed)),)
+
+
+def sequence(seed):
+    chance = torch.Generator().manual_seed(seed)
+    return torch.randn(1, 6, 16, generator=chance), torch.rand(1, 1, 6, generator=chance) < 0.3
+
+
+@pytest.mark.parametrize(("kind", "inputs"), [(Normalized, sentence), (Masked, sequence)])
+def test_converted_modules_with_tokens_and_masks(kind, inputs):
+    """Ranges are those of all tokens and of masks both ways, not of zeros."""
+    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+        XNNPACKQuantizer,
+        get_symmetric_quantization_config,
+    )
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    torch.manual_seed(0)
+    module = torch.export.export(kind().eval(), inputs(0)).module()
+    quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
+    module = prepare_pt2e(module, quantizer)
+    for seed in range(8):
+        module(*inputs(seed))
+    converted = convert_pt2e(module)
+    session = tosaic.from_torch(converted, inputs(0), target="golden")
+    step = session.outputs[0].encoding.scale
+    for seed in range(50, 53):
+        feed = {each.name: value.numpy() for each, value in zip(session.inputs, inputs(seed), strict=True)}
+        wanted = converted(*inputs(seed)).detach().numpy()
+        assert np.abs(next(iter(session.run(feed).values())) - wanted).max() <= 1.001 * step
+
+
 def test_an_operator_that_stays_in_floats_is_named():
     torch.manual_seed(0)
     with pytest.raises(tosaic.UnsupportedError) as raised:

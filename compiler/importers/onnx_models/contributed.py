@@ -5,6 +5,8 @@ what the QDQ format says of the same operator: DequantizeLinear of its operands,
 its result. So is QLinearConv and QLinearMatMul in such a model: each integer tensor then stands
 between a pair, and becomes the same integers as in the QDQ format.
 
+QuantizeLinear and DequantizeLinear of that domain, which had 16 bits first, are those of the default domain.
+
 FusedConv and FusedGemm, which its optimizer writes: a convolution or product, a sum and an activation. Scaler
 (ai.onnx.ml), which converters of scikit-learn write: a difference and a product.
 """
@@ -109,11 +111,10 @@ class _Rewriting:
     def add(self, op: str, inputs: list[str], output: str | None = None, **attributes: Any) -> str:
         result = output or self.name(op.lower())
         kept = {name: value for name, value in attributes.items() if value is not None}
-        self.nodes.append(
-            self.onnx.helper.make_node(
-                op, inputs, [result], f"{self.node.name}/{op}" if self.node.name else "", **kept
-            )
-        )
+        label = f"{self.node.name}/{op}" if self.node.name else ""
+        same = sum(each.op_type == op for each in self.nodes)
+        label += f"_{same}" if label and same else ""
+        self.nodes.append(self.onnx.helper.make_node(op, inputs, [result], label, **kept))
         return result
 
     def real(self, first: int, axis: int = 0) -> str:
@@ -264,6 +265,13 @@ def _moved(r: _Rewriting) -> None:
             r.encode(real, encoding, output)
 
 
+def _default(r: _Rewriting) -> None:
+    """QuantizeLinear or DequantizeLinear: without `axis` one scale for the tensor."""
+    many = "axis" in r.attributes and r.opset >= 13
+    r.add(r.node.op_type, list(r.node.input), r.node.output[0], axis=r.attributes["axis"] if many else None)
+    r.learn(r.node)
+
+
 _MOVES = frozenset(
     """DepthToSpace Expand Flatten Gather Identity MaxPool Pad ReduceMax ReduceMin Reshape Resize Slice SpaceToDepth
     Split Squeeze Tile Transpose Unsqueeze Upsample""".split()
@@ -318,6 +326,7 @@ def _scaler(r: _Rewriting) -> None:
 
 _FORMS: dict[tuple[str, str], Callable[[_Rewriting], None]] = {
     ("ai.onnx.ml", "Scaler"): _scaler,
+    (DOMAIN, "DequantizeLinear"): _default,
     (DOMAIN, "FusedConv"): _fused_convolution,
     (DOMAIN, "FusedGemm"): _fused_gemm,
     (DOMAIN, "QGemm"): _gemm,
@@ -331,6 +340,7 @@ _FORMS: dict[tuple[str, str], Callable[[_Rewriting], None]] = {
     (DOMAIN, "QLinearSigmoid"): _unary("Sigmoid"),
     (DOMAIN, "QLinearSoftmax"): _softmax,
     (DOMAIN, "QLinearWhere"): _where,
+    (DOMAIN, "QuantizeLinear"): _default,
 }
 _WITH_THEM = {"QLinearConv": _convolution, "QLinearMatMul": _product}
 """Operators of the default domain that are rewritten beside them."""

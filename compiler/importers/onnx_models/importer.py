@@ -40,7 +40,7 @@ from tosaic.compiler.importers.onnx_models.opsets import (
 )
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.importers.onnx_models.placeholders import result_types
-from tosaic.compiler.importers.onnx_models.quantized_pairs import check_scale, join_pairs
+from tosaic.compiler.importers.onnx_models.quantized_pairs import as_marker, check_scale
 from tosaic.compiler.importers.onnx_models.reader import (
     node_label,
     read_model,
@@ -87,17 +87,19 @@ def import_onnx(
 
 
 def import_onnx_pairs(source: "str | pathlib.Path | Any", bound: Bound = None) -> Graph | None:
-    """As `import_onnx`, with a marker for each pair of QuantizeLinear and DequantizeLinear; None if there is none."""
-    model = read_model(source, bound)
-    return OnnxImporter(model, Survey()).run() if join_pairs(model.graph) else None
+    """As `import_onnx`, with a marker for each QuantizeLinear and DequantizeLinear; None if there is none."""
+    importer = OnnxImporter(read_model(source, bound), Survey(), markers=True)
+    graph = importer.run()
+    return graph if importer.markers_made else None
 
 
 class OnnxImporter:
     """The state of one import: the graph under construction and the values by name."""
 
-    def __init__(self, model: Any, survey: Survey) -> None:
+    def __init__(self, model: Any, survey: Survey, markers: bool = False) -> None:
         self.onnx = load_onnx_package()
-        self.model, self.survey = model, survey
+        self.model, self.survey, self.markers = model, survey, markers
+        self.markers_made = False
         self.opset = opset_of(model)
         self.allowance = Allowance(stored_bytes(model.graph))
         self.low = Lowering(model.graph.name or "main", self.allowance)
@@ -255,6 +257,10 @@ class OnnxImporter:
             inputs,
             node.output,
         )
+        marker = as_marker(view) if self.markers else None
+        if marker is not None:
+            self.markers_made = True
+            return [marker]
         handler = HANDLERS.get(operator_name(node))
         if handler is None:
             return self._function(node, inputs, view)

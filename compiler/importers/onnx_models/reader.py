@@ -35,6 +35,10 @@ _POSITIVE = frozenset(
 """Attributes that are counts."""
 _LARGEST_AXIS = 64
 """Of `axis` and `axes`, far above any rank in use."""
+_WIDE_PAIRS = 21
+"""The opset whose QuantizeLinear has 16 bits."""
+_SIXTEEN_BITS = (4, 5)
+"""uint16 and int16 in TensorProto.DataType."""
 
 
 def read_model(source: "str | pathlib.Path | Any", bound: Bound = None) -> Any:
@@ -380,6 +384,8 @@ def _check_inference(onnx: Any, model: Any) -> None:
     for node in skeleton.graph.node:
         if node.domain in DEFAULT_DOMAINS:
             add_defaults(onnx, node, opset_of_node(node, opset_of(model)))
+    if opset_of(model) < _WIDE_PAIRS:
+        _hide_pairs(onnx, skeleton.graph)
     skeleton.graph.input.extend(_hide_rounded_up(onnx, skeleton.graph))
     mixed_as_functions(onnx, skeleton)
     try:
@@ -390,6 +396,19 @@ def _check_inference(onnx: Any, model: Any) -> None:
     except package_process.PackageCrashError as error:
         where = "the model" if error.late else _first_crash(onnx, skeleton)
         raise ModelError(f"{where} is malformed: inferring its types and shapes, {error}") from None
+
+
+def _hide_pairs(onnx: Any, graph: Any) -> None:
+    """Casts in the place of QuantizeLinear and DequantizeLinear of 16 bits, which ONNX Runtime has in every opset."""
+    types = {tensor.name: tensor.data_type for tensor in graph.initializer}
+    for node in graph.node:
+        types.update((node.output[0], a.t.data_type) for a in node.attribute if a.name == "value")
+    for node in graph.node:
+        kind = types.get((*node.input, "", "", "")[2])
+        if node.op_type not in ("QuantizeLinear", "DequantizeLinear") or kind not in _SIXTEEN_BITS:
+            continue
+        kind = kind if node.op_type == "QuantizeLinear" else onnx.TensorProto.FLOAT
+        node.CopyFrom(onnx.helper.make_node("Cast", [node.input[0]], list(node.output), node.name, to=kind))
 
 
 def _hide_rounded_up(onnx: Any, graph: Any) -> list[Any]:
