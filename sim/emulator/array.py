@@ -73,6 +73,8 @@ class Array:
             (state.samples, state.config.partial_sums, state.config.columns), np.int32
         )
         """What depthwise GOs hand on."""
+        self.left: dict[str, int] = {}
+        """Of the sums that a GO may go on from, how many there are, by what they are called."""
 
     def configure(self, instruction: Instruction) -> None:
         """Take the configuration that the following GOs use."""
@@ -96,24 +98,28 @@ class Array:
         steps = self._kernel_steps()
         if go.streamed:
             self._take_streamed(go, depth * (1 + go.more_blocks))
-        weights = self._weights(go.weights, depth, bool(go.streamed))
+        weights = self._weights(go.weights, depth, streamed=bool(go.streamed), used=False)
         dtype = self._exact_type(weights)
         pixels = max(BLOCK_ELEMENTS // (depth * self._state.samples) // rows, 1) * rows
         for first in range(0, go.pixels, pixels):
             operands = self._gather(first, min(pixels, go.pixels - first), steps, dtype)
             operands = operands.reshape(*operands.shape[:2], depth)
             for number in range(1 + go.more_blocks):
+                lanes = self._known_lanes(go, steps, number)
                 if number:
                     # The pixels are one tile: each block is read once, and only one is in memory at a time.
-                    weights = self._weights(go.weights + number * depth, depth, bool(go.streamed))
+                    weights = self._weights(
+                        go.weights + number * depth, depth, streamed=bool(go.streamed), used=False
+                    )
                     dtype = self._exact_type(weights)
                 sums = _products(operands.astype(dtype, copy=False), weights.astype(dtype))
                 if go.accumulate:
                     sums += self._accumulators[:, : sums.shape[1]]
                 if go.drain:
-                    self._send(sums)
+                    self._send(sums, lanes)
             tail = sums[:, (sums.shape[1] - 1) // rows * rows :]
             self._accumulators[:, : tail.shape[1]] = tail
+        self.left |= {"sums": tail.shape[1], "lanes": lanes}
         if go.drain and self._state.config.most_row_parts > 1:
             # The rows may have been divided.
             self._accumulators = None
@@ -141,6 +147,14 @@ class Array:
             )
         if go.accumulate and self._accumulators is None:
             raise Fault(Error.ILLEGAL, "no ARRAY_GO came before it whose sums it could go on from")
+        if go.accumulate:
+            self._require("sums", go.pixels)
+
+    def _require(self, what: str, count: int) -> None:
+        """Where all that is read must be known: Fault unless the GOs before left as many."""
+        hazards, there = self._state.hazards, self.left.get(what, 0)
+        if hazards and hazards.known and count > there:
+            raise Fault(None, f"goes on from {count} {what}, of which the GOs before it have made {there}")
 
     def depthwise_go(self, go: Instruction) -> None:
         """Execute ARRAY_DEPTHWISE_GO."""
@@ -168,7 +182,7 @@ class Array:
         steps = _Steps.of((len(second),), (pitch,), second, 0 * second)
         rows = config.rows - go.idle_rows
         # Word k read from the weight memory ends in row rows-1-k.
-        taps = self._weights(go.weights, rows)[:, ::-1]
+        taps = self._weights(go.weights, rows, used=False)[:, ::-1]
         dtype = self._exact_type(taps)
         y = depthwise.line * depthwise.y_stride * np.arange(depthwise.out_height)
         x = depthwise.x_stride * np.arange(depthwise.out_width)
@@ -189,12 +203,17 @@ class Array:
             used.append((row, stream, delay + rows - 1 - row))
         result = self._depthwise_sums(go.advances, steps, positions, taps, used)
         places = np.arange(positions.size) % max(1, config.partial_sums)
+        count = min(positions.size, config.partial_sums)
         if go.accumulate:
+            self._require("partial sums", count)
             result += self._partial_sums[:, places]
+        lanes = self._known_taps(go, rows)
         if go.drain:
-            self._send(result)
+            self._send(result, lanes)
         else:
             self._partial_sums[:, places] = result
+            self.left["partial sums"] = max(count, self.left.get("partial sums", 0))
+            self.left["partial lanes"] = min(lanes, self.left.get("partial lanes", lanes))
 
     def _depthwise_sums(
         self,
@@ -253,8 +272,8 @@ class Array:
                 Error.ILLEGAL, f"delay {depthwise.delay} of paired rows must be at least group_rows + 2"
             )
 
-    def _send(self, vectors: np.ndarray) -> None:
-        self._state.accumulator_queue.push(vectors)
+    def _send(self, vectors: np.ndarray, lanes: int | None = None) -> None:
+        self._state.accumulator_queue.push(vectors, lanes)
         if self._state.hazards:
             self._state.hazards.sent(vectors.shape[1])
 
@@ -286,12 +305,51 @@ class Array:
                 f"{taken[first]}: nothing orders the two",
             )
 
-    def _weights(self, word: int, count: int, streamed: bool = False) -> np.ndarray:
-        """int16 [1 or samples, count, W]: weights minus their zero point."""
+    def _known_lanes(self, go: Instruction, steps: _Steps, number: int) -> int:
+        """Where all that is read must be known: lanes of the sums of block `number`, from lane 0 on, that only known
+        weights have a part in. Those that meet nothing but padding have none."""
+        depth = len(steps.rows) * self._state.config.columns
+        known = self._known_words(go.weights + number * depth, depth)
+        if known is None:
+            return self._state.config.columns
+        if not known.all():
+            known = known | ~self._used_words(go, steps)[:, None]
+        return _first_false(known.all(axis=0), self.left.get("lanes", 0) if go.accumulate else None)
+
+    def _known_taps(self, go: Instruction, rows: int) -> int:
+        """The same of a depthwise GO."""
+        known = self._known_words(go.weights, rows)
+        if known is None:
+            return self._state.config.columns
+        return _first_false(known.all(axis=0), self.left.get("partial lanes", 0) if go.accumulate else None)
+
+    def _known_words(self, word: int, count: int) -> np.ndarray | None:
+        """bool [count, W] of weights; None where not all that is read must be known."""
+        config, hazards = self._state.config, self._state.hazards
+        if not hazards or not hazards.known:
+            return None
+        words = (word + np.arange(count)) % config.wm_words
+        return hazards.known.of(WM).reshape(-1, config.columns)[words]
+
+    def _used_words(self, go: Instruction, steps: _Steps) -> np.ndarray:
+        """bool [words of weights]: which of them meet a byte inside of the image."""
+        source, window, columns = self._get("input"), self._get("window"), self._state.config.columns
+        used = np.zeros((len(steps.rows), columns), bool)
+        for first in range(0, go.pixels, pixels := max(BLOCK_ELEMENTS // used.size, 1)):
+            py, px = np.divmod(np.arange(first, min(first + pixels, go.pixels)), window.width)
+            iy = (window.y_start + py * window.y_step)[:, None] + steps.rows
+            xb = (window.x_start + px * window.x_step)[:, None] + steps.row_bytes
+            byte = xb[..., None] + np.arange(columns)
+            inside = (byte >= 0) & (byte < source.row_bytes) & ((iy >= 0) & (iy < source.height))[..., None]
+            used |= inside.any(axis=0)
+        return used.ravel()
+
+    def _weights(self, word: int, count: int, *, streamed: bool = False, used: bool = True) -> np.ndarray:
+        """int16 [1 or samples, count, W]: weights minus their zero point. `used`: as of Hazards.read."""
         if self._state.hazards:
             columns = self._state.config.columns
             places = word * columns + np.arange(count * columns)
-            self._state.hazards.read(WM, places, ordered=streamed)
+            self._state.hazards.read(WM, places, ordered=streamed, used=used)
         words = self._state.wm.read(self._state.wm.places(word, count))
         return words.astype(np.int16) - np.int16(self._get("input").weight_zp)
 
@@ -367,6 +425,11 @@ class Array:
         address = source.address + row * window.y_step_bytes + start * window.x_step
         counts = (rows, pixels, *steps.counts, am.word_bytes)
         return am.nested(address, counts, (window.y_step_bytes, window.x_step, *steps.strides, 1))
+
+
+def _first_false(flags: np.ndarray, most: int | None) -> int:
+    """The number of the first flag that is not set, `most` at most."""
+    return min([len(flags) if most is None else most, *np.flatnonzero(~flags).tolist()])
 
 
 def _convolution_steps(kernel: Instruction, columns: int) -> _Steps:

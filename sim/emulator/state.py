@@ -142,13 +142,16 @@ class AccumulatorQueue:
     def __init__(self, samples: int, columns: int):
         self._empty = np.zeros((samples, 0, columns), np.int32)
         self._blocks: collections.deque[np.ndarray] = collections.deque()
-        self.vectors = 0
+        self._lanes: collections.deque[tuple[int, int]] = collections.deque()
+        """(vectors, how many lanes of each are known)."""
+        self._columns, self.vectors = columns, 0
 
-    def push(self, block: np.ndarray) -> None:
-        """Append int32 [samples, vectors, W]."""
+    def push(self, block: np.ndarray, lanes: int | None = None) -> None:
+        """Append int32 [samples, vectors, W]; `lanes`: how many are known, from lane 0 on, if not all."""
         if block.shape[1]:
             self._blocks.append(block)
             self.vectors += block.shape[1]
+            self._lanes.append((block.shape[1], self._columns if lanes is None else lanes))
 
     def pop(self, count: int) -> np.ndarray:
         """The next int32 [samples, count, W]; Fault when there are fewer: the vector unit would wait forever."""
@@ -167,6 +170,17 @@ class AccumulatorQueue:
             return taken[0]
         return np.concatenate(taken, axis=1) if taken else self._empty
 
+    def pop_lanes(self, count: int) -> np.ndarray:
+        """How many lanes are known of each of the `count` vectors that were taken, int [count]."""
+        taken = []
+        while count:
+            there, lanes = self._lanes.popleft()
+            if there > count:
+                self._lanes.appendleft((there - count, lanes))
+            taken.append(np.full(min(there, count), lanes))
+            count -= len(taken[-1])
+        return np.concatenate([np.zeros(0, np.int64), *taken])
+
 
 class State:
     """Memories and connections shared by the units."""
@@ -181,6 +195,8 @@ class State:
         self.accumulator_queue = AccumulatorQueue(samples, config.columns)
         self.streamed_words: collections.deque[np.ndarray] = collections.deque()
         """Weight memory words of rows of `streamed` loads that no `streamed` ARRAY_GO has read yet."""
+        self.programs: list[range] = []
+        """Bytes of external memory from which programs are read, which STORE may not write."""
 
 
 def agreed(values: np.ndarray) -> np.ndarray:
