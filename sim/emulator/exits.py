@@ -75,7 +75,7 @@ def _changes(pieces: Sequence[Piece], loop: set[int], byte: int) -> bool:
 
 
 def _loops(pieces: Sequence[Piece], inside: Iterable[int]) -> list[set[int]]:
-    """The largest sets of some pieces in which each leads to each, and to itself: Tarjan's algorithm, without recursion."""
+    """The largest sets of some pieces in which each leads to each, and to itself. Tarjan's algorithm."""
     left, index, low = set(inside), dict[int, int](), dict[int, int]()
     path, on_path, found = list[int](), set[int](), list[set[int]]()
     for root in sorted(left):

@@ -92,7 +92,7 @@ def unknown(name: str, address: int) -> Fault:
     name = "external memory" if name == _WRITTEN else name
     return Fault(
         None,
-        f"reads byte {address} of the {name}, which nothing has written: what an earlier program left there would decide",
+        f"reads byte {address} of the {name}, which nothing has written: what is there is from an earlier program",
     )
 
 

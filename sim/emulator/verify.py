@@ -3,10 +3,10 @@
 A program is taken apart at its branches. There all units are idle, so a piece needs to be checked once for each set-up
 (micro-operations, streams, pitches and so on) that a path brings to it. Both ways of a branch are followed, whatever
 the data would decide; a loop is left when it brings nothing new. What is checked of each piece is what the emulator
-finds (illegal instructions, accesses outside the memory or over the program, vectors and tokens that do not come), that
-what it reads was written on every path to it (known.py), the order of all accesses by tokens (hazards.py), and that the
-units do not wait for each other with the queues' lengths (timing.py). Loops have an exit (exits.py). A program for which
-all that takes too long is refused (effort.py).
+finds (illegal instructions, accesses outside the memory or over the program, vectors and tokens that do not come), the
+order of all accesses by tokens (hazards.py), that what it reads was written on every path to it (known.py), and that
+the units do not wait for each other with the queues' lengths (timing.py). Of the whole program: that its loops have an
+exit (exits.py). One for which all that takes too long is refused (effort.py).
 
 Tokens come in every order in which the units may run, not in program order only: every WAIT finds its tokens among the
 signals before it, and no other unit takes them, for a semaphore has one unit that waits. So of the commands that are
@@ -39,7 +39,7 @@ from tosaic.hw.isa import (
     make,
 )
 
-from .effort import INSTRUCTION, MOST, MOST_FOR_EACH, PIECE, check_effort
+from .effort import MOST, MOST_FOR_EACH, PIECE, check_effort
 from .execution import SEMAPHORE_MAX, Execution
 from .exits import Piece, loops_of
 from .external_memory import ExternalMemory
@@ -47,6 +47,7 @@ from .faults import Fault
 from .hazards import AM, MEMORY, WM, Hazards
 from .known import Known, both
 from .state import State
+from .stored_lanes import carried_registers
 from .timing import Deadlock, predict
 from .transfer import rows_of, source_of
 
@@ -139,8 +140,8 @@ class _Paths:
         loops = loops_of(self._pieces)
         if loops.endless is not None:
             raise DeviceError(
-                f"ENDLESS at program counter {loops.endless}: the loop that begins there has no exit{loops.why}",
-                fault=MachineFault("ENDLESS", Unit.SEQUENCER.name, loops.endless),
+                f"PROGRAM at program counter {loops.endless}: the loop that begins there has no exit{loops.why}",
+                fault=MachineFault("PROGRAM", Unit.SEQUENCER.name, loops.endless),
             )
         self._known.unpack(functools.reduce(both, self._ends))
         return Verified(
@@ -282,8 +283,9 @@ class _Walk(Execution):
                 piece.changed |= {(byte, None) for byte in touched}
 
     def _execute(self, instruction: Instruction, offset: int) -> None:
-        kernel = self._array._setup.get("kernel")
-        self.effort += INSTRUCTION + check_effort(instruction, kernel, self._config)
+        kernel, uops = self._array._setup.get("kernel"), self._vector._uops.values()
+        carried = instruction.opcode == Opcode.VECTOR_GO and bool(carried_registers([*uops]))
+        self.effort += check_effort(instruction, kernel, carried, self._config)
         super()._execute(instruction, offset)
 
     def _check_units(self, set_up_before: list[Instruction]) -> None:

@@ -1,5 +1,7 @@
 """`verify`: every path of a program is checked, and a program with any token or set-up taken out is refused."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.ir.building import GraphBuilder
 from tosaic.errors import DeviceError
 from tosaic.hw.config import CONFIGS
-from tosaic.hw.isa import INSTRUCTION_BYTES, STORE_STREAM, Condition, Opcode, Source, decode, encode, make
+from tosaic.hw.isa import INSTRUCTION_BYTES, STORE_STREAM, Condition, Op, Opcode, Source, decode, encode, make
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.emulator.verify import Verified, verify
 
@@ -36,6 +38,20 @@ def store(memory: int, local: int) -> tuple[Opcode, dict[str, int]]:
 def branch(number: int, condition: Condition) -> tuple[Opcode, dict[str, int]]:
     """To instruction `number`, counted from BEGIN."""
     return Opcode.BRANCH, {"target": INSTRUCTION_BYTES * number, "condition": condition}
+
+
+def ready(*units: str) -> list[tuple[Opcode, dict[str, int]]]:
+    """All of the memories is written before these units begin: 2 instructions, and 2 for each unit."""
+    fields = {"memory_address": 4096, "local_address": 0, "rows": 1, "row_bytes": 1024}
+    loads = [(Opcode.LOAD_GO, {**fields, "space": space}) for space in (0, 1)]
+    tokens = [
+        [
+            (Opcode.LOAD_SIGNAL, {"semaphore": n, "count": 1}),
+            (Opcode[f"{unit}_WAIT"], {"semaphore": n, "count": 1}),
+        ]
+        for n, unit in enumerate(units, 10)
+    ]
+    return [*loads, *itertools.chain(*tokens)]
 
 
 SIGNAL = (Opcode.LOAD_SIGNAL, {"semaphore": 2, "count": 1})
@@ -121,8 +137,21 @@ def test_what_no_path_reaches_is_not_checked() -> None:
         check(branch(3, Condition.NEVER), OUTSIDE)
 
 
+TURN = (Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "repeats": 1, "uops": 1, "lanes": 4, "tail_lanes": 4})
+COUNT_DOWN = [
+    (
+        Opcode.VECTOR_UOP,
+        {"index": 0, "op": Op.SUB, "a_source": Source.LOAD, "b_source": Source.IMMEDIATE, "to_memory": 1},
+    ),
+    (Opcode.VECTOR_BOUNDS, {"index": 0, "immediate": 1}),
+]
+"""The four bytes from 0 on are one less behind each TURN."""
+TEST = (Opcode.VECTOR_TEST, {"address": 0})
+
+
 def test_a_loop_is_left_when_it_brings_nothing_new() -> None:
-    assert check(load(64, 0), branch(1, Condition.IF_SET)).pieces == 3
+    done = check(*ready("VECTOR"), *COUNT_DOWN, TURN, TEST, branch(7, Condition.IF_SET))
+    assert (done.pieces, done.data_loops) == (3, (112,))
 
 
 def test_a_loop_is_followed_with_the_set_up_that_it_leaves() -> None:
@@ -150,11 +179,12 @@ def test_units_that_wait_for_each_other() -> None:
         (Opcode.ARRAY_SIGNAL, {"semaphore": 0, "count": 1}),
     ]
     take = [(Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.ARRAY}), (Opcode.VECTOR_GO, go)]
+    wait = (Opcode.VECTOR_WAIT, {"semaphore": 0, "count": 1})
     with pytest.raises(
         DeviceError, match=r"^WATCHDOG before program counter \d+: the units wait for each other: "
     ):
-        check(*array, (Opcode.VECTOR_WAIT, {"semaphore": 0, "count": 1}), *take)
-    assert check(*array, *take, (Opcode.VECTOR_WAIT, {"semaphore": 0, "count": 1})).pieces == 1
+        check(*ready("ARRAY"), *array, wait, *take)
+    assert check(*ready("ARRAY"), *array, *take, wait).pieces == 1
 
 
 @pytest.mark.parametrize("place", range(9))
@@ -171,17 +201,18 @@ def test_a_branch_anywhere_behind_some_set_up(place: int) -> None:
         (Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.ARRAY}),
         (Opcode.VECTOR_BOUNDS, {"index": 0}),
     ]
-    setup.insert(place, branch(2 + place, Condition.NEVER))
+    before = ready("ARRAY", "VECTOR")
+    setup.insert(place, branch(2 + place + len(before), Condition.NEVER))
     array = [
         (Opcode.ARRAY_GO, {"pixels": 100, "drain": 1}),
         (Opcode.ARRAY_SIGNAL, {"semaphore": 0, "count": 1}),
     ]
     take, wait = (Opcode.VECTOR_GO, go), (Opcode.VECTOR_WAIT, {"semaphore": 0, "count": 1})
-    assert check(*setup, *array, take, wait).pieces == 2
+    assert check(*before, *setup, *array, take, wait).pieces == 2
     with pytest.raises(
-        DeviceError, match="^WATCHDOG before program counter 240: the units wait for each other: "
+        DeviceError, match="^WATCHDOG before program counter 336: the units wait for each other: "
     ):
-        check(*setup, *array, wait, take)
+        check(*before, *setup, *array, wait, take)
 
 
 STREAMED = (
@@ -190,26 +221,37 @@ STREAMED = (
 )
 MULTIPLY = [
     (Opcode.ARRAY_GO, {"pixels": 1, "drain": 1, "streamed": 1}),
-    (Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "repeats": 1, "uops": 1, "lanes": 4, "tail_lanes": 4}),
+    TURN,
+    (Opcode.VECTOR_TEST, {"address": 512}),
 ]
 MATRIX = [
+    *ready("ARRAY", "VECTOR"),
     (Opcode.ARRAY_INPUT, {"row_bytes": 8, "height": 1}),
     (Opcode.ARRAY_WINDOW, {"width": 1}),
     (Opcode.ARRAY_KERNEL, {"ky_count": 1, "run_count": 1, "chunks": 1}),
-    (Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.ARRAY}),
+    (Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.ARRAY, "to_memory": 1}),
+    (Opcode.VECTOR_STREAM, {"stream": STORE_STREAM, "address": 512}),
 ]
+BEHIND = 1 + len(MATRIX)
+"""The number of the instruction behind them."""
 
 
 @pytest.mark.parametrize(
     "program",
     [
-        [STREAMED, branch(7, Condition.NEVER), *MULTIPLY],
-        [STREAMED, STREAMED, *MULTIPLY, branch(10, Condition.NEVER), *MULTIPLY],
-        [STREAMED, STREAMED, branch(8, Condition.NEVER), *MULTIPLY, *MULTIPLY],
+        [STREAMED, branch(BEHIND + 2, Condition.NEVER), *MULTIPLY],
+        [STREAMED, STREAMED, *MULTIPLY, branch(BEHIND + 6, Condition.NEVER), *MULTIPLY],
+        [STREAMED, STREAMED, branch(BEHIND + 3, Condition.NEVER), *MULTIPLY, *MULTIPLY],
         # Each of two ways reads the words.
-        [STREAMED, branch(10, Condition.IF_SET), *MULTIPLY, branch(12, Condition.ALWAYS), *MULTIPLY],
+        [
+            STREAMED,
+            branch(BEHIND + 6, Condition.IF_SET),
+            *MULTIPLY,
+            branch(BEHIND + 9, Condition.ALWAYS),
+            *MULTIPLY,
+        ],
         # A loop that reads what it brings, and the next turn's words.
-        [STREAMED, STREAMED, *MULTIPLY, branch(6, Condition.IF_SET), *MULTIPLY],
+        [STREAMED, STREAMED, *MULTIPLY, branch(BEHIND + 1, Condition.IF_SET), *MULTIPLY],
     ],
 )
 def test_streamed_weights_are_there_behind_a_branch(program: list[tuple[Opcode, dict[str, int]]]) -> None:
@@ -227,8 +269,8 @@ def test_streamed_weights_are_there_behind_a_branch(program: list[tuple[Opcode, 
 def test_two_ways_that_stream_as_many_words(places: tuple[int, int]) -> None:
     """To the first places of the weight memory, which are read behind both, or to others."""
     one, other = ((STREAMED[0], {**STREAMED[1], "local_address": place}) for place in places)
-    join = branch(10, Condition.ALWAYS)
-    program = [branch(8, Condition.IF_SET), one, join, other, join, *MULTIPLY]
+    join = branch(BEHIND + 5, Condition.ALWAYS)
+    program = [branch(BEHIND + 3, Condition.IF_SET), one, join, other, join, *MULTIPLY]
     if places == (0, 0):
         assert check(*MATRIX, *program).pieces == 4
     else:
@@ -271,7 +313,7 @@ def stream(number: int, indexed: int) -> tuple[Opcode, dict[str, int]]:
 
 
 def copies(*between: tuple[Opcode, dict[str, int]]) -> list[tuple[Opcode, dict[str, int]]]:
-    """Sets up a copy of a vector, in six instructions with BEGIN, and makes it before and after what is `between`."""
+    """Sets up a copy of a vector, in nine instructions with BEGIN, and makes it before and after what is `between`."""
     whole = {"vectors": 1, "slots": 1, "repeats": 1, "uops": 1, "lanes": 4, "tail_lanes": 4}
     go = (Opcode.VECTOR_GO, whole)
     setup = [
@@ -280,7 +322,7 @@ def copies(*between: tuple[Opcode, dict[str, int]]) -> list[tuple[Opcode, dict[s
         stream(0, 0),
         stream(STORE_STREAM, 0),
     ]
-    return [*setup, go, *between, go]
+    return [*ready("VECTOR"), *setup, go, (Opcode.VECTOR_TEST, {"address": 512}), *between, go]
 
 
 def skip(number: int) -> tuple[Opcode, dict[str, int]]:
@@ -291,19 +333,19 @@ def skip(number: int) -> tuple[Opcode, dict[str, int]]:
     "between, dependent",
     [
         ([], ()),
-        ([stream(0, 1)], (7,)),
-        ([stream(STORE_STREAM, 1)], (7,)),
+        ([stream(0, 1)], (12,)),
+        ([stream(STORE_STREAM, 1)], (12,)),
         ([stream(0, 1), stream(0, 0)], ()),
-        ([stream(0, 1), copies()[-1], stream(0, 0)], (7,)),
-        ([stream(0, 1), copies()[-1]], (7, 8)),
+        ([stream(0, 1), copies()[-1], stream(0, 0)], (12,)),
+        ([stream(0, 1), copies()[-1]], (12, 13)),
         # One way around what makes the addresses depend on data, or around that and the copy.
-        ([skip(8), stream(0, 1)], (8,)),
-        ([stream(0, 1), skip(9), copies()[-1]], (8, 9)),
-        ([skip(10), stream(0, 1), copies()[-1], stream(0, 0)], (8,)),
+        ([skip(13), stream(0, 1)], (13,)),
+        ([stream(0, 1), skip(14), copies()[-1]], (13, 14)),
+        ([skip(15), stream(0, 1), copies()[-1], stream(0, 0)], (13,)),
         # The copy before is made once more, with what the loop has set up.
-        ([stream(0, 1), skip(5)], (5, 8)),
-        ([stream(0, 1), skip(1)], (8,)),
-        ([skip(5), stream(0, 1)], (8,)),
+        ([stream(0, 1), skip(9)], (9, 13)),
+        ([stream(0, 1), skip(1)], (13,)),
+        ([skip(9), stream(0, 1)], (13,)),
     ],
 )
 def test_gos_whose_addresses_come_from_memory(

@@ -46,7 +46,8 @@ def verify(
     if done.data_dependent:
         print(
             f"Addresses come from memory at program counter {_listed(done.data_dependent)}: they stay inside the "
-            "activation memory, but their order was checked for the program's own data only"
+            "activation memory, but their order, and that something was written there, were checked for the program's "
+            "own data only"
         )
     if done.data_loops:
         print(
