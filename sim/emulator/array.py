@@ -9,7 +9,7 @@ from tosaic.hw.isa import Error, Instruction, Opcode
 
 from .faults import Fault
 from .hazards import AM, WM
-from .state import State
+from .state import KnownLanes, State
 
 BLOCK_ELEMENTS = 1 << 19
 """Input operands gathered at once: bounds the memory a large GO needs, and keeps most of it in the cache."""
@@ -75,6 +75,8 @@ class Array:
         """What depthwise GOs hand on."""
         self.left: dict[str, int] = {}
         """Of the sums that a GO may go on from, how many there are, by what they are called."""
+        self.lanes_left: dict[str, KnownLanes] = {}
+        """Their lanes, where all that is read must be known."""
 
     def configure(self, instruction: Instruction) -> None:
         """Take the configuration that the following GOs use."""
@@ -119,7 +121,7 @@ class Array:
                     self._send(sums, lanes)
             tail = sums[:, (sums.shape[1] - 1) // rows * rows :]
             self._accumulators[:, : tail.shape[1]] = tail
-        self.left |= {"sums": tail.shape[1], "lanes": lanes}
+        self._leave("sums", tail.shape[1], lanes)
         if go.drain and self._state.config.most_row_parts > 1:
             # The rows may have been divided.
             self._accumulators = None
@@ -149,6 +151,13 @@ class Array:
             raise Fault(Error.ILLEGAL, "no ARRAY_GO came before it whose sums it could go on from")
         if go.accumulate:
             self._require("sums", go.pixels)
+
+    def _leave(self, what: str, count: int, lanes: KnownLanes | None) -> None:
+        """A GO leaves sums; of partial ones, those behind them stay."""
+        more = self.left.get(what, 0) > count and what == "partial sums"
+        if lanes is not None:
+            self.lanes_left[what] = min(lanes, self.lanes_left[what]) if more else lanes
+        self.left[what] = self.left[what] if more else count
 
     def _require(self, what: str, count: int) -> None:
         """Where all that is read must be known: Fault unless the GOs before left as many."""
@@ -207,13 +216,14 @@ class Array:
         if go.accumulate:
             self._require("partial sums", count)
             result += self._partial_sums[:, places]
-        lanes = self._known_taps(go, rows)
+        known = self._known_words(go.weights, rows)
+        before = self.lanes_left.get("partial sums") if go.accumulate else None
+        lanes = None if known is None else self._lanes_of(known, go.weights, before)
         if go.drain:
             self._send(result, lanes)
         else:
             self._partial_sums[:, places] = result
-            self.left["partial sums"] = max(count, self.left.get("partial sums", 0))
-            self.left["partial lanes"] = min(lanes, self.left.get("partial lanes", lanes))
+            self._leave("partial sums", count, lanes)
 
     def _depthwise_sums(
         self,
@@ -272,7 +282,7 @@ class Array:
                 Error.ILLEGAL, f"delay {depthwise.delay} of paired rows must be at least group_rows + 2"
             )
 
-    def _send(self, vectors: np.ndarray, lanes: int | None = None) -> None:
+    def _send(self, vectors: np.ndarray, lanes: KnownLanes | None) -> None:
         self._state.accumulator_queue.push(vectors, lanes)
         if self._state.hazards:
             self._state.hazards.sent(vectors.shape[1])
@@ -305,23 +315,28 @@ class Array:
                 f"{taken[first]}: nothing orders the two",
             )
 
-    def _known_lanes(self, go: Instruction, steps: _Steps, number: int) -> int:
-        """Where all that is read must be known: lanes of the sums of block `number`, from lane 0 on, that only known
-        weights have a part in. Those that meet nothing but padding have none."""
+    def _known_lanes(self, go: Instruction, steps: _Steps, number: int) -> KnownLanes | None:
+        """Of the sums of block `number`, where all that is read must be known. Weights that meet nothing but padding
+        have no part in them."""
         depth = len(steps.rows) * self._state.config.columns
-        known = self._known_words(go.weights + number * depth, depth)
+        word = go.weights + number * depth
+        known = self._known_words(word, depth)
         if known is None:
-            return self._state.config.columns
+            return None
         if not known.all():
             known = known | ~self._used_words(go, steps)[:, None]
-        return _first_false(known.all(axis=0), self.left.get("lanes", 0) if go.accumulate else None)
+        return self._lanes_of(known, word, self.lanes_left.get("sums") if go.accumulate else None)
 
-    def _known_taps(self, go: Instruction, rows: int) -> int:
-        """The same of a depthwise GO."""
-        known = self._known_words(go.weights, rows)
-        if known is None:
-            return self._state.config.columns
-        return _first_false(known.all(axis=0), self.left.get("partial lanes", 0) if go.accumulate else None)
+    def _lanes_of(self, known: np.ndarray, word: int, before: KnownLanes | None) -> KnownLanes:
+        """Of sums with the weights from `word` on, bool [count, W], that go on from those `before`."""
+        config = self._state.config
+        lane = min([config.columns, *np.flatnonzero(~known.all(axis=0)).tolist()])
+        if lane < config.columns:
+            byte = (word + int(np.flatnonzero(~known[:, lane])[0])) * config.columns + lane
+            found = KnownLanes(lane, byte % config.wm_bytes)
+        else:
+            found = KnownLanes(lane)
+        return found if before is None else min(found, before)
 
     def _known_words(self, word: int, count: int) -> np.ndarray | None:
         """bool [count, W] of weights; None where not all that is read must be known."""
@@ -425,11 +440,6 @@ class Array:
         address = source.address + row * window.y_step_bytes + start * window.x_step
         counts = (rows, pixels, *steps.counts, am.word_bytes)
         return am.nested(address, counts, (window.y_step_bytes, window.x_step, *steps.strides, 1))
-
-
-def _first_false(flags: np.ndarray, most: int | None) -> int:
-    """The number of the first flag that is not set, `most` at most."""
-    return min([len(flags) if most is None else most, *np.flatnonzero(~flags).tolist()])
 
 
 def _convolution_steps(kernel: Instruction, columns: int) -> _Steps:

@@ -87,12 +87,12 @@ class Known:
             start += size
 
 
-def unknown(name: str, address: int) -> Fault:
-    """What is wrong with a read of this byte."""
+def unknown(name: str, address: int, before: str = "") -> Fault:
+    """What is wrong with a read of this byte; `before`: how the sentence begins."""
     name = "external memory" if name == _WRITTEN else name
     return Fault(
         None,
-        f"reads byte {address} of the {name}, which nothing has written: what is there is from an earlier program",
+        f"{before}reads byte {address} of the {name}, which nothing has written: an earlier program left it",
     )
 
 

@@ -2,6 +2,7 @@
 
 import collections
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -136,22 +137,30 @@ class WeightMemory:
         return np.where(differs[:, None], self._own[:, places], common)
 
 
+class KnownLanes(NamedTuple):
+    """Lanes of a vector of the array, from lane 0 on, that only known weights have a part in."""
+
+    lanes: int
+    unknown_byte: int = 0
+    """Of the weight memory, which nothing has written and the next lane has a part in."""
+
+
 class AccumulatorQueue:
     """Vectors of W int32 on their way from the array to the vector unit, of every sample."""
 
     def __init__(self, samples: int, columns: int):
         self._empty = np.zeros((samples, 0, columns), np.int32)
         self._blocks: collections.deque[np.ndarray] = collections.deque()
-        self._lanes: collections.deque[tuple[int, int]] = collections.deque()
-        """(vectors, how many lanes of each are known)."""
+        self._lanes: collections.deque[tuple[int, KnownLanes]] = collections.deque()
+        """(vectors, what is known of each)."""
         self._columns, self.vectors = columns, 0
 
-    def push(self, block: np.ndarray, lanes: int | None = None) -> None:
-        """Append int32 [samples, vectors, W]; `lanes`: how many are known, from lane 0 on, if not all."""
+    def push(self, block: np.ndarray, lanes: KnownLanes | None = None) -> None:
+        """Append int32 [samples, vectors, W]; `lanes`: those that are known, if not all."""
         if block.shape[1]:
             self._blocks.append(block)
             self.vectors += block.shape[1]
-            self._lanes.append((block.shape[1], self._columns if lanes is None else lanes))
+            self._lanes.append((block.shape[1], lanes or KnownLanes(self._columns)))
 
     def pop(self, count: int) -> np.ndarray:
         """The next int32 [samples, count, W]; Fault when there are fewer: the vector unit would wait forever."""
@@ -170,16 +179,16 @@ class AccumulatorQueue:
             return taken[0]
         return np.concatenate(taken, axis=1) if taken else self._empty
 
-    def pop_lanes(self, count: int) -> np.ndarray:
-        """How many lanes are known of each of the `count` vectors that were taken, int [count]."""
-        taken = []
-        while count:
+    def pop_lanes(self, count: int) -> list[KnownLanes]:
+        """Of the `count` vectors that were taken, each."""
+        taken = list[KnownLanes]()
+        while count > len(taken):
             there, lanes = self._lanes.popleft()
-            if there > count:
-                self._lanes.appendleft((there - count, lanes))
-            taken.append(np.full(min(there, count), lanes))
-            count -= len(taken[-1])
-        return np.concatenate([np.zeros(0, np.int64), *taken])
+            missing = count - len(taken)
+            if there > missing:
+                self._lanes.appendleft((there - missing, lanes))
+            taken += [lanes] * min(there, missing)
+        return taken
 
 
 class State:

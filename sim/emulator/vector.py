@@ -9,7 +9,8 @@ from tosaic.hw.isa import OFFSETS_MAX, STORE_STREAM, Element, Error, Instruction
 
 from .alu import Parameters, Value, micro_op, wrap
 from .faults import Fault
-from .hazards import AM
+from .hazards import AM, WM
+from .known import unknown
 from .micro_ops import (
     BIAS,
     BIG_TABLE,
@@ -290,11 +291,11 @@ class _Run:
 
     def _from_array(self, accesses: Accesses, used_lanes: np.ndarray | None) -> np.ndarray:
         """int64 [samples, batches, slots, W]; `used_lanes` as of `_load`."""
-        if used_lanes is not None and (used_lanes > self._known_lanes[accesses.numbers]).any():
-            lane = int(self._known_lanes[accesses.numbers].min())
-            raise Fault(
-                None, f"uses lane {lane} of the array's vectors, of which nothing has written all the weights"
-            )
+        if used_lanes is not None:
+            for number, used in zip(accesses.numbers.ravel().tolist(), used_lanes.ravel(), strict=True):
+                lane, byte = self._known_lanes[number]
+                if used > lane:
+                    raise unknown(WM, byte, f"uses lane {lane} of the array's vectors: for it the array ")
         first, batches, slots, _ = accesses
         if self._accesses[ARRAY] == 1:
             # They follow each other.

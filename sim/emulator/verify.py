@@ -227,6 +227,7 @@ class _Walk(Execution):
             frozenset(vector.defined_slots.items()),
             array._accumulators is not None,
             frozenset(array.left.items()),
+            frozenset(array.lanes_left.items()),
             tuple(itertools.chain.from_iterable(each.tolist() for each in self._state.streamed_words)),
         )
 
