@@ -6,7 +6,7 @@ from tosaic.hw.isa import Instruction, Opcode
 from .faults import Fault
 from .vector import GROUP_LANES
 
-INSTRUCTION, PIECE = 1 << 12, 1 << 18
+INSTRUCTION, PIECE = 1 << 12, 1 << 20
 """Of each instruction and of each piece between branches."""
 GO_MOST = 1 << 29
 """Of one instruction: seconds."""

@@ -112,13 +112,13 @@ def rows_of(
 
 
 def _check_programs(state: State, go: Instruction, memory_rows: np.ndarray) -> None:
-    """A program is read ahead of its execution: what it would be after a store to it depends on time."""
+    """A program is read ahead of its execution, so a store to it changes now this, now that: no program may."""
     for program in state.programs:
         reached = (memory_rows < program.stop) & (memory_rows + go.row_bytes > program.start)
         if reached.any():
             first = int(memory_rows[reached][0])
             raise Fault(
-                Error.MEMORY_RANGE,
+                None,
                 f"bytes {first}..{first + go.row_bytes - 1} reach the program in bytes {program.start}.."
                 f"{program.stop - 1}, which may not change while it runs",
             )

@@ -87,7 +87,7 @@ def test_what_is_accepted_shows_nothing_of_earlier_programs_of_more(first: int) 
     [
         (
             "self_modify_next",
-            "MEMORY_RANGE at program counter 64 .*: bytes 4800..4815 reach the program in bytes 4096..4847,",
+            "PROGRAM at program counter 64 .*: bytes 4800..4815 reach the program in bytes 4096..4847,",
         ),
         (
             "uninit_register",
