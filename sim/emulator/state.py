@@ -153,14 +153,15 @@ class AccumulatorQueue:
         self._blocks: collections.deque[np.ndarray] = collections.deque()
         self._lanes: collections.deque[tuple[int, KnownLanes]] = collections.deque()
         """(vectors, what is known of each)."""
-        self._columns, self.vectors = columns, 0
+        self.vectors = 0
 
     def push(self, block: np.ndarray, lanes: KnownLanes | None = None) -> None:
-        """Append int32 [samples, vectors, W]; `lanes`: those that are known, if not all."""
+        """Append int32 [samples, vectors, W]; `lanes`: those that are known, where somebody wants to know."""
         if block.shape[1]:
             self._blocks.append(block)
             self.vectors += block.shape[1]
-            self._lanes.append((block.shape[1], lanes or KnownLanes(self._columns)))
+            if lanes is not None:
+                self._lanes.append((block.shape[1], lanes))
 
     def pop(self, count: int) -> np.ndarray:
         """The next int32 [samples, count, W]; Fault when there are fewer: the vector unit would wait forever."""

@@ -196,7 +196,10 @@ class _Run:
                 self._accesses[stream] = self._accesses.get(stream, 0) + 1
         vectors = self._accesses.get(ARRAY, 0) * go.vectors
         self._array = vector._state.accumulator_queue.pop(vectors)
-        self._known_lanes = vector._state.accumulator_queue.pop_lanes(vectors)
+        hazards = vector._state.hazards
+        self._known_lanes = (
+            vector._state.accumulator_queue.pop_lanes(vectors) if hazards and hazards.known else []
+        )
         if vector._state.hazards:
             vector._state.hazards.taken(vectors)
         stores = self._accesses.get(STORE_STREAM, 0)
@@ -291,7 +294,7 @@ class _Run:
 
     def _from_array(self, accesses: Accesses, used_lanes: np.ndarray | None) -> np.ndarray:
         """int64 [samples, batches, slots, W]; `used_lanes` as of `_load`."""
-        if used_lanes is not None:
+        if used_lanes is not None and self._known_lanes:
             for number, used in zip(accesses.numbers.ravel().tolist(), used_lanes.ravel(), strict=True):
                 lane, byte = self._known_lanes[number]
                 if used > lane:
