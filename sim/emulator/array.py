@@ -20,6 +20,9 @@ DEPTHWISE_ELEMENTS = 1 << 16
 EXACT_FLOAT32 = 1 << 24
 """Sums of integers are exact in float32 as long as none is larger."""
 
+SUMS, PARTIAL, _EARLIER = "sums", "partial sums", "partial sums of earlier GOs"
+"""What a GO may go on from."""
+
 _SETUP = {
     Opcode.ARRAY_INPUT: "input",
     Opcode.ARRAY_WINDOW: "window",
@@ -102,12 +105,12 @@ class Array:
             self._take_streamed(go, depth * (1 + go.more_blocks))
         weights = self._weights(go.weights, depth, streamed=bool(go.streamed), used=False)
         dtype = self._exact_type(weights)
+        lanes = [self._known_lanes(go, steps, number) for number in range(1 + go.more_blocks)]
         pixels = max(BLOCK_ELEMENTS // (depth * self._state.samples) // rows, 1) * rows
         for first in range(0, go.pixels, pixels):
             operands = self._gather(first, min(pixels, go.pixels - first), steps, dtype)
             operands = operands.reshape(*operands.shape[:2], depth)
             for number in range(1 + go.more_blocks):
-                lanes = self._known_lanes(go, steps, number)
                 if number:
                     # The pixels are one tile: each block is read once, and only one is in memory at a time.
                     weights = self._weights(
@@ -118,10 +121,10 @@ class Array:
                 if go.accumulate:
                     sums += self._accumulators[:, : sums.shape[1]]
                 if go.drain:
-                    self._send(sums, lanes)
+                    self._send(sums, lanes[number])
             tail = sums[:, (sums.shape[1] - 1) // rows * rows :]
             self._accumulators[:, : tail.shape[1]] = tail
-        self._leave("sums", tail.shape[1], lanes)
+        self._leave(SUMS, tail.shape[1], lanes[-1])
         if go.drain and self._state.config.most_row_parts > 1:
             # The rows may have been divided.
             self._accumulators = None
@@ -149,21 +152,29 @@ class Array:
             )
         if go.accumulate and self._accumulators is None:
             raise Fault(Error.ILLEGAL, "no ARRAY_GO came before it whose sums it could go on from")
-        if go.accumulate:
-            self._require("sums", go.pixels)
 
     def _leave(self, what: str, count: int, lanes: KnownLanes | None) -> None:
-        """A GO leaves sums; of partial ones, those behind them stay."""
-        more = self.left.get(what, 0) > count and what == "partial sums"
+        """A GO leaves sums. Partial ones behind them stay as they were."""
+        before = [name for name in (what, _EARLIER) if what == PARTIAL and self.left.get(name, 0) > count]
+        if before:
+            self.left[_EARLIER] = max(self.left[name] for name in before)
+        if before and lanes is not None:
+            self.lanes_left[_EARLIER] = min(self.lanes_left[name] for name in before)
+        self.left[what] = count
         if lanes is not None:
-            self.lanes_left[what] = min(lanes, self.lanes_left[what]) if more else lanes
-        self.left[what] = self.left[what] if more else count
+            self.lanes_left[what] = lanes
 
-    def _require(self, what: str, count: int) -> None:
-        """Where all that is read must be known: Fault unless the GOs before left as many."""
-        hazards, there = self._state.hazards, self.left.get(what, 0)
-        if hazards and hazards.known and count > there:
+    def _require(self, what: str, count: int) -> KnownLanes | None:
+        """Where all that is read must be known: lanes of the sums that a GO goes on from; Fault unless the GOs before
+        left as many."""
+        hazards = self._state.hazards
+        if not hazards or not hazards.known:
+            return None
+        names = [what] if count <= self.left.get(what, 0) else [what, _EARLIER]
+        there = max(self.left.get(name, 0) for name in names)
+        if count > there:
             raise Fault(None, f"goes on from {count} {what}, of which the GOs before it have made {there}")
+        return min((self.lanes_left[name] for name in names if name in self.lanes_left), default=None)
 
     def depthwise_go(self, go: Instruction) -> None:
         """Execute ARRAY_DEPTHWISE_GO."""
@@ -213,17 +224,16 @@ class Array:
         result = self._depthwise_sums(go.advances, steps, positions, taps, used)
         places = np.arange(positions.size) % max(1, config.partial_sums)
         count = min(positions.size, config.partial_sums)
+        before = self._require(PARTIAL, count) if go.accumulate else None
         if go.accumulate:
-            self._require("partial sums", count)
             result += self._partial_sums[:, places]
         known = self._known_words(go.weights, rows)
-        before = self.lanes_left.get("partial sums") if go.accumulate else None
         lanes = None if known is None else self._lanes_of(known, go.weights, before)
         if go.drain:
             self._send(result, lanes)
         else:
             self._partial_sums[:, places] = result
-            self._leave("partial sums", count, lanes)
+            self._leave(PARTIAL, count, lanes)
 
     def _depthwise_sums(
         self,
@@ -321,11 +331,12 @@ class Array:
         depth = len(steps.rows) * self._state.config.columns
         word = go.weights + number * depth
         known = self._known_words(word, depth)
+        before = self._require(SUMS, go.pixels) if go.accumulate else None
         if known is None:
             return None
         if not known.all():
             known = known | ~self._used_words(go, steps)[:, None]
-        return self._lanes_of(known, word, self.lanes_left.get("sums") if go.accumulate else None)
+        return self._lanes_of(known, word, before)
 
     def _lanes_of(self, known: np.ndarray, word: int, before: KnownLanes | None) -> KnownLanes:
         """Of sums with the weights from `word` on, bool [count, W], that go on from those `before`."""

@@ -33,6 +33,11 @@ class Known:
         """The flags of a memory, not to be changed."""
         return self._bytes[name]
 
+    @property
+    def size(self) -> int:
+        """Flags in all."""
+        return sum(self._sizes.values())
+
     def read(self, name: str, addresses: np.ndarray) -> None:
         """Fault unless all these bytes of a memory are known."""
         known = self._bytes[name][addresses]

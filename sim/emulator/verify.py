@@ -154,7 +154,7 @@ class _Paths:
 
     def _account(self, walk: "_Walk") -> None:
         self._instructions += len(walk.trace.instructions)
-        self._effort += walk.effort + PIECE
+        self._effort += walk.effort + PIECE + self._known.size
         self._dependent |= walk.data_dependent
         if self._effort > self._most:
             raise DeviceError(
