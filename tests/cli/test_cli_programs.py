@@ -118,7 +118,7 @@ COUNTS_UP = [
         {"op": Op.ADD, "a_source": Source.LOAD, "b_source": Source.IMMEDIATE, "to_memory": 1},
     ),
     (Opcode.VECTOR_BOUNDS, {"immediate": 1}),
-    (Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "repeats": 1, "uops": 1, "lanes": 1}),
+    (Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "repeats": 1, "uops": 1, "lanes": 1, "tail_lanes": 1}),
 ]
 
 
