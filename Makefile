@@ -1,24 +1,38 @@
-# `make demo` runs the digits network through the Verilated RTL, `make chat` a small language model; `make check`, `make test` and `make nightly` run tests
+# `make demo` runs the digits network through the Verilated RTL, `make chat` a small language model; `make check`, `make test`, `make slice` and `make nightly` run tests
 # (docs/testing.md says which). All make .venv and install what they need from PyPI.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
+PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
 # Each process, and each one that a test starts, would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo chat check quick-tests test recorded-runs test-torch prove conformance conformance-draft conformance-fp executorch zoo sign-off boards nightly site soc lint \
+.PHONY: demo chat check quick-tests test recorded-runs test-torch prove conformance conformance-draft conformance-fp executorch zoo sign-off boards nightly slice site soc lint \
 	typecheck docs clean
 
+# Of a Python: "new enough", or its version; nothing where there is none. pip of an old one would look for releases that
+# fit it for ever.
+version = $(shell $(1) -SEc 'import sys; print("new enough" if sys.version_info >= (3, 11) else "%d.%d.%d" % sys.version_info[:3])' 2>/dev/null)
+other = $(shell for python in python3.11 python3.12 python3.13 python3.14; do \
+	$$python -SEc pass 2>/dev/null && echo $$python && break; done)
+refused = $(error Tosaic needs Python 3.11 or newer, and $(PYTHON) is $(or $(found),not there): \
+	$(or $(other:%=run '$(again)%'),install one$(comma) then run '$(again)python3.11'))
+again = $(strip make $(MAKECMDGOALS)) PYTHON=
+comma := ,
+
+# What an old Python left in .venv goes. pip shows what it does.
 $(VENV)/installed: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[sim]'
+	$(eval found := $(call version,$(PYTHON)))$(if $(filter enough,$(found)),,$(refused))
+	@echo "Installing into $(VENV), a few minutes, once."
+	$(PYTHON) -m venv $(if $(filter enough,$(call version,$(BIN)/python)),,--clear) $(VENV)
+	$(PIP) -e '.[sim]'
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[all,dev]'
+	$(PIP) -e '.[all,dev]'
 	@touch $@
 
 demo: $(VENV)/installed
@@ -40,11 +54,11 @@ recorded-runs: $(VENV)/installed-dev
 	$(BIN)/python bench/rtl_recorded.py
 
 # The tests of PyTorch's roads, with the extra `torch`: PyPI's torch for Linux brings CUDA, several gigabytes, so they are
-# not in `make test` unless torch is installed. Give a CPU build by TORCH='torch==2.13.0+cpu --find-links FOLDER'.
-TORCH ?= torch
+# not in `make test` unless torch is installed.
+TORCH ?= torch==2.13.0
 $(VENV)/installed-torch: $(VENV)/installed-dev
-	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[torch]'
+	$(PIP) $(TORCH)
+	$(PIP) -e '.[torch]'
 	@touch $@
 
 test-torch: $(VENV)/installed-torch
@@ -90,8 +104,8 @@ $(SUITE)/generated $(SUITE_DRAFT)/generated $(SUITE_FP)/generated: $(VENV)/insta
 		--build-directory $(@D)/work --output-directory $(@D)/suite -j $(JOBS)
 	@touch $@
 
-# All three run whatever comes of the others; what does not pass is listed in docs/conformance.md.
-CONFORMANCE := PATH="$(CURDIR)/$(BIN):$$PATH" tosaic conformance $(SUITE)/suite -j $(JOBS) --time-limit 600 --markdown docs/conformance.md
+# All three run whatever comes of the others; what does not pass is listed in docs/records/conformance.md.
+CONFORMANCE := PATH="$(CURDIR)/$(BIN):$$PATH" tosaic conformance $(SUITE)/suite -j $(JOBS) --time-limit 600 --markdown docs/records/conformance.md
 
 conformance: $(SUITE)/generated
 	status=0; \
@@ -100,8 +114,8 @@ conformance: $(SUITE)/generated
 	$(CONFORMANCE) --on sim --allow-unsupported --junit $(SUITE)/sim.xml || status=1; \
 	exit $$status
 
-# The draft of version 1.1.0, with EXT-VARIABLE, EXT-INT64 and EXT-SHAPE: docs/conformance_draft.md.
-CONFORMANCE_DRAFT := PATH="$(CURDIR)/$(BIN):$$PATH" tosaic conformance $(SUITE_DRAFT)/suite -j $(JOBS) --time-limit 600 --markdown docs/conformance_draft.md
+# The draft of version 1.1.0, with EXT-VARIABLE, EXT-INT64 and EXT-SHAPE: docs/records/conformance_draft.md.
+CONFORMANCE_DRAFT := PATH="$(CURDIR)/$(BIN):$$PATH" tosaic conformance $(SUITE_DRAFT)/suite -j $(JOBS) --time-limit 600 --markdown docs/records/conformance_draft.md
 conformance-draft: $(SUITE_DRAFT)/generated
 	status=0; \
 	$(CONFORMANCE_DRAFT) --bake --on golden --allow-unsupported --junit $(SUITE_DRAFT)/golden.xml || status=1; \
@@ -111,48 +125,50 @@ conformance-draft: $(SUITE_DRAFT)/generated
 conformance-fp: $(SUITE_FP)/generated
 	$(BIN)/tosaic conformance $(SUITE_FP)/suite --bake --on golden -j $(JOBS) --junit $(SUITE_FP)/golden.xml
 
-# The integer graphs that ExecuTorch's own Arm tests write, collected once, against Arm's reference model: docs/executorch.md.
+# The integer graphs that ExecuTorch's own Arm tests write, collected once, against Arm's reference model: docs/records/executorch.md.
 # Some of the models' tests want these packages; a test whose packages are missing is listed with that reason.
 EXECUTORCH := PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/executorch
 executorch: $(VENV)/installed-torch
-	$(BIN)/python -m pip install -q --disable-pip-version-check torchvision torchaudio timm transformers diffusers
+	$(PIP) torchvision torchaudio timm transformers diffusers
 	$(EXECUTORCH)_graphs.py -j $(JOBS)
 	$(EXECUTORCH)_run.py --on golden -j $(JOBS)
 	$(EXECUTORCH)_run.py --on emulator -j $(JOBS)
 	$(EXECUTORCH)_run.py --on sim --sample 400 -j $(JOBS)
 
-# Networks that PyPI wheels ship, each against its framework, quantized, and on the accelerator: docs/zoo.md. It fails when
+# Networks that PyPI wheels ship, each against its framework, quantized, and on the accelerator: docs/records/zoo.md. It fails when
 # a row is worse than the one that bench/zoo/records.jsonl keeps.
 zoo: $(VENV)/installed-dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/zoo
 
-# Properties of the RTL for all inputs, by SAT, and faults that the proofs must see: docs/proofs.md.
+# Properties of the RTL for all inputs, by SAT, and faults that the proofs must see: docs/records/proofs.md.
 prove: $(VENV)/installed-dev
 	mkdir -p build
 	rm -f build/proofs.jsonl
 	$(PYTEST) tests/proofs -m "" --cpu-durations build/proofs.jsonl
-	$(BIN)/python bench/proofs_page.py build/proofs.jsonl > docs/proofs.md
+	$(BIN)/python bench/proofs_page.py build/proofs.jsonl > docs/records/proofs.md
 
-# How much of the RTL the tests' programs reach and which faults they see; every hole has a reason: docs/sign_off.md.
+# How much of the RTL the tests' programs reach, which planted faults they see, and which of a sample of small changes of RTL
+# and Python the tests notice: an hour and more. Nothing is kept of it.
+MUTANTS ?= 300
 sign-off: $(VENV)/installed-dev
-	PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/sign_off.py -o docs/sign_off.md
+	PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/rtl_coverage.py --config nano
+	$(PYTEST) -m "" tests/rtl/test_rtl_planted_faults.py
+	PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/rtl_mutants.py --count $(MUTANTS)
+	PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/mutation.py --count $(MUTANTS)
 
 # Every board as far as the open tools reach, and its row in docs/boards.md; what has not changed since is not built again.
 boards: $(VENV)/installed-dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/board_rows.py
 
-# What takes hours: the nightly tests, every configuration through other tools, and every board through the open flow;
-# and the site and the system that boots, which take minutes.
+# What takes hours: the nightly tests and long jobs in parts (bench/nightly_parts.py), all of them whatever fails before,
+# and a summary at the end. What passed is noted in tests/nightly_passed.jsonl; commit it.
 nightly: $(VENV)/installed-dev
-	$(MAKE) site
-	$(MAKE) soc
-	$(MAKE) test-torch
-	$(MAKE) zoo
-	$(PYTEST) tests -m nightly || [ $$? -eq 5 ] # 5: no test is marked
-	PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/cliffs.py --against bench/cliffs.csv
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/random_configs.py --configs 200 --on emulator,sim
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/verilog_tools.py -o build/verilog
-	$(MAKE) boards
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/nightly.py
+
+# A slice of it: what a change has touched, then what has waited longest. For whoever changes code, before it lands.
+MINUTES ?= 25
+slice: $(VENV)/installed-dev
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/nightly.py --slice $(MINUTES)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
@@ -166,12 +182,12 @@ docs: $(VENV)/installed-dev
 	$(BIN)/python -c "from tosaic.hw.isa_doc import isa_markdown as page; print(page(), end='')" > docs/isa.md
 	$(BIN)/python -c "from tosaic.hw.csr_doc import csr_markdown as page; print(page(), end='')" > docs/registers.md
 	$(BIN)/tosaic operators > docs/operators.md
-	$(BIN)/python bench/campaigns_page.py > docs/campaigns.md
+	$(BIN)/python bench/campaigns_page.py > docs/records/campaigns.md
 	$(BIN)/python -c "from tosaic.compiler.importers.nnef.tosa.operation_table import operations_markdown as page; print(page(), end='')" > docs/nnef_operations.md
 
 # The site, from docs/: figures drawn, notebooks executed, warnings are errors. It is in build/site.
 $(VENV)/installed-site: $(VENV)/installed-dev
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[site]'
+	$(PIP) -e '.[site]'
 	@touch $@
 
 site: $(VENV)/installed-site

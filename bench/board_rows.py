@@ -14,16 +14,20 @@ import pathlib
 import subprocess
 import sys
 
-from tosaic.boards.board import Board, Family
-from tosaic.boards.catalogue import get_board
-from tosaic.boards.ecp5.routing import BY_WIRE_LENGTH, SETTINGS
-from tosaic.boards.ecpix5 import WIDE
-from tosaic.boards.flow import SEED, Built, build_project
-from tosaic.boards.project import Project, make_project
-from tosaic.boards.tools import ToolError, check_tools, tool_version
-from tosaic.boards.ulx3s import LEAN, LEANER
-from tosaic.hw.config_text import get_config
-from tosaic.sim.rtl.cache import make_cache_directory
+sys.path.append(str(pathlib.Path(__file__).parent))
+
+from commits import dated  # noqa: E402 (the path comes first)
+
+from tosaic.boards.board import Board, Family  # noqa: E402
+from tosaic.boards.catalogue import get_board  # noqa: E402
+from tosaic.boards.ecp5.routing import BY_WIRE_LENGTH, SETTINGS  # noqa: E402
+from tosaic.boards.ecpix5 import WIDE  # noqa: E402
+from tosaic.boards.flow import SEED, Built, build_project  # noqa: E402
+from tosaic.boards.project import Project, make_project  # noqa: E402
+from tosaic.boards.tools import ToolError, check_tools, tool_version  # noqa: E402
+from tosaic.boards.ulx3s import LEAN, LEANER  # noqa: E402
+from tosaic.hw.config_text import get_config  # noqa: E402
+from tosaic.sim.rtl.cache import make_cache_directory  # noqa: E402
 
 DESIGNS = (
     "ulx3s-85f",
@@ -46,7 +50,7 @@ DESIGNS = (
 RECORDS = pathlib.Path("bench/boards.csv")
 PAGE = pathlib.Path("docs/boards.md")
 BEGIN, END = "<!-- make boards -->", "<!-- end of make boards -->"
-HEAD = "| design | part | LUT | FF | multipliers | block RAM | clock | commit |\n|---|---|---|---|---|---|---|---|"
+HEAD = "| design | part | LUT | FF | multipliers | block RAM | clock | commit, day |\n|---|---|---|---|---|---|---|---|"
 _TOOLS = {
     Family.ECP5: ("yosys", "nextpnr-ecp5"),
     Family.ICE40: ("yosys", "nextpnr-ice40"),
@@ -118,7 +122,9 @@ def table(rows: dict[str, Row]) -> str:
         used.append(f"{int(row.ram_kbit):,} of {room.ram_kbit:,} kbit")
         name, _, config = row.design.partition("/")
         title = f"`{name}`, {what}, `{config or board.config}`"
-        lines.append(f"| {title} | {board.part} | {' | '.join(used)} | {_clock(row, board)} | {row.commit} |")
+        lines.append(
+            f"| {title} | {board.part} | {' | '.join(used)} | {_clock(row, board)} | {dated(row.commit)} |"
+        )
     return "\n".join([HEAD, *lines])
 
 

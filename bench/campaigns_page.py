@@ -1,10 +1,10 @@
-"""docs/campaigns.md, of the record that campaigns add to: `python bench/campaigns_page.py > docs/campaigns.md`."""
+"""Writes the page of the record that campaigns add to: `python bench/campaigns_page.py > docs/records/campaigns.md`."""
 
 import json
 import pathlib
 import sys
 
-RECORD = pathlib.Path(__file__).resolve().parents[1] / "docs" / "campaigns.jsonl"
+RECORD = pathlib.Path(__file__).resolve().parents[1] / "docs" / "records" / "campaigns.jsonl"
 CAMPAIGNS = {
     "random_graphs": (
         "python bench/random_graphs.py --minutes 60 --on emulator,sim --config base",
@@ -56,12 +56,12 @@ CAMPAIGNS = {
 HEAD = """# Campaigns
 
 What runs for as long as one likes, beside `make test` and `make nightly`. `bench/campaigns_page.py` writes this page of
-`docs/campaigns.jsonl`; a campaign adds its run to that file with `--log docs/campaigns.jsonl`.
+`docs/records/campaigns.jsonl`; a campaign adds its run to that file with `--log`.
 
 A campaign is many jobs: `-j N` runs N at a time, `--cluster ADDRESS` gives them to the workers of a Dask scheduler, and
-`--records FILE.jsonl` keeps what is done, so that a second run goes on ([driver.md](driver.md#many-jobs)). Each failure
-leaves a folder in `build/failures` (`--failures`): the case made as small as delta debugging makes it in 400 tries
-(`tests/fuzzing/failed_case.py`), and `show.sh`, which says what is wrong and exits with 1 as long as it is.
+`--records FILE.jsonl` keeps what is done, so that a second run goes on ([driver.md](../driver.md#many-jobs)). Each
+failure leaves a folder in `build/failures` (`--failures`): the case made as small as delta debugging makes it in 400
+tries (`tests/fuzzing/failed_case.py`), and `show.sh`, which says what is wrong and exits with 1 as long as it is.
 
 A failure inside the importer's C++ or of a whole process ends as the failure of a job, without a folder. A model of the
 zoo that fails leaves its record (`bench/zoo`), and no folder.

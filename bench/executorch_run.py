@@ -1,4 +1,4 @@
-"""Runs the collected graphs of ExecuTorch's tests on a target and writes docs/executorch.md.
+"""Runs the collected graphs of ExecuTorch's tests on a target and writes docs/records/executorch.md.
 
 `python bench/executorch_run.py --on emulator` bakes what Arm's reference model computes, runs every graph of
 `build/executorch/suite` that has no result yet (bench/executorch_graphs.py collects them) and writes the page anew from
@@ -14,6 +14,7 @@ import pathlib
 import re
 import subprocess
 
+from commits import dated
 from executorch_graphs import read_records
 
 from tosaic.driver import conformance as suite
@@ -49,7 +50,7 @@ def main() -> None:
     """Bakes, runs, and writes the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("build/executorch"))
-    parser.add_argument("--page", type=pathlib.Path, default=pathlib.Path("docs/executorch.md"))
+    parser.add_argument("--page", type=pathlib.Path, default=pathlib.Path("docs/records/executorch.md"))
     parser.add_argument(
         "--on", choices=("golden", "emulator", "sim"), help="without it, only the page is written"
     )
@@ -120,7 +121,7 @@ def _line(outcome: Outcome) -> str:
 
 
 def page(folder: pathlib.Path) -> str:
-    """docs/executorch.md, from the records of the tests and the results by target."""
+    """docs/records/executorch.md, from the records of the tests and the results by target."""
     records = [
         (file.stem, record)
         for file in sorted((folder / "records").glob("*.jsonl"))
@@ -139,14 +140,14 @@ def page(folder: pathlib.Path) -> str:
 def _summary(tests: int, graphs: int, results: dict[str, list[Outcome]]) -> list[str]:
     lines = [f"{tests:,} tests were run, which wrote {graphs:,} integer graphs.", ""]
     lines += [
-        "| target | graphs | run | refused | wrong | not run by the reference model | commits |",
+        "| target | graphs | run | refused | wrong | not run by the reference model | commit, day |",
         "|---|---:|---:|---:|---:|---:|---|",
     ]
     for title, found in results.items():
         counts = collections.Counter(_kind(each) for each in found)
         cells = [len(found), counts["run"], counts["refused"], counts["wrong"], counts["reference"]]
         commits = ", ".join(
-            sorted({each.commit for each in found if each.commit and _kind(each) != "reference"})
+            sorted({dated(each.commit) for each in found if each.commit and _kind(each) != "reference"})
         )
         lines.append(f"| {title} | {' | '.join(f'{cell:,}' for cell in cells)} | {commits} |")
     return lines

@@ -1,19 +1,15 @@
-"""Mutation score of the test suite: which small changes to the product fail a test.
+"""A sample of small changes of the Python, and which of them the tests notice. A thermometer, no goal.
 
-    python -m pytest -p bench.mutation_contexts --contexts build/contexts --cpu-durations build/seconds.jsonl tests/...
-    python bench/mutation.py --contexts build/contexts --seconds build/seconds.jsonl --count 150 --seed 1 \
-        'sim/golden/*.py' 'compiler/*/*.py' -o build/mutants.jsonl
+    python bench/mutation.py --count 300 --seed 1 --limit-seconds 3600
 
-A mutant is drawn from the lines that some test runs. The tests that run its line judge it: first those that have found
-most mutants for their time, those of `make nightly` last; so one run tells the score of `make test`, and what the
-nightly tests would add. All tests are imported and collected once; each mutant is a fork in which the changed function
-has its new code, and that ends with the first test that fails.
+A mutant is one changed operator, constant, condition or statement on a line that some test runs. The tests that run its
+line judge it, for --most-seconds each: first those that have found most mutants for their time, those of the nightly
+last. All tests are imported and collected once; each mutant is a fork in which the changed function has its new code,
+and that ends with the first test that fails. A mutant is killed, or it survived; it was not judged if the time was over
+before, or if the change cannot be applied to a process that runs.
 
-In place of a sample, `--named docs/sign_off.md` judges those that a page lists (`- `file:line: change``).
-
-A line of the output is what is known of a mutant: what was stopped goes on where it ended. A mutant is judged again
-when its file has changed, and one that survived when other tests run its line, they have changed or get more time.
-What mutation_equivalents.toml explains is not judged; a test that fails without any mutant judges none.
+Which test runs which line is asked first (mutation_contexts.py), or given: --contexts and --seconds. A line of the
+output is what is known of a mutant: what was stopped goes on where it ended, while its file is the same.
 """
 
 import argparse
@@ -24,10 +20,9 @@ import gc
 import hashlib
 import json
 import os
-import re
 import resource
+import subprocess
 import sys
-import tomllib
 import types
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -43,9 +38,18 @@ from mutation_operators import Mutant, mutants
 ROOT = Path.cwd()
 MEMORY_LIMIT_BYTES = 6 << 30
 NIGHTLY = "nightly"
-EXPLAINED = Path(__file__).with_name("mutation_equivalents.toml")
-RECORDED = "tests/recorded_runs.json"
-KILLED, SURVIVED, NOT_APPLIED, EQUIVALENT = "make test", "survived", "not applied", "no change"
+KILLED, SURVIVED, NOT_JUDGED = "killed", "survived", "not judged"
+MODULES = ("compiler/**/*.py", "sim/golden/*.py", "sim/emulator/*.py", "driver/quantize/*.py")
+JUDGES = (
+    "tests/compiler",
+    "tests/golden",
+    "tests/emulator",
+    "tests/quantizer",
+    "tests/random_graphs",
+    "tests/cores",
+)
+"""Tests that build no simulator."""
+WITHOUT = "not rtl and not reference_model and not shared_models and not firmware"
 PASSED, TOO_MUCH = "-", "time or memory"
 _OWN_FILE = 20
 """How much more a mutant that a test has found tells of other mutants of its file."""
@@ -58,8 +62,7 @@ _ABOUT = 100
 Lines = dict[str, dict[int, set[str]]]
 """File (from the root) -> line -> tests that run it."""
 Record = dict[str, Any]
-"""Of a mutant: its key, file and text; what it is judged `against`; how it was found and by which test; of a survivor,
-the tests that `passed`."""
+"""Of a mutant: its key, file and text; how it was found, and by which test."""
 
 
 @functools.cache
@@ -79,25 +82,6 @@ def read_records(path: Path | None) -> dict[str, Record]:
             record = json.loads(line)
             found[record["key"]] = record
     return found
-
-
-@functools.cache
-def explained(kind: str) -> dict[tuple[str, str, str], str]:
-    """Reasons, by a mutant's file, source line and change: of the `equivalent`, or of a `survivor`."""
-    tables = tomllib.loads(EXPLAINED.read_text()).get(kind, []) if EXPLAINED.exists() else []
-    return {
-        (table["file"], table["line"], change): table["reason"]
-        for table in tables
-        for change in table["changes"]
-    }
-
-
-def reason(record: Record, kind: str = "equivalent") -> str:
-    """Why nothing shows the mutant (or, of a `survivor`, no test does), if that is known."""
-    file = record["file"]
-    number, change = record["mutant"].removeprefix(f"{file}:").split(": ", 1)
-    line = (ROOT / file).read_text().splitlines()[int(number) - 1].strip()
-    return explained(kind).get((file, line, change), "")
 
 
 class Judging:
@@ -131,17 +115,6 @@ def draw(patterns: list[str], lines: Lines, count: int, seed: int) -> list[Mutan
     covered = [mutant for file in files for mutant, _ in mutants(ROOT, file, lines[file].get)]
     print(f"{len(covered)} mutants of {len(files)} files are on lines that a test runs")
     return sorted(covered, key=lambda each: _digest(f"{seed} {each.number} {each}".encode()))[:count]
-
-
-def named(text: str) -> list[Mutant]:
-    """The mutants that a page lists, where they are now: on the nearest line with that change. If the line has several
-    such changes, all of them."""
-    found = []
-    for file, line, change in re.findall(r"^- `([\w/]+\.py):(\d+): (.*?)`", text, re.MULTILINE):
-        same = [each for each, _ in mutants(ROOT, file, lambda _: True) if str(each).endswith(f": {change}")]
-        place = min((each.line for each in same), key=lambda number: abs(number - int(line)), default=None)
-        found += [each for each in same if each.line == place]
-    return found
 
 
 def functions_of_files() -> dict[str, list[types.FunctionType]]:
@@ -192,7 +165,7 @@ def killer(
         limit_seconds = int(10 + 3 * most_seconds)
         resource.setrlimit(resource.RLIMIT_CPU, (limit_seconds, limit_seconds))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
-        found = NOT_APPLIED
+        found = NOT_JUDGED
         try:
             if mutant is None or apply(mutant, functions):
                 found = next((test.nodeid for test in tests if fails(test)), PASSED)
@@ -236,38 +209,20 @@ class Judge:
 
     @property
     def found(self) -> list[Record]:
-        """What is known of the sample; with the `reason` where nothing shows a mutant."""
-        found = []
-        for mutant in self._sample:
-            record = {"key": self._key(mutant), "file": mutant.file, "mutant": str(mutant)}
-            if why := reason(record):
-                found.append(record | {"by": EQUIVALENT, "reason": why})
-            elif record["key"] in self._known:
-                found.append(self._known[record["key"]] | {"reason": reason(record, "survivor")})
-        return found
+        """What is known of the sample."""
+        return [
+            self._known.get(self._key(mutant))
+            or {"key": self._key(mutant), "file": mutant.file, "mutant": str(mutant), "by": NOT_JUDGED}
+            for mutant in self._sample
+        ]
 
     def open(self) -> list[Mutant]:
         """Those that are to be judged."""
-        return [
-            mutant
-            for mutant in self._sample
-            if not reason({"file": mutant.file, "mutant": str(mutant)})
-            and (
-                (record := self._known.get(self._key(mutant))) is None
-                or (record["by"] == SURVIVED and record["against"] != self._against(mutant))
-            )
-        ]
+        return [mutant for mutant in self._sample if self._key(mutant) not in self._known]
 
     @staticmethod
     def _key(mutant: Mutant) -> str:
         return f"{source_digest(mutant.file)} {mutant.number} {mutant}"
-
-    def _against(self, mutant: Mutant) -> str:
-        """The tests of its line, as they are, and their time."""
-        tests = sorted(self._lines[mutant.file][mutant.line])
-        files = sorted({test.split("::")[0] for test in tests})
-        states = [source_digest(file) for file in (*files, RECORDED) if (ROOT / file).exists()]
-        return _digest(repr((tests, states, self._most)).encode())
 
     def _count(self, file: str, test: str) -> None:
         self._kills.update([test, f"{file} {test}"])
@@ -281,12 +236,14 @@ class Judge:
             if self._limit is not None and cpu_seconds() - started > self._limit:
                 break
             own = [tests[name] for name in self._lines[mutant.file][mutant.line] if name in tests]
-            passed = set(self._known.get(self._key(mutant), {}).get("passed", ()))
-            by, test = self._judge(mutant, functions[mutant.file], own, passed)
-            record: Record = {"key": self._key(mutant), "file": mutant.file, "mutant": str(mutant)}
-            record |= {"by": by} | {"test": test, "against": self._against(mutant)}
-            if by == SURVIVED:
-                record["passed"] = sorted(passed)
+            by, test = self._judge(mutant, functions[mutant.file], own)
+            record: Record = {
+                "key": self._key(mutant),
+                "file": mutant.file,
+                "mutant": str(mutant),
+                "by": by,
+                "test": test,
+            }
             self._known[record["key"]] = record
             if self._output is not None:
                 with self._output.open("a") as out:
@@ -294,22 +251,21 @@ class Judge:
             print(f"{by:12} {mutant}  [{test or f'{len(own)} tests'}]", flush=True)
 
     def _judge(
-        self, mutant: Mutant, functions: list[types.FunctionType], tests: list[pytest.Item], passed: set[str]
+        self, mutant: Mutant, functions: list[types.FunctionType], tests: list[pytest.Item]
     ) -> tuple[str, str]:
-        """By which kind of test and which one; those that it survives are added to `passed`, and not run again."""
-        for nightly, by in ((False, KILLED), (True, "nightly only")):
+        """How it was found, and by which test."""
+        for nightly in (False, True):
             chosen = [test for test in tests if (test.get_closest_marker(NIGHTLY) is not None) == nightly]
-            chosen = self._limited(mutant, [test for test in chosen if _version(test) not in passed])
+            chosen = self._limited(mutant, chosen)
             while chosen:
                 test = killer(mutant, functions, chosen, self._most)
-                if test == NOT_APPLIED:
+                if test == NOT_JUDGED:
                     return test, ""
                 if not test:
-                    passed.update(map(_version, chosen))
                     break
                 if self._is_sound(test, chosen):
                     self._count(mutant.file, test)
-                    return by, test
+                    return KILLED, test
                 chosen = [each for each in chosen if self._sound.get(each.nodeid, True)]
         return SURVIVED, ""
 
@@ -342,11 +298,10 @@ class Judge:
         return [test for test in best if test in chosen] or best[:1]
 
     def _sight(self, mutant: Mutant, test: str) -> float:
-        """How much more a test sees that knows the programs and cycles of what it runs, is of the mutant's own part, or
-        runs few lines: it is about these. And how much more one whose file imports the mutant's module."""
+        """How much more a test sees that is of the mutant's own part, or runs few lines: it is about these. How much
+        more one whose file imports the mutant's module."""
         part, folders = test.split("/")[1], mutant.file.split("/")[:-1]
-        own = ("compiler" if part == "plans" else part) in folders
-        sight = (30 if test in recorded() else 1) * (100 if own else 1) / (self._breadth[test] + _FEW_LINES)
+        sight = (100 if part in folders else 1) / (self._breadth[test] + _FEW_LINES)
         module = "tosaic." + mutant.file.removesuffix(".py").replace("/", ".")
         return sight * (_ABOUT if module in imported_by(test.split("::")[0]) else 1)
 
@@ -361,11 +316,6 @@ def _that_take(most: float, tests: list[pytest.Item], seconds: dict[pytest.Item,
     return kept
 
 
-def _version(test: pytest.Item) -> str:
-    """A test as its file is now."""
-    return f"{source_digest(test.nodeid.split('::')[0])} {test.nodeid}"
-
-
 @functools.cache
 def imported_by(file: str) -> set[str]:
     """Modules that a file imports, or things from."""
@@ -378,43 +328,49 @@ def imported_by(file: str) -> set[str]:
     return found
 
 
-@functools.cache
-def recorded() -> set[str]:
-    path = ROOT / RECORDED
-    return set(json.loads(path.read_text())) if path.exists() else set()
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("modules", nargs="*", help="patterns of source files")
-    parser.add_argument("--named", type=Path, help="a page that lists the mutants to judge")
-    parser.add_argument("--contexts", nargs="+", required=True, help="files of bench.mutation_contexts")
+    parser.add_argument("modules", nargs="*", default=MODULES, help="patterns of source files")
+    parser.add_argument("--contexts", nargs="+", default=[], help="files of bench.mutation_contexts")
     parser.add_argument("--seconds", nargs="+", default=[], help="files of --cpu-durations")
-    parser.add_argument(
-        "--most-seconds", type=float, default=15, help="of tests per mutant and of each suite"
-    )
+    parser.add_argument("--most-seconds", type=float, default=5, help="of tests per mutant and of each suite")
     parser.add_argument("--limit-seconds", type=float, help="processor time after which no more are judged")
-    parser.add_argument("--count", type=int, default=150)
+    parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("-o", "--output", type=Path, help="a JSON line per mutant")
     chosen = parser.parse_args()
-    lines = tests_of_lines(chosen.contexts)
-    if chosen.named is not None:
-        sample = named(chosen.named.read_text())
-    else:
-        sample = draw(chosen.modules, lines, chosen.count, chosen.seed)
+    contexts, seconds = (chosen.contexts, chosen.seconds) if chosen.contexts else asked()
+    lines = tests_of_lines(contexts)
+    sample = draw(chosen.modules, lines, chosen.count, chosen.seed)
     judge = Judge(
-        sample, lines, read_seconds(chosen.seconds), chosen.most_seconds, chosen.output, chosen.limit_seconds
+        sample, lines, read_seconds(seconds), chosen.most_seconds, chosen.output, chosen.limit_seconds
     )
     files = {test.split("::")[0] for mutant in judge.open() for test in lines[mutant.file][mutant.line]}
     if files:
         arguments = ["-qq", "-s", "-m", "", "-p", "no:cacheprovider", *sorted(files)]
         pytest.main(arguments, plugins=[Judging(judge)])
     tally = Counter(record["by"] for record in judge.found)
-    print(", ".join(f"{count} {by}" for by, count in sorted(tally.items())))
+    print(", ".join(f"{tally[by]} {by}" for by in (KILLED, SURVIVED, NOT_JUDGED)))
     return 0
+
+
+def asked() -> tuple[list[str], list[str]]:
+    """Files of which test of JUDGES runs which line, and of their seconds."""
+    folder = ROOT / "build/mutation"
+    folder.mkdir(parents=True, exist_ok=True)
+    contexts, seconds = [], []
+    for judge in JUDGES:
+        files = [str(folder / f"{Path(judge).name}.{kind}") for kind in ("contexts", "seconds")]
+        for file in files:
+            Path(file).unlink(missing_ok=True)
+        plugin = ("-p", "bench.mutation_contexts", "--contexts", files[0], "--cpu-durations", files[1])
+        command = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *plugin, judge, "-k", WITHOUT)
+        subprocess.run(command, cwd=ROOT, check=True)
+        contexts.append(files[0])
+        seconds.append(files[1])
+    return contexts, seconds
 
 
 def read_seconds(files: list[str]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Writes docs/proofs.md from the times of a run: `python bench/proofs_page.py build/proofs.jsonl` (make prove)."""
+"""Writes docs/records/proofs.md from the times of a run: `bench/proofs_page.py build/proofs.jsonl` (make prove)."""
 
 import ast
 import collections

@@ -44,7 +44,7 @@ def published_rows() -> list[Row]:
         found = re.match(r"\| ([^|(]+) \(([\d,]+)\) \| [\d,]+ \| ([\d,]+) \|", line)
         if found and found[1] in NETWORKS:
             macs, cycles = (int(found[place].replace(",", "")) for place in (2, 3))
-            rows.append(Row(NETWORKS[found[1]], "base", 256, "sim", 16, 50, macs, cycles, 0, 0, True))
+            rows.append(Row(NETWORKS[found[1]], "base", 256, "emulator", 16, 50, macs, cycles, 0, 0, True))
     return rows
 
 
@@ -91,14 +91,6 @@ def main(folder: pathlib.Path) -> None:
         (folder / name).write_text(
             text.replace("](docs/decisions)", "](decisions.md)").replace("](docs/", "](")
         )
-    titles = [
-        (page.name, page.read_text().splitlines()[0].lstrip("# "))
-        for page in sorted((folder / "decisions").glob("*.md"))
-    ]
-    listed = "".join(f"- [{title}](decisions/{name})\n" for name, title in titles)
-    (folder / "decisions.md").write_text(
-        f"# Decisions\n\nWhy things are as they are, with measurements.\n\n{listed}"
-    )
     draw(folder / "figures")
 
 

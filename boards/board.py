@@ -110,6 +110,8 @@ class Board:
     """From which the design boots where `parts` names it."""
     parts: tuple[str, ...] = ()
     """What of the board is used on request only (PARTS)."""
+    vivado_board: str = ""
+    """What Vivado calls it, if it has a preset for its processor."""
     notes: str = ""
 
     @property

@@ -4,6 +4,8 @@ import importlib.metadata
 import warnings
 from collections.abc import Iterator
 
+from tosaic.hw.spelling import meant
+
 from .arty_a7 import ARTY_A7_35T, ARTY_A7_100T
 from .board import Board
 from .ecpix5 import ECPIX5_85F
@@ -62,7 +64,9 @@ def get_board(name: str) -> Board:
     try:
         return boards[name]
     except KeyError:
-        raise ValueError(f"no board is called {name!r}; there are {', '.join(boards)}") from None
+        raise ValueError(
+            f"no board is called {name!r}; {meant(name, boards)}there are {', '.join(boards)}"
+        ) from None
 
 
 def _loaded(point: importlib.metadata.EntryPoint) -> Iterator[Board]:

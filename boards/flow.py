@@ -52,7 +52,8 @@ def build(
     """
     check_tools(board.family)
     progress("Verilog", "")
-    return build_project(make_project(board), folder, cache, progress, seed)
+    project = make_project(board, lambda what, done, total: progress("Verilog", f"{what} {done} of {total}"))
+    return build_project(project, folder, cache, progress, seed)
 
 
 def build_project(

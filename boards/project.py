@@ -6,9 +6,10 @@ import re
 
 from tosaic.hw.config_text import get_config
 from tosaic.hw.top import VERILOG_NAME, VerilogTop
-from tosaic.hw.verilog import convert, convert_text
+from tosaic.hw.verilog import Progress, convert, convert_text, unseen
 
 from .board import Board, Family
+from .processor import overlay_files
 from .serial_board import SerialBoard, board_sources
 from .vivado import serial_script, zynq_script
 
@@ -31,16 +32,19 @@ class Fabric:
     spare_block_ram: bool = False
 
 
-def make_project(board: Board) -> Project:
+def make_project(board: Board, progress: Progress = unseen) -> Project:
     """ImportError where amaranth-boards, or what a micro-coded machine needs, is missing."""
     if board.family.has_processor:
         fabric = Fabric("series7" if board.family is Family.ZYNQ7 else "ultrascale", board.spare_block_ram)
-        modules = convert(VerilogTop(get_config(board.config)), VERILOG_NAME, platform=fabric)
-        return Project(board, VERILOG_NAME, modules, {"build.tcl": zynq_script(board)})
+        modules = convert(
+            VerilogTop(get_config(board.config)), VERILOG_NAME, platform=fabric, progress=progress
+        )
+        return Project(board, VERILOG_NAME, modules, {"build.tcl": zynq_script(board)} | overlay_files(board))
     top = "top"
+    progress(f"{board.name}: Verilog by Amaranth and Yosys", 0, 1)
     plan = board.make_platform().build(SerialBoard(board), name=top, do_build=False, debug_verilog=True)
     texts = {name: text.decode() if isinstance(text, bytes) else text for name, text in plan.files.items()}
-    modules = convert_text(texts[f"{top}.debug.v"], top) | board_sources(board)
+    modules = convert_text(texts[f"{top}.debug.v"], top, progress=progress) | board_sources(board)
     suffix = {Family.ECP5: "lpf", Family.ICE40: "pcf", Family.GOWIN: "cst", Family.XILINX7: "xdc"}[
         board.family
     ]

@@ -1,9 +1,12 @@
 """Tcl for Vivado, run by whoever has it: `vivado -mode batch -source build.tcl` in the folder of the files."""
 
+import dataclasses
+
 from tosaic.hw.config_text import get_config
 from tosaic.hw.csr_map import VERSION_VALUE
 
 from .board import Board, Family
+from .processor import PROCESSORS, SEGMENT_BYTES
 
 _SERIAL = """\
 # {title}: Vivado makes top.bit. vivado -mode batch -source build.tcl
@@ -23,7 +26,8 @@ write_bitstream -force top.bit
 _PACKAGE = """\
 # {title}: packages the accelerator as an IP core, builds a block design with it and makes the bitstream.
 #   vivado -mode batch -source build.tcl
-# Registers: 64 KiB at {registers} of the processor (AXI4-Lite); data: through {data_port} to the processor's memory.
+# Registers: 0x{segment:x} bytes at 0x{registers:x} of the processor (AXI4-Lite). Data: {data_bits} bits, through
+# {data_port}, to the processor's memory. tosaic.dtso, the device-tree overlay, tells Linux the same.
 set part {part}
 
 # 1. The IP core.
@@ -62,17 +66,28 @@ apply_bd_automation -rule xilinx.com:bd_rule:axi4 -config {{Master /npu/m_axi Sl
   [get_bd_intf_pins ps/{data_port}]
 connect_bd_net [get_bd_pins npu/irq] [get_bd_pins ps/{interrupt}]
 assign_bd_address
+foreach segment [get_bd_addr_segs -of_objects [get_bd_addr_spaces ps/Data]] {{
+  set_property offset 0x{registers:x} $segment
+  set_property range 0x{segment:x} $segment
+}}
 validate_bd_design
+set hertz [get_property CONFIG.FREQ_HZ [get_bd_pins npu/clk]]
+if {{abs($hertz - {hertz}.0) > 0.01 * {hertz}}} {{
+  error "the clock of the block design is $hertz Hz, the overlay says {hertz}"
+}}
 make_wrapper -files [get_files system.bd] -top -import
 set_property top system_wrapper [current_fileset]
 
-# 3. The bitstream, and the hardware description that names the addresses.
+# 3. The bitstream; tosaic.xsa and tosaic.hwh, which name addresses, clock and widths; tosaic.bit.bin for Linux.
 launch_runs impl_1 -to_step write_bitstream -jobs 4
 wait_on_run impl_1
 open_run impl_1
 report_utilization -file utilization.txt
 report_timing_summary -file timing.txt
 write_hw_platform -fixed -include_bit -force -file tosaic.xsa
+file copy -force board/board.runs/impl_1/system_wrapper.bit tosaic.bit
+file copy -force [lindex [glob board/board.{{gen,srcs}}/sources_1/bd/system/hw_handoff/system.hwh] 0] tosaic.hwh
+exec bootgen -image tosaic.bif -arch {architecture} -process_bitstream bin -w on >@ stdout
 """
 
 _ZYNQ7 = """\
@@ -80,13 +95,15 @@ create_bd_cell -type ip -vlnv xilinx.com:ip:processing_system7:5.5 ps
 apply_bd_automation -rule xilinx.com:bd_rule:processing_system7 \\
   -config {{make_external "FIXED_IO, DDR"}} [get_bd_cells ps]
 set_property -dict [list CONFIG.PCW_USE_S_AXI_HP0 1 CONFIG.PCW_USE_M_AXI_GP0 1 CONFIG.PCW_USE_FABRIC_INTERRUPT 1 \\
+  CONFIG.PCW_S_AXI_HP0_DATA_WIDTH {data_bits} \\
   CONFIG.PCW_IRQ_F2P_INTR 1 CONFIG.PCW_FPGA0_PERIPHERAL_FREQMHZ {megahertz:g}] [get_bd_cells ps]"""
 
 _ULTRASCALE = """\
 create_bd_cell -type ip -vlnv xilinx.com:ip:zynq_ultra_ps_e:3.5 ps
 apply_bd_automation -rule xilinx.com:bd_rule:zynq_ultra_ps_e -config {{apply_board_preset "1"}} [get_bd_cells ps]
 set_property -dict [list CONFIG.PSU__USE__M_AXI_GP0 1 CONFIG.PSU__USE__M_AXI_GP1 0 CONFIG.PSU__USE__M_AXI_GP2 0 \\
-  CONFIG.PSU__USE__S_AXI_GP2 1 CONFIG.PSU__USE__IRQ0 1 \\
+  CONFIG.PSU__USE__S_AXI_GP2 1 CONFIG.PSU__SAXIGP2__DATA_WIDTH {data_bits} CONFIG.PSU__MAXIGP0__DATA_WIDTH 128 \\
+  CONFIG.PSU__USE__IRQ0 1 \\
   CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ {megahertz:g}] [get_bd_cells ps]"""
 
 
@@ -97,30 +114,18 @@ def serial_script(board: Board) -> str:
 
 def zynq_script(board: Board) -> str:
     """IP core, block design, bitstream. The scripts were written by the vendor's manuals and have not been run here."""
-    version = f"{VERSION_VALUE >> 16}.{VERSION_VALUE >> 8 & 0xFF}"
-    megahertz = board.clock_hz / 1e6
-    if board.family is Family.ZYNQ7:
-        details = {
-            "processor": _ZYNQ7.format(megahertz=megahertz),
-            "clock": "FCLK_CLK0",
-            "reset": "FCLK_RESET0_N",
-            "control_port": "M_AXI_GP0",
-            "data_port": "S_AXI_HP0",
-            "interrupt": "IRQ_F2P",
-            "registers": "0x43C00000 or as Vivado assigns",
-            "board_part": "",
-        }
-    else:
-        details = {
-            "processor": _ULTRASCALE.format(megahertz=megahertz),
-            "clock": "pl_clk0",
-            "reset": "pl_resetn0",
-            "control_port": "M_AXI_HPM0_FPD",
-            "data_port": "S_AXI_HP0_FPD",
-            "interrupt": "pl_ps_irq0",
-            "registers": "0xA0000000 or as Vivado assigns",
-            "board_part": "set_property board_part xilinx.com:kv260_som:part0:1.4 [current_project]\n",
-        }
+    processor, bits = PROCESSORS[board.family], PROCESSORS[board.family].data_bits(board)
+    template = _ZYNQ7 if board.family is Family.ZYNQ7 else _ULTRASCALE
+    part = f"set_property board_part {board.vivado_board} [current_project]\n" if board.vivado_board else ""
     return _PACKAGE.format(
-        title=board.title, part=board.part, config=get_config(board.config).name, version=version, **details
+        title=board.title,
+        part=board.part,
+        board_part=part,
+        config=get_config(board.config).name,
+        version=f"{VERSION_VALUE >> 16}.{VERSION_VALUE >> 8 & 0xFF}",
+        processor=template.format(megahertz=board.clock_hz / 1e6, data_bits=bits),
+        hertz=round(board.clock_hz),
+        segment=SEGMENT_BYTES,
+        data_bits=bits,
+        **dataclasses.asdict(processor),
     )

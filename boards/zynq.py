@@ -29,5 +29,6 @@ KV260 = Board(
     memory="the processor's DDR4, 4 GiB",
     transport="uio:///dev/uio4?memory=/dev/udmabuf0",
     spare_block_ram=True,
+    vivado_board="xilinx.com:kv260_som:part0:1.4",
     notes="clock PL0 of the processor; AXI by HPM0_FPD and HP0_FPD",
 )

@@ -38,8 +38,10 @@ def check_support(graph: Graph, config: Config) -> list[Support]:
         elif operator.op in _FREE:
             verdicts.append(Support(operator, True, "renames a tensor, moves nothing"))
         else:
+            alone = _alone(folded, operator)
+            alone.why_floats = graph.why_floats and "it computes floats: why is told below"
             try:
-                how = describe(_alone(folded, operator), config)
+                how = describe(alone, config)
             except UnsupportedError as error:
                 verdicts.append(Support(operator, False, str(error)))
             else:

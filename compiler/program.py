@@ -172,6 +172,25 @@ class Program:
         window[: len(self.image)] = np.frombuffer(self.image, np.uint8)
         return window
 
+    def known(self) -> np.ndarray:
+        """Bool, for each byte of the memory window: it holds something of the image, an input or a state when the
+        program begins. Anything may be in the others."""
+        flags = np.zeros(self.memory_bytes, bool)
+        flags[: len(self.image)] = True
+        for port in (*self.inputs, *self.states):
+            flags[port.address : port.address + port.bytes] = True
+        return flags
+
+    def scratch(self) -> np.ndarray:
+        """Bool, for each byte of the memory window: nobody looks at it when the program has ended. A program without
+        results has none."""
+        results = (*self.outputs, *self.kept, *self.states)
+        flags = np.full(self.memory_bytes, bool(results))
+        flags[: len(self.image)] = False
+        for port in (*results, *self.inputs):
+            flags[port.address : port.address + port.bytes] = False
+        return flags
+
     def save(self, path: str | pathlib.Path) -> None:
         pathlib.Path(path).write_bytes(self.to_bytes())
 

@@ -11,19 +11,21 @@ from tosaic.compiler.quantizer import Encoding
 from tosaic.errors import InputError
 
 from .encodings import Encodings
+from .shape_advice import fit_of
 
 
 @dataclasses.dataclass(frozen=True)
 class NodeArg:
     """A graph input or output: name, shape and TOSA type.
 
-    Of a quantized model `encoding` tells what the integers stand for: real = scale * (q - zero_point).
+    Of a quantized model `encoding` tells what the integers stand for: real = scale * (q - zero_point). Two are equal
+    whatever that is.
     """
 
     name: str
     shape: tuple[int, ...]
     type: DType
-    encoding: Encoding | None = None
+    encoding: Encoding | None = dataclasses.field(default=None, compare=False)
 
     @property
     def numpy(self) -> np.dtype:
@@ -78,17 +80,123 @@ def checked_inputs(arguments: list[NodeArg], inputs: Mapping[str, np.ndarray]) -
             raise InputError(f"input {argument.name!r} is missing: give an {wanted}")
         value = np.asarray(inputs[argument.name])
         if tuple(value.shape) != argument.shape:
-            raise InputError(
-                f"input {argument.name!r} has shape {list(value.shape)}, the model wants {list(argument.shape)}: "
-                "reshape or crop it first"
-            )
+            raise InputError(_wrong_shape(argument, value.shape))
         if value.dtype != argument.numpy:
-            quantize = "" if argument.type.is_float else "quantize it first, or "
             raise InputError(
                 f"input {argument.name!r} has dtype {value.dtype}, the model wants {argument.numpy}: "
-                f"{quantize}convert it with .astype(np.{argument.numpy})"
+                f"{type_advice(argument, value)}"
             )
         values[argument.name] = value
+    return values
+
+
+def check_shapes(arguments: list[NodeArg], inputs: Mapping[str, np.ndarray]) -> None:
+    """InputError for an array that is not one run's, of several samples too."""
+    for argument in arguments:
+        if argument.name in inputs and (shape := np.shape(inputs[argument.name])) != argument.shape:
+            raise InputError(_wrong_shape(argument, shape))
+
+
+def _wrong_shape(argument: NodeArg, shape: tuple[int, ...]) -> str:
+    """Why an array of this shape is refused, and what makes it fit without mixing up its elements."""
+    problem = f"input {argument.name!r} has shape {list(shape)}, the model wants {list(argument.shape)}"
+    fit = fit_of(shape, argument.shape)
+    if fit is None:
+        return f"{problem}: prepare samples of this shape as for the training"
+    steps = []
+    if fit.expressions:
+        moved = "its axes are in another order, " if "transpose" in fit.expressions[0] else ""
+        steps.append(f"{moved}give {' or '.join(fit.expressions)}")
+    if fit.samples > 1:
+        each = "x[i]" if shape[1:] == argument.shape else f"x[i:i + {argument.shape[0]}]"
+        numbers = (
+            f"range({shape[0]})"
+            if argument.shape[:1] in ((), (1,))
+            else f"range(0, {shape[0]}, {argument.shape[0]})"
+        )
+        steps.append(
+            f"{'which then' if steps else 'it'} holds {fit.samples} samples: give --batch {fit.samples}, or in Python "
+            f"session.map({{{argument.name!r}: {each}}} for i in {numbers})"
+        )
+    return f"{problem}: {', '.join(steps)}"
+
+
+_PIXEL_MAX = 255
+_UNIT = 1.5
+"""Reals up to here are pixels that were divided by 255."""
+
+
+def type_advice(argument: NodeArg, value: np.ndarray) -> str:
+    """How an array of another type becomes what the model wants, with the values that it stands for."""
+    wanted = argument.numpy
+    if argument.type.is_float:
+        return f"convert it with .astype(np.{wanted})"
+    if wanted == np.bool_:
+        return "give x != 0"
+    held = f"give np.asarray(x, np.{wanted})"
+    fits = _is_held(argument, value)
+    if argument.encoding is None:
+        if fits and (value.dtype.kind == "i" or argument.type.bits > 16):
+            return held
+        if argument.type.bits > 16:
+            return f"give integers from {argument.type.min} to {argument.type.max}"
+        return (
+            "the file does not say which reals its integers stand for (there is no .quant.json beside it), give "
+            "tosaic.quantize(reals, SCALE, ZERO_POINT) with the numbers that it was quantized with"
+        )
+    low, high = (float(argument.encoding.dequantize(end)) for end in (argument.type.min, argument.type.max))
+    least, most = (float(value.min()), float(value.max())) if value.size else (0.0, 0.0)
+    slack = 0.05 * (high - low)
+    if fits and value.dtype.kind == "i" and not low - slack <= least <= most <= high + slack:
+        return f"{held} of integers that were quantized"
+    return f"its integers stand for {low:.4g} to {high:.4g}, {_quantizing(argument.encoding, wanted, least, most)}"
+
+
+def _is_held(argument: NodeArg, value: np.ndarray) -> bool:
+    """Whether all values are integers of the argument's type."""
+    if value.dtype.kind not in "iuf" or not value.size:
+        return False
+    whole = value.dtype.kind != "f" or bool(np.all(value == np.rint(value)))
+    return whole and argument.type.min <= value.min() and bool(value.max() <= argument.type.max)
+
+
+def _quantizing(encoding: Encoding, dtype: np.dtype, least: float, most: float) -> str:
+    """Python that quantizes an array; of pixels, what the training made of them."""
+    kind = "" if dtype == np.int8 else f", dtype={dtype.name!r}"
+    call = f"tosaic.quantize({{}}, {encoding.scale!r}, {encoding.zero_point}{kind})"
+    low, high = (float(encoding.dequantize(end)) for end in (encoding.dtype.min, encoding.dtype.max))
+    if not (0 <= least and _UNIT < most <= _PIXEL_MAX and high <= _PIXEL_MAX / 16):
+        return f"give {call.format('x')}"
+    if -_UNIT < 2 * low and high <= _UNIT:
+        return f"give {call.format('x / 255')} for pixels that the training divided by 255"
+    return f"make of the pixels what the training made of them, and give {call.format('reals')}"
+
+
+def entering(argument: NodeArg, values: np.ndarray) -> np.ndarray:
+    """What the model gets for values of the data set, reals or its own integers. InputError where neither fits."""
+    if values.dtype == argument.numpy:
+        return values
+    if values.dtype.kind == "f" and argument.encoding is not None:
+        if not takes(values):
+            raise InputError(f"the data for input {argument.name!r} has values that are not finite")
+        return argument.encoding.quantize(values)
+    held = values.astype(argument.numpy)
+    if values.dtype.kind == "f" and not argument.type.is_float:
+        raise InputError(
+            f"the data for input {argument.name!r} is {values.dtype}, the model wants {argument.numpy} and has no "
+            "scale (.quant.json): give its integers"
+        )
+    if not argument.type.is_float and not np.array_equal(held, values):
+        raise InputError(
+            f"the data for input {argument.name!r} has {values.dtype} values beyond {argument.numpy}, the model's type"
+        )
+    return held
+
+
+def reals(argument: NodeArg, values: np.ndarray) -> np.ndarray:
+    """What a float model gets, or what the model's values stand for."""
+    if argument.encoding is not None and values.dtype.kind != "f":
+        return argument.encoding.dequantize(values).astype(np.float32)
     return values
 
 

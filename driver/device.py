@@ -18,8 +18,10 @@ from tosaic.sim.result import RunResult
 from .boot import boot_limit, in_boot_part, require_decoded
 from .device_speeds import speed_of
 from .flash_image import program_boot_image
+from .self_test import check_clock, known_answer, require_answer
 from .transports import Transport, Unreachable, open_transport
 from .transports.identify import configuration_hash
+from .transports.uri import wants_self_test
 
 
 class Device:
@@ -29,10 +31,14 @@ class Device:
     error comes in between. Its boot part runs whenever the image was sent. A
     board that booted the program from flash is sent no image. Every failure is a DeviceError that says
     where the machine stands; after it the machine is reset and the next run begins from nothing.
+
+    `self_test`: before anything else it runs a program with a known answer, and a DeviceError says what differs; a
+    UserWarning tells of a clock that the bitstream was not made for (self_test.py).
     """
 
-    def __init__(self, transport: Transport):
+    def __init__(self, transport: Transport, self_test: bool = False):
         self._transport = transport
+        self._to_be_tested = self_test
         self._report = Report(transport)
         self._loaded: Program | None = None
         self._states: dict[int, bytes] = {}
@@ -44,8 +50,9 @@ class Device:
 
     @classmethod
     def open(cls, uri: str) -> "Device":
-        """The device at a URI; InputError for a wrong URI, DeviceError when nothing answers."""
-        return cls(open_transport(uri))
+        """The device at a URI; InputError for a wrong URI, DeviceError when nothing answers. It is tested, unless it
+        is simulated, boots from flash, or the URI has `selftest=0`."""
+        return cls(open_transport(uri), wants_self_test(uri))
 
     @property
     def memory_speed(self) -> MemorySpeed | None:
@@ -64,9 +71,17 @@ class Device:
         self._transport.acquire()
         try:
             found = configuration_hash(self._transport)
+            config = next((config for config in CONFIGS.values() if config.hash == found), None)
+            if config is not None:
+                self._test(config)
+        except Unreachable:
+            raise
+        except BaseException:
+            self._recover()
+            raise
         finally:
             self._release()
-        return next((config for config in CONFIGS.values() if config.hash == found), None)
+        return config
 
     def run(self, program: Program, window: np.ndarray, max_cycles: int | None = None) -> RunResult:
         """Execute a program with the inputs in `window` (Program.memory), into which outputs and kept tensors go.
@@ -95,10 +110,28 @@ class Device:
 
     # --- inside
 
+    def _test(self, config: Config) -> None:
+        """Before the first program of anybody else."""
+        if not self._to_be_tested:
+            return
+        self._transport.make_idle()
+        self._transport.leave_boot()
+        check_clock(self._transport, config, self._start)
+        known = known_answer(config)
+        if known.program.memory_bytes <= self.identity.memory_bytes:
+            memory = known.memory.copy()
+            self._execute(known.program, memory, None)
+            require_answer(self.name, config, known.program.outputs[0].read(memory), known.wanted)
+        self._to_be_tested = False
+
     def _run(self, program: Program, window: np.ndarray, max_cycles: int | None) -> RunResult:
         self._check(program)
+        self._test(program.config)
         # Somebody before us may have left without saying goodbye.
         self._transport.make_idle()
+        return self._execute(program, window, max_cycles)
+
+    def _execute(self, program: Program, window: np.ndarray, max_cycles: int | None) -> RunResult:
         self._load(program, window, max_cycles)
         codes = [window[address : address + size].tobytes() for address, size in program.streams]
         self._start(program, program.streams)

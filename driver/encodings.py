@@ -3,6 +3,7 @@
 import json
 import pathlib
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,24 +22,33 @@ def sidecar(model: str | pathlib.Path) -> pathlib.Path:
 
 
 def write_encodings(
-    path: pathlib.Path, inputs: Mapping[str, Encoding], outputs: Mapping[str, Encoding]
+    path: pathlib.Path,
+    inputs: Mapping[str, Encoding],
+    outputs: Mapping[str, Encoding],
+    source: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes `encodings_text` to a file."""
-    text = encodings_text(inputs, outputs)
+    """Writes `encodings_text` to a file; `source` tells of the network that was quantized."""
+    text = encodings_text(inputs, outputs, source)
     with replacing(path) as scratch:
         scratch.write_text(text)
 
 
-def encodings_text(inputs: Mapping[str, Encoding], outputs: Mapping[str, Encoding]) -> str:
-    """JSON text: {"inputs": {name: {"dtype", "scale", "zero_point"}}, "outputs": ...}."""
+def encodings_text(
+    inputs: Mapping[str, Encoding],
+    outputs: Mapping[str, Encoding],
+    source: Mapping[str, Any] | None = None,
+) -> str:
+    """JSON text: {"inputs": {name: {"dtype", "scale", "zero_point"}}, "outputs": ..., "source": ...}."""
     sides = {"inputs": inputs, "outputs": outputs}
-    text = {
+    text: dict[str, Any] = {
         side: {
             name: {"dtype": e.dtype.name.lower(), "scale": e.scale, "zero_point": e.zero_point}
             for name, e in encodings.items()
         }
         for side, encodings in sides.items()
     }
+    if source is not None:
+        text["source"] = source
     return json.dumps(text, indent=1) + "\n"
 
 

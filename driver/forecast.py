@@ -51,11 +51,10 @@ def forecast(graph: Graph, config: Config, progress: Progress | None = None) -> 
     """
     sample = stand_ins(graph)
     with warnings.catch_warnings():
-        # Stand-ins tell nothing of ranges.
+        # Its integers are thrown away: one sample, and a random one, is enough for cycles.
         warnings.simplefilter("ignore", ModelWarning)
-        found = quantize_graph(
-            graph, {name: value[None] for name, value in sample.items()}, progress=progress
-        )
+        samples = {name: value[None] for name, value in sample.items()}
+        found = quantize_graph(graph, samples, progress=progress)
     session = Session(found.graph, "emulator", config, progress=progress)
     session.run({name: _encoded(found, name, sample[name]) for name in found.graph.run_inputs})
     return _told(session)

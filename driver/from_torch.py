@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tosaic.compiler.importers.torch_models.program import inputs_of, outputs_of
 from tosaic.driver.quantize.torch_modules import DEFAULT_ROAD, quantize_module
 from tosaic.driver.session import Session
+from tosaic.driver.source.modules import measured_module, module_network
 from tosaic.driver.torch_session import TorchSession
 from tosaic.errors import InputError
 
@@ -31,14 +31,22 @@ def from_torch(
     docs/pytorch.md compares them. `activations` is int8, or int16 with int8 weights.
     `values="floats"`: the session takes and gives the module's own types; "integers": those of the machine.
     `options` are those of `Session`: target, config and others. Raises `tosaic.Error` subclasses.
+
+    The integers are compared with the module on a few calibration samples: `session.source_agreement` tells how near
+    they are, and a ModelWarning where that is too little. `session.run(..., check="source")` compares with the module
+    again, `check=True` only with golden's integers.
     """
     if values not in VALUES:
         raise InputError(f"values cannot be {values!r}; use one of {', '.join(VALUES)}")
     example = _as_tuple(module, example_inputs)
-    program, quantized = quantize_module(module, example, calibration, road, activations)
+    found = quantize_module(module, example, calibration, road, activations)
+    network, agreement = measured_module(module_network(type(module).__name__, found), found)
+    options = {"source": network, **options}
     if values == "integers":
-        return Session(quantized, **options)
-    return TorchSession(quantized, inputs_of(program), outputs_of(program), **options)
+        return Session(found.result, **options)
+    session = TorchSession(found.result, found.program, **options)
+    session.source_agreement = agreement
+    return session
 
 
 def _as_tuple(module: Any, example_inputs: Any) -> Sequence[Any]:

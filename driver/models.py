@@ -62,13 +62,26 @@ def open_with_encodings(
     path = pathlib.Path(source)
     if is_imported(path):
         with _file_named(path):
-            found = _encoded(path, bound)
-            return found or (import_model(path, bound), {})
+            found, why_floats = _integers(path, bound)
+            if found is not None:
+                return found
+            graph = import_model(path, bound)  # tells of an operator without a TOSA form in full
+            graph.why_floats = why_floats
+            return graph, {}
     return _opened(path, bound), encodings_of(path)
 
 
+def _integers(path: pathlib.Path, bound: Bound) -> tuple[tuple[Graph, Encodings] | None, str]:
+    """As `_encoded`; and of a model that brings encodings without integers to take, why."""
+    try:
+        return _encoded(path, bound), ""
+    except UnsupportedError as error:
+        return None, f"{path}: {error}"
+
+
 def _encoded(path: pathlib.Path, bound: Bound) -> tuple[Graph, Encodings] | None:
-    """The integers of a model that brings its encodings; None for any other model."""
+    """The integers of a model that brings its encodings; None for any other model. UnsupportedError for one that has no
+    integers as it is."""
     if path.suffix not in (".nnr", ".onnx", ".pt2", ".tflite") or not path.is_file():
         return None
     if path.suffix == ".nnr":
@@ -84,13 +97,9 @@ def _encoded(path: pathlib.Path, bound: Bound) -> tuple[Graph, Encodings] | None
             graph, {name: _held(value, encodings.get(name)) for name, value in bindings.values.items()}
         )
         return graph, encodings
-    try:
-        if path.suffix == ".onnx":
-            return open_encoded(path, bound)
-        found = import_quantized(path)
-    except UnsupportedError:
-        # An operator without an integer form; or without a TOSA form at all, which the import tells in full.
-        return None
+    if path.suffix == ".onnx":
+        return open_encoded(path, bound)
+    found = import_quantized(path)
     return (found.graph, {**found.inputs, **found.outputs}) if found else None
 
 
@@ -141,7 +150,9 @@ def survey_source(
         return [], open_model(path, bound)
     with _file_named(path):
         operators, graph = survey_model(path, bound)
-        found = _encoded(path, bound) if graph is not None else None
+        if graph is None:
+            return operators, None
+        found, graph.why_floats = _integers(path, bound)
         return operators, found[0] if found else graph
 
 

@@ -12,7 +12,9 @@ _DEAREST = 8
 
 def run_cards(stats: dict[str, Any]) -> list[Card]:
     """The figures of `Session.stats`, the most important first."""
-    exact = {True: ("yes", "equal to golden", True), None: ("not checked", "", None)}
+    source = stats.get("source")
+    golden = "equal to golden" if source else "equal to golden, not compared with its network"
+    exact = {True: ("yes", golden, True), None: ("not checked", "", None)}
     cards = [Card("bit-exact", *exact.get(stats["bit_exact"], ("no", "differs from golden", False)))]
     if stats["cycles"] is not None:
         counted = "predicted" if stats["target"] == "emulator" else "counted"
@@ -23,6 +25,8 @@ def run_cards(stats: dict[str, Any]) -> list[Card]:
             *cards,
             Card("external memory", f"{read} read", f"{written} written"),
         ]
+    if isinstance(source, dict):
+        cards.append(Card("network", "near enough", f"compared with {source.get('network')}", True))
     memory = stats["memory_bandwidth"]
     note = "" if memory is None else f"{memory} B/cycle, latency {stats['memory_latency']}"
     return [*cards, Card("machine", f"{stats['config']}, {stats['target']}", note)]

@@ -5,8 +5,8 @@ import concurrent.futures
 import dataclasses
 import pathlib
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -19,14 +19,20 @@ from tosaic.errors import DeviceError, InputError, MismatchError
 from tosaic.hw.config import Config
 from tosaic.sim.result import RunResult, Slice
 
-from .arguments import NodeArg, checked_inputs, checked_samples
+from .arguments import NodeArg, checked_inputs, checked_samples, entering, reals
 from .batches import batch_size, booted_image, run_samples
 from .board_pool import BoardPool, open_device
 from .check import blame, compare
 from .device import Device
+from .feeds import GOLDEN, SOURCE, Check, ValueInfo, array_of, checks_of, feed_of, samples_in, value_info
+from .float_graphs import refuse_floats
 from .models import CompileOptions, Progress, find_config, load, open_with_encodings
+from .origin import Origin, checked_model
 from .statistics import statistics_of
 from .targets import DEVICE, Runner, RunOptions, find_target, make_runner, naming_weights
+
+if TYPE_CHECKING:
+    from .source import Agreement
 
 __all__ = ["NodeArg", "Progress", "Session", "find_config", "run"]
 
@@ -35,24 +41,7 @@ _NO_GRAPH = "a compiled program cannot be checked, golden needs the graph: run t
 
 
 class Session:
-    """A model compiled for a configuration and loaded on a target.
-
-    `model` is a path (`.tosa`, a compiled `.tsc`, or a model that `tosaic import` takes), a `Graph`, a
-    `Quantized` graph with its encodings, or a `Program`; `target` one of golden, emulator, sim
-    (Verilated RTL in process) and cocotb, the URI of a device (docs/driver.md) or an open `Device`, which several
-    sessions may share. `config` is a name or a `Config`; without it what the device has or a program was compiled for,
-    else "base". `memory_bandwidth` is in bytes per cycle (default: the bus width), `memory_latency` in cycles (default:
-    50). A run that is not at its end after `max_cycles` raises DeviceError (None: no limit but the emulator's own): a
-    WHILE_LOOP may be endless. A target that cannot honour one of these refuses it with an InputError.
-    `compress="nnr"` stores weights compressed where that is smaller; the accelerator decodes them, once before the
-    first run. With `compress="nnr-stream"` every run decodes them. `drop_dead_channels` removes channels that carry
-    nothing before compiling; results stay the same, tensors inside become smaller. `batch` runs that many samples at
-    once, with one fetch of the weights for all: an array [k, ...] of the model holds theirs one after the other,
-    [batch * k, ...], and each has a state of its own. `shapes` binds what an imported
-    model leaves open: a symbolic dimension's name to its size, or an input's name to its whole shape; `values` binds
-    inputs that always have one value: an input's name to a number, or to as many numbers as it has elements.
-    `progress(what, done, total)` is called while the model is compiled. Raises `tosaic.Error` subclasses.
-    """
+    """A model compiled for a configuration and loaded on a target: `run` runs it. See `Session.__init__`."""
 
     def __init__(
         self,
@@ -71,7 +60,33 @@ class Session:
         progress: Progress | None = None,
         shapes: Shapes | None = None,
         values: Values | None = None,
+        source: Any = None,
     ):
+        """Opens a model. Raises `tosaic.Error` subclasses.
+
+        model: a path (`.tosa`, a compiled `.tsc`, or a model that `tosaic import` takes), a `Graph`, a `Quantized`
+            graph with its encodings, or a `Program`; for a torch.nn.Module there is `tosaic.from_torch`.
+        target: golden, emulator, sim (Verilated RTL in process) or cocotb, the URI of a device (docs/driver.md), or an
+            open `Device`, which several sessions may share. A target that cannot honour an option refuses it.
+        config: a name or a `Config`; without it what the device has or a program was compiled for, else "base".
+        memory_bandwidth, memory_latency: of external memory, in bytes per cycle (default: the bus width) and cycles
+            (default: 50).
+        max_cycles: a run that is not at its end by then raises DeviceError (None: no limit but the emulator's own):
+            a WHILE_LOOP may be endless.
+        optimize: fuses operators into layers; False has a layer for each.
+        drop_dead_channels: removes channels that carry nothing; results stay the same, tensors inside become smaller.
+        keep_layers: keeps tensors inside, in `self.kept`, which `check` then compares as well.
+        compress: "nnr" stores weights compressed where that is smaller; the accelerator decodes them, once before the
+            first run. With "nnr-stream" every run decodes them.
+        batch: runs that many samples at once, with one fetch of the weights for all: an array [k, ...] of the model
+            holds theirs one after the other, [batch * k, ...], and each has a state of its own.
+        progress: progress(what, done, total) is called while the model is compiled.
+        shapes: binds what an imported model leaves open: a symbolic dimension's name to its size, or an input's name
+            to its whole shape.
+        values: binds inputs that always have one value: an input's name to a number, or to as many as it has elements.
+        source: the network that the model was made of, for `run(check="source")`: a path, a float `Graph`, or a
+            function of a sample's arrays by name; None: what the file says.
+        """
         self.model = str(model) if isinstance(model, str | pathlib.Path) else f"<{type(model).__name__}>"
         """The path that was given; the type of an object that has none."""
         self.device: Device | None = target if isinstance(target, Device) else None
@@ -81,7 +96,9 @@ class Session:
         self.target = target.name if isinstance(target, Device) else target
         self._options = RunOptions(memory_bandwidth, memory_latency, max_cycles)
         self._kind.check(self.target, self._options)
-        single, encodings = open_with_encodings(model, Bindings(shapes or {}, values or {}))
+        self._origin = Origin(model, source, Bindings(shapes or {}, values or {}))
+        single, encodings = open_with_encodings(checked_model(model), self._origin.bound)
+        refuse_floats(single, self.model, self.target, self._origin.bound)
         opened = _batched(single, batch)
         if self.device is None and self._kind is DEVICE:
             self.device, self._owns_device = open_device(self.target), True
@@ -124,20 +141,81 @@ class Session:
             config = self.device.configuration()
         return find_config(config) if config is not None else None
 
+    @overload
     def run(
-        self, inputs: Mapping[str, np.ndarray], *, check: bool = False, strict: bool = False
-    ) -> dict[str, np.ndarray]:
-        """Runs the network once: {input name: array} to {output name: array}.
+        self, inputs: Any, *, check: Check = False, strict: bool = False, limit_db: float | None = None
+    ) -> dict[str, np.ndarray]: ...
 
-        Arrays have the shapes and NumPy types of `self.inputs`. `check` also evaluates golden and raises
-        MismatchError, naming the first differing element, unless everything is equal, or UnpredictableError where the
-        specification does not define what these inputs give. `strict` raises that error before the run, whether or not
-        the target and golden agree. `self.stats` tells of the run.
-        What the model remembers is in `self.state`. A DeviceError resets it with the machine, other errors leave it.
+    @overload
+    def run(
+        self,
+        inputs: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        *,
+        check: Check = False,
+        strict: bool = False,
+        limit_db: float | None = None,
+    ) -> list[np.ndarray]: ...
+
+    def run(
+        self,
+        inputs: Any,
+        input_feed: Mapping[str, Any] | None = None,
+        *,
+        check: Check = False,
+        strict: bool = False,
+        limit_db: float | None = None,
+    ) -> dict[str, np.ndarray] | list[np.ndarray]:
+        """Runs the network: {input name: array} to {output name: array}; of a model with one input the array alone.
+
+        `run(names, {input name: array})` gives the outputs of these names as a list (None: all), as onnxruntime does.
+        Arrays have the shapes and NumPy types of `self.inputs`. Where the model takes one sample, [1, ...], arrays
+        [N, ...] are N samples: they run one after the other, and outputs are put together along the first axis.
+
+        `check=True` or "golden" also evaluates golden and raises MismatchError, naming the first differing element,
+        unless everything is equal, or UnpredictableError where the specification does not define what these inputs
+        give. That says nothing of the network that the integers were made of: `check="source"` runs it, in floats on
+        the same reals (arrays may be reals then), and raises MismatchError where an output is too far away: 3 dB below
+        what `tosaic quantize` measured, or `limit_db`. `check=("golden", "source")` does both.
+
+        `strict` raises UnpredictableError before the run, whether or not the target and golden agree. `self.stats`
+        tells of the (last) run. What the model remembers is in `self.state`. A DeviceError resets it with the machine,
+        other errors leave it.
         """
-        if (check or strict) and self.graph is None:
+        checks = checks_of(check)
+        if (GOLDEN in checks or strict) and self.graph is None:
             raise InputError(_NO_GRAPH)
-        values = checked_inputs(self.inputs, inputs) | dict(self.state)
+        feed = feed_of(inputs, input_feed, self.inputs, self.outputs)
+        given = {name: array_of(name, value) for name, value in feed.arrays.items()}
+        count = samples_in(self.inputs, self.outputs, given) if not self.state and self.batch == 1 else None
+        samples = (
+            [given] if count is None else [{n: v[i : i + 1] for n, v in given.items()} for i in range(count)]
+        )
+        agreement = None
+        if SOURCE in checks:
+            agreement = self._origin.network(remembers=bool(self.state)).agreement(self.outputs)
+        parts = [self._run_one(sample, checks, strict, agreement) for sample in samples]
+        if agreement is not None:
+            self.stats["source"] = agreement.as_json()
+            self.stats["source"]["told"] = agreement.lines
+            agreement.judge(self._origin.limits(limit_db))
+        outputs = (
+            parts[0] if len(parts) == 1 else {n: np.concatenate([p[n] for p in parts]) for n in parts[0]}
+        )
+        outputs = self._given_back(outputs)
+        return outputs if feed.names is None else [outputs[name] for name in feed.names]
+
+    def _run_one(
+        self,
+        given: dict[str, np.ndarray],
+        checks: frozenset[str],
+        strict: bool,
+        agreement: "Agreement | None",
+    ) -> dict[str, np.ndarray]:
+        """One run; `agreement` learns how near its outputs are to the network's."""
+        values = checked_inputs(self.inputs, self._entered(given, real=agreement is not None)) | dict(
+            self.state
+        )
         started = time.perf_counter()
         if strict:
             golden = self._golden(values, keep=False, strict=True)
@@ -150,11 +228,13 @@ class Session:
             outputs, left, result = self._execute(values)
         seconds = time.perf_counter() - started
         bit_exact = None
-        if check:
+        if GOLDEN in checks:
             assert self.graph is not None
             following = {self.graph.states[name].output: value for name, value in left.items()}
             self._check(values, {**self.kept, **outputs, **following})
             bit_exact = True
+        if agreement is not None:
+            self._compare(agreement, given, values, outputs)
         self.state.update(left)
         self.result, self._values = result, values
         self.stats = {
@@ -165,9 +245,18 @@ class Session:
             "batch": self.batch,
             "seconds": seconds,
             "bit_exact": bit_exact,
+            "source": None,
             "dead_channels_removed": self._removed,
         }
         return outputs
+
+    def get_inputs(self) -> list[ValueInfo]:
+        """The inputs in onnxruntime's terms: name, shape (a list) and type, as "tensor(int8)"; more is in `inputs`."""
+        return [value_info(each) for each in self.inputs]
+
+    def get_outputs(self) -> list[ValueInfo]:
+        """The outputs in onnxruntime's terms."""
+        return [value_info(each) for each in self.outputs]
 
     def run_batch(
         self,
@@ -270,6 +359,43 @@ class Session:
         return self.result.slices
 
     # --- inside
+
+    def _entered(self, given: Mapping[str, np.ndarray], *, real: bool) -> dict[str, np.ndarray]:
+        """What the machine gets for what users give; `real`: they may give reals."""
+        known = {each.name: each for each in self.inputs} if real else {}
+        return {name: entering(known[name], v) if name in known else v for name, v in given.items()}
+
+    def _given_back(self, outputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What users get for what the machine gives."""
+        return outputs
+
+    def _compare(
+        self,
+        agreement: "Agreement",
+        given: Mapping[str, np.ndarray],
+        values: Mapping[str, np.ndarray],
+        outputs: Mapping[str, np.ndarray],
+    ) -> None:
+        """Runs the network on the same reals, sample by sample of a batch."""
+        network = self._origin.network(remembers=bool(self.state))
+        known = {each.name: each for each in (*self.inputs, *self.state.arguments)}
+        asked = {
+            **given,
+            **{name: reals(each, given.get(name, values[name])) for name, each in known.items()},
+        }
+        sides = [dict(side) for side in (asked, values, outputs)]
+        parts = [
+            {name: np.split(array, self.batch) if self.batch > 1 else [array] for name, array in side.items()}
+            for side in sides
+        ]
+        single = [dataclasses.replace(o, shape=parts[2][o.name][0].shape) for o in self.outputs]
+        for number in range(self.batch):
+            reals_of, integers, got = ({name: each[number] for name, each in side.items()} for side in parts)
+            agreement.add(single, network.outputs_for(reals_of, single), got)
+            if isinstance(self._single, Graph):
+                worst = network.worst(self._single, reals_of, integers)
+                if worst is not None and (agreement.worst is None or worst[1] < agreement.worst[1]):
+                    agreement.worst = worst
 
     def _golden(
         self, values: dict[str, np.ndarray], keep: bool, strict: bool = False

@@ -10,6 +10,7 @@ from tosaic.compiler.memory_speed import MEMORY_LATENCY_CYCLES, MemorySpeed
 from tosaic.compiler.program import Program
 from tosaic.errors import DeviceError, InputError
 from tosaic.hw.isa import Stream
+from tosaic.hw.spelling import meant
 from tosaic.sim.result import RunResult
 
 from .boot import Booted, boot, boot_limit
@@ -154,7 +155,8 @@ def find_target(target: str | Device) -> Target:
         return DEVICE
     if target not in TARGETS:
         raise InputError(
-            f"there is no target {masked(target)!r}; use one of {', '.join(TARGETS)}, or a device: {EXAMPLES}"
+            f"there is no target {masked(target)!r}; {meant(target, TARGETS)}use one of {', '.join(TARGETS)}, or a "
+            f"device: {EXAMPLES}"
         )
     return TARGETS[target]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .config import CONFIGS, Config
+from .spelling import meant
 
 BASE_FIELD = "base"
 """The key of a TOML file that names the configuration whose sizes hold where the file gives none."""
@@ -33,7 +34,9 @@ def variant(base: Config, sizes: dict[str, int]) -> Config:
     """`base` with other sizes, named by them. ValueError for a field that does not exist, or an illegal machine."""
     for field in sizes:
         if field not in FIELDS:
-            raise ValueError(f"a configuration has no field {field!r}; its fields are {', '.join(FIELDS)}")
+            raise ValueError(
+                f"a configuration has no field {field!r}; {meant(field, FIELDS)}its fields are {', '.join(FIELDS)}"
+            )
     origin, *earlier = base.name.split(",")
     all_sizes = {**dict(_setting(setting) for setting in earlier), **sizes}
     known = CONFIGS[origin].sizes if origin in CONFIGS else {}
@@ -47,8 +50,8 @@ def _named(name: str) -> Config:
         return CONFIGS[name]
     except KeyError:
         raise ValueError(
-            f"no configuration is called {name!r}; there are {', '.join(CONFIGS)}, each of which takes other sizes "
-            "(base,rows=8), and TOML files"
+            f"no configuration is called {name!r}; {meant(name, CONFIGS)}there are {', '.join(CONFIGS)}, each of which "
+            "takes other sizes (base,rows=8), and TOML files"
         ) from None
 
 

@@ -35,8 +35,10 @@ _FAULTS = """\
 ## Faults
 
 A start resets the units, so that a program finds nothing that an earlier one set up: streams have address 0 and
-one turn in each dimension, pitches are 0. The memories and the vector registers keep what is in them. ILLEGAL
-are, at their GO:
+one turn in each dimension, pitches are 0. The memories and the vector registers keep what is in them; `tosaic
+verify` refuses a program that reads there what it has not written. So does it one with a STORE that reaches the
+program's own bytes, which may not change while it runs: the machine does not look, for it reads ahead, but the
+emulator stops. ILLEGAL are, at their GO:
 
 - VECTOR_GO with a micro-op that the program has not written, or one that clamps or has an immediate and no
   VECTOR_BOUNDS; with no VECTOR_PARAM or VECTOR_TABLE before it, if any micro-op that the program has written

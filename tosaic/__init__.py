@@ -108,7 +108,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *_PACKAGES, "__version__"})
+    return sorted({*__all__, *_PACKAGES, "__version__"})
 
 
 def _open_virtual(uri: "urllib.parse.SplitResult", options: "Mapping[str, str]") -> "Transport":

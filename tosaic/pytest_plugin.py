@@ -68,7 +68,8 @@ class CycleKeeper:
 
 @pytest.fixture
 def cosim(request: pytest.FixtureRequest) -> Cosim:
-    """A function cosim(model, inputs, target="sim", config="base", **session_options) -> outputs."""
+    """A function cosim(model, inputs, target="sim", config="base", **session_options) -> outputs; an error of Tosaic
+    fails the test in one line."""
     runs = 0
 
     def run(
@@ -81,14 +82,16 @@ def cosim(request: pytest.FixtureRequest) -> Cosim:
     ) -> "dict[str, np.ndarray]":
         nonlocal runs
         from tosaic.driver.session import Session
-        from tosaic.errors import MismatchError
+        from tosaic.errors import Error, MismatchError
 
-        session = Session(model, target, config, keep_layers=layers, **options)
         message = None
         try:
+            session = Session(model, target, config, keep_layers=layers, **options)
             outputs = session.run(inputs, check=True)
         except MismatchError as mismatch:
             message = f"{target} on {config} is not bit-exact: {mismatch}"
+        except Error as error:
+            message = f"cosim: {error}"
         if message is None:
             runs += 1
             suffix = f"_{runs}" if runs > 1 else ""

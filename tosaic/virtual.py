@@ -15,6 +15,7 @@ from tosaic.errors import InputError
 from tosaic.hw.bridge.datagrams import UDP_PORT
 from tosaic.hw.config_text import get_config
 from tosaic.hw.micro.packages import PackageMissing, package_versions
+from tosaic.hw.spelling import meant
 from tosaic.install import install_command
 from tosaic.sim.board import BoardRtl, BoardSimulator, ChipSetting, VirtualLine, VirtualPort
 
@@ -32,7 +33,9 @@ def open_board(name: str, parts: Sequence[str] = ()) -> BoardSimulator:
     of its kind takes minutes to build."""
     known = virtual_boards()
     if name not in known:
-        raise InputError(f"there is no virtual board {name!r}; there are {', '.join(known)}")
+        raise InputError(
+            f"there is no virtual board {name!r}; {meant(name, known)}there are {', '.join(known)}"
+        )
     try:
         board = known[name].with_parts(*parts)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The zoo: `python bench/zoo` runs the networks of `networks.toml` and writes docs/zoo.md.
+"""The zoo: `python bench/zoo` runs the networks of `networks.toml` and writes docs/records/zoo.md.
 
 Each network is a job (`tosaic.driver.jobs`). Records are kept as lines of JSON in build/zoo/records.jsonl, so an
 interrupted run goes on where it stopped; a run that is complete is compared with the repository's records
@@ -31,7 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", help="networks to run (default: all that have no record yet)")
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("build/zoo"))
-    parser.add_argument("--page", type=pathlib.Path, default=pathlib.Path("docs/zoo.md"))
+    parser.add_argument("--page", type=pathlib.Path, default=pathlib.Path("docs/records/zoo.md"))
     parser.add_argument("--seconds", type=float, default=900.0, help="time limit of one network")
     parser.add_argument("--large", action="store_true", help="run large networks on the accelerator, too")
     parser.add_argument("--keep", action="store_true", help="make the records the repository's")

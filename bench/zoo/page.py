@@ -1,10 +1,14 @@
-"""docs/zoo.md, and what became worse since the records that the repository keeps."""
+"""docs/records/zoo.md, and what became worse since the records that the repository keeps."""
 
 import json
 import pathlib
 import statistics
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent))
 
 from catalogue import Network
+from commits import dated
 from measuring import ENOUGH_DB, FLOAT_TOLERANCE, Record
 from samples import DESCRIPTIONS
 
@@ -85,9 +89,9 @@ def _commits(records: list[Record]) -> list[str]:
     for record in records:
         by_commit.setdefault(record.commit, []).append(record.name)
     if len(by_commit) < 2:
-        return [f"Measured on commit {commit}.\n" for commit in by_commit if commit]
+        return [f"Measured on commit {dated(commit)}.\n" for commit in by_commit if commit]
     told = [
-        f"- {f'commit {commit}' if commit else 'an earlier commit'}: {', '.join(names)}"
+        f"- {f'commit {dated(commit)}' if commit else 'an earlier commit'}: {', '.join(names)}"
         for commit, names in by_commit.items()
     ]
     return ["Rows were measured on:", "", *told, ""]

@@ -42,6 +42,8 @@ class Graph:
     states: dict[str, State] = field(default_factory=dict)
     labels: dict[str, list[str | int]] = field(default_factory=dict)
     """Class labels by output, of a classifier: what its elements stand for. Not in a .tosa file."""
+    why_floats: str = ""
+    """Why a model that brings encodings has not become integers: the refusal of whoever needs these. Not in a file."""
 
     @property
     def run_inputs(self) -> list[str]:
@@ -139,6 +141,7 @@ class Graph:
             subgraphs,
             dict(self.states),
             dict(self.labels),
+            self.why_floats,
         )
 
 

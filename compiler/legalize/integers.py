@@ -12,7 +12,8 @@ def require_integers(graph: Graph) -> None:
     for tensor in _tensors(graph):
         if tensor.dtype.is_float:
             raise UnsupportedError(
-                f"tensor {tensor} is floating point and Tosaic computes integers: quantize the model to int8 first"
+                graph.why_floats
+                or f"tensor {tensor} is floating point and Tosaic computes integers: quantize the model to int8 first"
             )
 
 

@@ -16,6 +16,8 @@ _SLOPE_BITS = 14
 _FEW_STEPS = 4.0
 """Summands of fewer steps on the average are lost when they are rounded."""
 _BEYOND = 2.0**30
+_MORE_SLOPE_BITS = 14
+"""Where the slopes are a model's own: a result of 128 steps is then no hundredth of a step off."""
 _MOST_SHIFT = 62
 _STEEP = 8.0
 """Steeper slopes could bring int32 beyond its range."""
@@ -111,11 +113,20 @@ def same(emission: Emission, op: Operator) -> Integers:
 
 @natural("CUSTOM")
 def encoded(emission: Emission, op: Operator) -> Integers:
-    """A tensor whose encoding the model brings: rounded to it, whatever computes it."""
+    """Integers of a model that brings their encoding, as they are."""
+    return emission.held(emission.plain(op.inputs[0]), _own_encoding(emission, op))
+
+
+def rounded(emission: Emission, op: Operator) -> str:
+    """The integers of a tensor whose encoding the model brings: rounded to it, whatever computes it."""
+    return emission.request(op.inputs[0], _own_encoding(emission, op))
+
+
+def _own_encoding(emission: Emission, op: Operator) -> Encoding:
     encoding = emission.plan.forced.get(op.outputs[0])
     if encoding is None:
         raise UnsupportedError(f"{op}: CUSTOM operators have no meaning in TOSA; replace it in the model")
-    return emission.held(emission.request(op.inputs[0], encoding), encoding)
+    return encoding
 
 
 @natural("ABS", "NEGATE")
@@ -326,6 +337,14 @@ def _sloped_by_channel(emission: Emission, op: Operator, name: str, factors: np.
     return _sloped_sums(emission, dataclasses.replace(source, scale=source.scale * factors), found[1])
 
 
+def bent_line(emission: Emission, op: Operator) -> Integers | None:
+    """A line with another slope below zero, from the sums themselves: a table's 16 bits are coarser."""
+    found = _slopes_below_zero(emission, op) if op.op == "SELECT" else None
+    if found is None or float(np.abs(found[1] - 1.0).max()) > _STEEP:
+        return None
+    return _sloped_sums(emission, emission.settled(found[0]), found[1])
+
+
 def _is_free(emission: Emission, x: str, slopes: np.ndarray) -> bool:
     """Whether x is computed only to be bent, so that it need not be in memory, and int32 holds the results."""
     plan = emission.plan
@@ -340,6 +359,8 @@ def _sloped_sums(emission: Emission, x: Integers, slopes: np.ndarray) -> Integer
     """In int32 all the way."""
     source = emission.as_int32(emission.as_uniform(x))
     change, bits = _bits(slopes)
+    if emission.plan.as_onnx:
+        bits += _MORE_SLOPE_BITS
     bend = _bend(emission, source.tensor, np.rint(change * 2.0**bits), bits)
     tensor = emission.emit("ADD", source.tensor, bend)
     return Integers(tensor, DType.INT32, source.scale, 0, source.bound * (_STEEP + 1.0) + 1)
@@ -412,4 +433,4 @@ def argmax(emission: Emission, op: Operator) -> str:
     return emission.emit("ARGMAX", source.tensor, axis=op.attributes["axis"])
 
 
-PLAIN.update({"CAST": to_integer, "ARGMAX": argmax})
+PLAIN.update({"CAST": to_integer, "ARGMAX": argmax, "CUSTOM": rounded})

@@ -24,11 +24,12 @@ MACS = ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D")
 def canonical(graph: Graph, evaluate: Evaluate) -> Graph:
     """A float graph of the same meaning for the quantizer; `evaluate` computes an operator of constants.
 
-    MATMULs with a constant become CONV2D, and constants that are added to a convolution's result, or multiply it, go
-    into its bias and weights. Tensors that remain keep their names.
+    MATMULs with a constant become CONV2D, products over an axis products of its halves, and constants that are added to
+    a convolution's result, or multiply it, go into its bias and weights. Tensors that remain keep their names.
     """
     result = graph.copy()
     fold_constants(result, evaluate)
+    _reductions_to_products(result)
     drop_identities(result)
     _products_to_convolutions(result)
     while _absorb_one(result):
@@ -36,6 +37,23 @@ def canonical(graph: Graph, evaluate: Evaluate) -> Graph:
     remove_dead(result)
     sort_operators(result)
     return result
+
+
+def _reductions_to_products(graph: Graph) -> None:
+    """REDUCE_PRODUCT of reals by MULs: half of the axis by the other half, until one element is left."""
+    operators = []
+    for op in graph.operators:
+        if op.op != "REDUCE_PRODUCT" or not graph.tensors[op.inputs[0]].dtype.is_float:
+            operators.append(op)
+            continue
+        new, axis, (x,) = FoldingBuilder(GraphBuilder.replacing(graph, op)), op.attributes["axis"], op.inputs
+        while (count := new.shape(x)[axis]) > 1:
+            halves = [new.slice_axis(x, axis, start, count // 2) for start in (0, count // 2)]
+            rest = [new.slice_axis(x, axis, count - 1, 1)] if count % 2 else []
+            x = new.concat([new.op("MUL", *halves, new.constant([0], DType.INT8)), *rest], axis)
+        new.op("RESHAPE", x, sizes(new.shape(x)), output=op.outputs[0])
+        operators += new.build.operators
+    graph.operators = operators
 
 
 def _products_to_convolutions(graph: Graph) -> None:

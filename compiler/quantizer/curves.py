@@ -6,16 +6,22 @@ import math
 import numpy as np
 
 from tosaic.compiler.ir import DType, Operator
+from tosaic.compiler.quantizer.arithmetic import bent_line
 from tosaic.compiler.quantizer.emission import HEADROOM_BITS, Emission, natural
 from tosaic.compiler.quantizer.encoding import Encoding, Integers
 from tosaic.compiler.quantizer.tables import INTERPOLATION, TableSegment, counted, is_counted, pieces
 from tosaic.compiler.quantizer.wide_range import reads_logarithm, small_squares
+
+_STEEPEST = 2.0**28
+"""Units of a table's input that one unit of its source may be."""
 
 
 @natural("TABLE")
 def table(emission: Emission, op: Operator) -> Integers:
     """The whole function from its root on, in one table, or in pieces that the input selects."""
     plan, (result,) = emission.plan, op.outputs
+    if plan.as_onnx and (line := bent_line(emission, op)) is not None:
+        return line
     root = plan.functions.root(result)
     low, high = plan.statistics.range_seen(root)
     source = emission.settled(root)
@@ -29,7 +35,7 @@ def table(emission: Emission, op: Operator) -> Integers:
     if source.dtype is DType.INT32 and source.uniform and reads_logarithm(plan, root):
         fine = small_squares(emission, root, source)
     if fine is None or low >= fine.high:
-        return _in_pieces(emission, source, pieces(function, low, high))
+        return _in_pieces(emission, source, pieces(function, low, high, plan.as_onnx))
     # Finer steps below `fine.high`, those of the sum itself above.
     small = _in_pieces(emission, dataclasses.replace(fine, high=math.inf), pieces(function, low, fine.high))
     large = _in_pieces(emission, source, pieces(function, fine.high, high))
@@ -76,7 +82,7 @@ def _looked_up(emission: Emission, source: Integers, part: TableSegment) -> str:
             offset = np.rint(part.centre / source.step)
         shifted = emission.emit("SUB", source.tensor, emission.line(offset, source.tensor))
         source = Integers(shifted, DType.INT32, source.scale, 0, source.bound + abs(float(offset)))
-    # A jump is narrower than a step of the input: the next one lies beyond the table.
-    step = max(part.step, float(source.scale.min()) / 2**15)
+    # Of a jump, any integer beside it is outside, and RESCALE has no steps as small as its piece.
+    step = max(part.step, float(np.max(source.scale)) / _STEEPEST)
     index = emission.convert(source, Encoding(DType.INT16, step))
     return emission.emit("TABLE", index, emission.low.constant(part.entries, DType.INT16), dtype=DType.INT32)

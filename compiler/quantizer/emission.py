@@ -15,7 +15,7 @@ from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.encoding import Encoding, Integers, multiplier_and_shift
 from tosaic.compiler.quantizer.functions import is_real
 from tosaic.compiler.quantizer.plan import MOVES, Plan
-from tosaic.compiler.quantizer.tables import int8_table
+from tosaic.compiler.quantizer.tables import float32_table, int8_table, rescaled_bytes
 from tosaic.errors import UnsupportedError
 
 HEADROOM_BITS = 27
@@ -242,17 +242,36 @@ class Emission:
                 return self.convert(self.activation(tensor), encoding)
         if op.op in MOVE:
             return MOVE[op.op](self, op, encoding)
-        if self.plan.functions.is_table(tensor) and encoding.dtype is DType.INT8:
+        if encoding.dtype is DType.INT8 and (entries := self._int8_entries(tensor, encoding)) is not None:
             source = self.wide(self.plan.functions.root(tensor))
-            if source.dtype is DType.INT8 and source.uniform and not source.bounded:
-                held = Encoding(DType.INT8, source.step, source.zero_point)
-                entries = int8_table(lambda x: self.plan.functions(tensor, x), held, encoding)
-                return self.emit("TABLE", source.tensor, self.low.constant(entries, DType.INT8))
+            return self.emit("TABLE", source.tensor, self.low.constant(entries, DType.INT8))
         if self.plan.narrows(tensor) and not self.plan.held(tensor):
             stored = self.plan.encoding(tensor, DType.INT16)
             if encoding != stored:
                 return self.convert(self.activation(tensor, DType.INT16), encoding)
         return self.convert(self.natural(tensor), encoding)
+
+    def _int8_entries(self, tensor: str, encoding: Encoding) -> np.ndarray | None:
+        """The table of a function of int8; None for other tensors, and for lines whose RESCALE rounds alike."""
+        functions, own = self.plan.functions, self.plan.as_onnx
+        root, bent = functions.root(tensor), functions.is_table(tensor)
+        if root == tensor or not (bent or own):
+            return None
+        source = self.wide(root)
+        if source.dtype is not DType.INT8 or not source.uniform or source.bounded:
+            return None
+        held = Encoding(DType.INT8, source.scale.item(), source.zero_point)
+        if not own:
+            return int8_table(lambda x: functions(tensor, x), held, encoding)
+        entries = float32_table(lambda x: functions(tensor, x, np.float32), held, encoding)
+        line = source if bent else self.natural(tensor)
+        scaled = not bent and line.tensor == source.tensor and line.uniform
+        return None if scaled and np.array_equal(entries, self._rescaled_bytes(line, encoding)) else entries
+
+    def _rescaled_bytes(self, source: Integers, encoding: Encoding) -> np.ndarray:
+        """What `_converted` makes of each int8 by RESCALE and CLAMP."""
+        found = rescaled_bytes(source.scale.item() / encoding.scale, source.zero_point, encoding)
+        return np.clip(found, *self._ends(source, encoding))
 
     def _natural(self, tensor: str) -> Integers:
         if tensor in self.graph.inputs:
@@ -292,21 +311,30 @@ class Emission:
         ratio = source.scale / encoding.scale
         target = encoding.dtype
         same = target is source.dtype and encoding.zero_point == source.zero_point and np.all(ratio == 1)
-        # Bounds on the side of zero of an encoding that ends there come by saturation; so do those beyond its ends.
-        lowest, highest = (
-            encoding.zero_point + bound / encoding.scale for bound in (source.low, source.high)
-        )
         if target is DType.INT32 and source.bounded:
             return self.convert(self.within_bounds(source), encoding)
         narrow = source.dtype is not DType.INT48 and source.zero_point == 0
         if target is DType.INT32 and narrow and np.all(ratio == 1) and not same:
             return self.emit("CAST", source.tensor, dtype=DType.INT32)
+        if self.plan.as_onnx and target is source.dtype is DType.INT8 and source.uniform and not same:
+            held = Encoding(DType.INT8, source.scale.item(), source.zero_point)
+            entries = float32_table(lambda x: np.clip(x, source.low, source.high), held, encoding)
+            if not np.array_equal(entries, self._rescaled_bytes(source, encoding)):
+                return self.emit("TABLE", source.tensor, self.low.constant(entries, DType.INT8))
         result = source.tensor if same else self._rescaled(source, ratio, encoding)
-        first = max(target.min, min(target.max, round(lowest) if lowest > target.min else target.min))
-        last = min(target.max, max(target.min, round(highest) if highest < target.max else target.max))
+        first, last = self._ends(source, encoding)
         if (first, last) != (target.min, target.max):
             result = self.emit("CLAMP", result, min_val=first, max_val=last)
         return result
+
+    def _ends(self, source: Integers, encoding: Encoding) -> tuple[int, int]:
+        """Bounds in an encoding. On the side of zero of one that ends there they come by saturation; so do those beyond
+        its ends."""
+        target = encoding.dtype
+        low, high = (encoding.zero_point + bound / encoding.scale for bound in (source.low, source.high))
+        first = max(target.min, min(target.max, round(low) if low > target.min else target.min))
+        last = min(target.max, max(target.min, round(high) if high < target.max else target.max))
+        return first, last
 
     def _rescaled(self, source: Integers, ratio: np.ndarray, encoding: Encoding) -> str:
         if source.reach / encoding.scale >= _LARGEST_RESCALED:

@@ -91,14 +91,14 @@ class UnaryFunctions:
             return False
         return not self._straight(tensor, root)
 
-    def __call__(self, tensor: str, values: Array) -> Array:
-        """The function's values (float64) at values of the root; never NaN or infinite."""
-        known: dict[str, Array] = {self.root(tensor): np.asarray(values, np.float64)}
+    def __call__(self, tensor: str, values: Array, dtype: type[np.floating] = np.float64) -> Array:
+        """The function's values at values of the root, computed in `dtype`; never NaN or infinite."""
+        known: dict[str, Array] = {self.root(tensor): np.asarray(values, dtype)}
         with np.errstate(all="ignore"):
-            result = self._value(tensor, known)
-        return np.nan_to_num(np.asarray(result, np.float64), nan=0.0)
+            result = self._value(tensor, known, dtype)
+        return np.nan_to_num(np.asarray(result, dtype), nan=0.0)
 
-    def _value(self, tensor: str, known: dict[str, Array]) -> Array:
+    def _value(self, tensor: str, known: dict[str, Array], dtype: type[np.floating]) -> Array:
         pending = [tensor]
         while pending:
             name = pending[-1]
@@ -107,9 +107,7 @@ class UnaryFunctions:
                 continue
             data = self.graph.tensors[name].data
             if data is not None:
-                known[name] = np.asarray(
-                    data.reshape(-1)[0], np.float64 if data.dtype.kind == "f" else data.dtype
-                )
+                known[name] = np.asarray(data.reshape(-1)[0], dtype if data.dtype.kind == "f" else data.dtype)
                 continue
             op = self.producers[name]
             missing = [operand for operand in data_operands(op) if operand not in known]
@@ -117,7 +115,8 @@ class UnaryFunctions:
                 pending += missing
                 continue
             arguments = [known[operand] for operand in data_operands(op)]
-            known[name] = self._apply(op, arguments)
+            result = np.asarray(self._apply(op, arguments))
+            known[name] = result.astype(dtype) if result.dtype.kind == "f" else result
         return known[tensor]
 
     def _apply(self, op: Operator, arguments: list[Array]) -> Array:

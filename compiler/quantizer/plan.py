@@ -73,6 +73,8 @@ class Plan:
         self.producers = {name: op for op in graph.operators for name in op.outputs}
         self.weight_grids: dict[str, WeightGrid] = {}
         """The model's own integers of constant weights."""
+        self.as_onnx = False
+        """Whether functions of int8 round as ONNX does: in float32, ties to even."""
         self._parents: dict[str, str] = {}
         for op in graph.operators:
             if op.op in REORDERING and is_real(graph, op.inputs[0]):
@@ -96,6 +98,7 @@ class Plan:
         """Whether int16 does for a tensor between layers, which goes through memory since several operators read it.
 
         Sums over the last axis stay in int32, as does what a reciprocal or a root reads: they need ratios, not steps.
+        So do scores with masks that a model's own encodings frame: steps of their range would be coarse for a softmax.
         """
         readers = self.readers.get(tensor, set())
         if (
@@ -103,6 +106,8 @@ class Plan:
             or len(readers) < 2
             or self.graph.tensors[tensor].shape[-1:] == (1,)
         ):
+            return False
+        if self.as_onnx and any(self.producers[name].op == "REDUCE_MAX" for name in readers):
             return False
         low, high = self.statistics.range_seen(tensor)
         factor = low > 0 and any(self.functions.root(name) == tensor for name in readers)

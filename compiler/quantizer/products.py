@@ -1,5 +1,8 @@
 """Convolutions and matrix products: int8 by int8 to int32, or int16 activations to int48."""
 
+import dataclasses
+import math
+
 import numpy as np
 
 from tosaic.compiler.ir import DType, Operator
@@ -37,8 +40,11 @@ def convolution(emission: Emission, op: Operator) -> Integers:
     channels = channels_of(weight, op.op).astype(np.float64)
     if two_bytes:
         return _in_parts(emission, op, [source], two_bytes)
+    own = emission.plan.weight_grids.get(op.inputs[1])
+    if own is not None and own.wide:
+        return _in_bytes(emission, op, source, own)
     wide_bias = np.broadcast_to(bias.astype(np.float64), (len(channels),))
-    grid = emission.plan.weight_grids.get(op.inputs[1]) or _symmetric(channels)
+    grid = own or _symmetric(channels)
     # A channel whose weights are tiny beside its bias: its accumulator must hold the bias.
     least = np.abs(wide_bias) / (source.step * _LARGEST_BIAS[accumulator])
     scales = np.maximum(grid.scales, least)
@@ -90,6 +96,36 @@ def _in_parts(emission: Emission, op: Operator, sources: list[Integers], two_byt
     for term in terms[1:]:
         total = emission.emit("ADD", total, term.tensor)
     return Integers(total, DType.INT32, np.array(scale), 0, sum(term.bound for term in terms))
+
+
+def _in_bytes(emission: Emission, op: Operator, source: Integers, grid: WeightGrid) -> Integers:
+    """The sum of a convolution for each byte of wide weights, exact as far as int32 holds it.
+
+    Parts are in units of the weights' own steps, so that they add up whatever a channel's scale is.
+    """
+    weight, bias = emission.data(op.inputs[1]), emission.data(op.inputs[2])
+    assert weight is not None and bias is not None
+    channels = channels_of(weight, op.op).astype(np.float64)
+    whole = np.rint(channels / grid.scales[:, None])
+    own_bias = np.broadcast_to(bias.astype(np.float64), (len(channels),)) / grid.scales
+    unit, place = dataclasses.replace(source, encoding=None), 1.0
+    parts: list[Integers] = []
+    while whole.any() or not parts:
+        lowest = (whole + _BYTE / 2) % _BYTE - _BYTE / 2
+        bytes_of = WeightGrid(np.full(len(channels), place), 0)
+        parts.append(_part(emission, op, unit, lowest, bytes_of, own_bias))
+        whole, place, own_bias = (whole - lowest) / _BYTE, place * _BYTE, np.zeros(len(channels))
+    step = source.scale.item()
+    reach = sum(part.bound * float(part.scale[0]) for part in parts)
+    scale = step * 2.0 ** max(0, math.ceil(math.log2(reach / step)) - HEADROOM_BITS)
+    terms = [
+        emission.as_int32(dataclasses.replace(part, scale=part.scale[0], bounds=None), scale)
+        for part in parts
+    ]
+    total = terms[0].tensor
+    for term in terms[1:]:
+        total = emission.emit("ADD", total, term.tensor)
+    return Integers(total, DType.INT32, scale * grid.scales, 0, sum(term.bound for term in terms))
 
 
 def _part(

@@ -68,10 +68,14 @@ def rewrite(plan: Plan) -> Quantized:
             emission.plain(name)
     needed = _needed(plan)
     layers: dict[str, Counterpart] = {}
+    index = source.index()
     for op in source.operators:
         for name in op.outputs:
             if name not in needed or not is_real(source, name) or op.op in MOVES:
                 continue
+            readers = index.consumers(name)
+            if readers and all(reader.op == "CUSTOM" for reader in readers):
+                continue  # rounded at once to the encoding that the model brings
             with emission.named_after(name):
                 found = emission.wide(name)
             layers[name] = Counterpart(found.tensor, found.scale, found.zero_point, found.low, found.high)

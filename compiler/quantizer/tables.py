@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tosaic.compiler.ir import DType
-from tosaic.compiler.quantizer.encoding import Encoding
+from tosaic.compiler.quantizer.encoding import Encoding, multiplier_and_shift
 
 Function = Callable[[np.ndarray], np.ndarray]
 
@@ -17,6 +17,7 @@ _ENTRIES, _STEPS = 513, 512
 _PIECES = 7
 _TOLERANCE = 2.0**-13
 _EXTENSION, _RATIO_EXTENSION = 1.0, 8.0
+_FLAT_TIGHT = 2.0**-14
 _WIDEST_RATIO = 2.0**24
 _HALF = 32768
 _FLAT_EXPONENTS = 8
@@ -50,17 +51,35 @@ class TableSegment:
         return int(np.abs(self.entries.astype(np.int64)).max()) * INTERPOLATION
 
 
+_BYTES = np.arange(DType.INT8.min, DType.INT8.max + 1)
+
+
 def int8_table(function: Function, source: Encoding, target: Encoding) -> np.ndarray:
     """The 256 entries for inputs -128..127."""
-    reals = source.dequantize(np.arange(DType.INT8.min, DType.INT8.max + 1))
-    return target.quantize(function(reals))
+    return target.quantize(function(source.dequantize(_BYTES)))
 
 
-def pieces(function: Function, low: float, high: float) -> list[TableSegment]:
+def float32_table(function: Function, source: Encoding, target: Encoding) -> np.ndarray:
+    """The same as ONNX computes it: all reals in float32, so that ties and jumps are where its runtimes have them."""
+    reals = function((_BYTES - source.zero_point).astype(np.float32) * np.float32(source.scale))
+    return Encoding(target.dtype, 1.0, target.zero_point).quantize(
+        reals.astype(np.float32) / np.float32(target.scale)
+    )
+
+
+def rescaled_bytes(ratio: float, source_zero: int, target: Encoding) -> np.ndarray:
+    """What RESCALE makes of -128..127."""
+    multiplier, shift = multiplier_and_shift(ratio)
+    products = (_BYTES.astype(np.int64) - source_zero) * multiplier + (1 << shift - 1)
+    return np.clip((products >> shift) + target.zero_point, target.dtype.min, target.dtype.max)
+
+
+def pieces(function: Function, low: float, high: float, tight: bool = False) -> list[TableSegment]:
     """Tables that together hold the function on low..high and somewhat beyond, in rising order.
 
     Where the input is positive over a wide range (reciprocals, roots, logarithms) the range is split geometrically, so
-    that each piece is as precise as the function needs there.
+    that each piece is as precise as the function needs there. `tight` tables of sigmoids end where these are flat for 8
+    bits, and so have finer steps; they are no longer equal for all.
     """
     least = high / _WIDEST_RATIO
     if 0 <= low < least and (_is_power_like(function, least, high) or is_log_like(function, least, high)):
@@ -68,6 +87,7 @@ def pieces(function: Function, low: float, high: float) -> list[TableSegment]:
         low = least
     flat = _flat_beyond(function, low, high)
     if flat is not None:
+        flat = _least_edge(function, flat) if tight else flat
         return [_piece(function, -flat, flat)]
     relative = low > 0 and _is_power_like(function, low, high)
     if relative or (low > 0 and is_log_like(function, low, high)):
@@ -123,6 +143,14 @@ def _flat_beyond(function: Function, seen_low: float, seen_high: float) -> float
             fits &= seen >= _SMALL * max(abs(low), abs(high))
             return edge if fits else None
     return None
+
+
+def _least_edge(function: Function, edge: float) -> float:
+    """The least edge within a given one beyond which a function is flat but for a fraction of a step of 8 bits."""
+    ends = function(np.array([-edge, edge]))
+    tried = np.linspace(edge / 4, edge, 97)
+    off = np.maximum(np.abs(function(-tried) - ends[0]), np.abs(function(tried) - ends[1]))
+    return float(tried[np.argmax(off < abs(ends[1] - ends[0]) * _FLAT_TIGHT)])
 
 
 def _is_power_like(function: Function, low: float, high: float) -> bool:

@@ -7,16 +7,21 @@ import numpy as np
 _TOLERANCE = 2e-3
 _LOWEST, _HIGHEST = -128, 127
 _LARGEST = _HIGHEST - _LOWEST
+_WIDEST = 65535
 _SAMPLE = 16
 _BIAS_ALONE = 2.0**20
 
 
 @dataclass(frozen=True)
 class WeightGrid:
-    """One scale for each output channel, and the zero point that they share: real = scale * (q - zero_point)."""
+    """One scale for each output channel, and the zero point that they share: real = scale * (q - zero_point).
+
+    A `wide` grid has integers beyond int8, and zero point 0: a convolution for each of their bytes.
+    """
 
     scales: np.ndarray
     zero_point: int
+    wide: bool = False
 
 
 def weight_grid(channels: np.ndarray) -> WeightGrid | None:
@@ -32,6 +37,39 @@ def weight_grid(channels: np.ndarray) -> WeightGrid | None:
         for row, size, whole in zip(rows, largest.tolist(), symmetric, strict=True)
     ]
     return _shared(quick) or _shared([_grid(row) for row in rows])
+
+
+def wide_grid(channels: np.ndarray) -> WeightGrid | None:
+    """The same for integers of 9 to 17 bits: int16 weights, or int8 ones with a zero point for each channel."""
+    scales: list[float] = []
+    for row in channels.astype(np.float64):
+        largest = float(np.abs(row).max())
+        # The rows of a tensor mostly share one scale.
+        tried = [round(largest / scale) for scale in scales[-1:]] if largest else []
+        steps = next((n for n in tried if 0 < n <= _WIDEST and _is_wide(row, largest, n)), 0)
+        if not steps and largest:
+            numbers = np.arange(1, _WIDEST + 1)
+            for column in row[np.argsort(-np.abs(row), kind="stable")[:_SAMPLE]]:
+                numbers = numbers[_off_grid(column, largest, numbers) < _wide_tolerance(numbers)]
+            steps = next((n for n in numbers.tolist() if _is_wide(row, largest, n)), 0)
+            if not steps:
+                return None
+        scales.append(largest / steps if largest else 1.0)
+    return WeightGrid(np.array(scales), 0, wide=True)
+
+
+def _is_wide(row: np.ndarray, largest: float, steps: int) -> bool:
+    return bool(_off_grid(row, largest, np.array(steps)).max() < _wide_tolerance(np.array(steps)))
+
+
+def _off_grid(values: np.ndarray, largest: float, steps: np.ndarray) -> np.ndarray:
+    scaled = values * (steps / largest)
+    return np.asarray(np.abs(scaled - np.rint(scaled)))
+
+
+def _wide_tolerance(steps: np.ndarray) -> np.ndarray:
+    """A float32 is a share of itself off."""
+    return np.asarray(_TOLERANCE + steps * 2.0**-22)
 
 
 def _shared(found: list[tuple[float, int, int] | None]) -> WeightGrid | None:

@@ -6,7 +6,7 @@ kept: they wait in external memory until the stripe that is there now has been r
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from tosaic.compiler.tile.image_boxes import ImageBoxes
 
@@ -35,25 +35,39 @@ class StripeRows:
 @dataclasses.dataclass(frozen=True)
 class Heights:
     """How a cascade is cut. `cuts` are those of its layers, `height` the rows of the last one that a stripe has;
-    `keeps` tells whether rows that windows share are kept."""
+    `keeps` tells whether rows that windows share are kept. `whole`: numbers of the layers whose rows are all wanted,
+    those that the next layer's windows step over, too."""
 
     cuts: Sequence[ImageBoxes]
     height: int
     keeps: bool
+    whole: Collection[int] = ()
 
     def stripes(self) -> list[list[StripeRows]]:
         """The rows of each layer, stripe by stripe."""
         height, made, found = self.cuts[-1].window.oh, [0] * len(self.cuts), []
+        there = [*made]
+        """Rows before this one, as far back as windows reach, are in the stripe before; 0: nothing is."""
         for first in range(0, height, self.height):
             rows = (first, min(first + self.height, height))
             stripe = [StripeRows(rows, rows)]
             for number in reversed(range(len(self.cuts) - 1)):
                 low, high = self._read(number + 1, stripe[-1].computed)
-                begin = min(max(low, made[number]), high) if self.keeps else low
+                if number in self.whole:
+                    low, high = self._all_of(number, (low, high), made[number], last=rows[1] == height)
+                begin = min(max(low, there[number]), high) if self.keeps else low
                 stripe.append(StripeRows((low, high), (begin, high)))
-                made[number] = max(made[number], high)
+                made[number], there[number] = max(made[number], high), high
             found.append(stripe[::-1])
         return found
+
+    def _all_of(self, number: int, read: Rows, made: int, *, last: bool) -> Rows:
+        """The rows that the next layer reads, and those between them and the ones that are `made`; in the `last` stripe
+        all that are left."""
+        end = self.cuts[number].window.oh if last else read[1]
+        if read == NO_ROWS:
+            return (made, end) if made < end else NO_ROWS
+        return min(read[0], made), end
 
     def _read(self, number: int, rows: Rows) -> Rows:
         """The rows of its image that a layer reads for `rows` of its output."""
@@ -82,12 +96,14 @@ class Heights:
         return max(1, max(last - first for first, last in spans))
 
 
-def heights_of(cuts: Sequence[ImageBoxes], most_stripes: int) -> Iterator[Heights]:
+def heights_of(
+    cuts: Sequence[ImageBoxes], most_stripes: int, whole: Collection[int] = ()
+) -> Iterator[Heights]:
     """The ways to cut a cascade into up to `most_stripes` stripes of even height, the highest first."""
     height, before = cuts[-1].window.oh, 0
     for count in range(1, min(height, most_stripes) + 1):
         rows = -(-height // count)
         if rows != before:
-            yield Heights(cuts, rows, keeps=True)
-            yield Heights(cuts, rows, keeps=False)
+            yield Heights(cuts, rows, keeps=True, whole=whole)
+            yield Heights(cuts, rows, keeps=False, whole=whole)
         before = rows

@@ -69,10 +69,10 @@ class CascadePlanner:
         placer, output = self.placer, self.layers[-1].output
         storage = placer.tensors.storage[output]
         beside = Placement(Address(Region.DATA, 0), placer.tensors.size_bytes(output))
-        outside = self._tiler(members, [None] * len(members)).best(beside)
+        outside = self._tiler(members).best(beside)
         if placer.place_resident(output):
             place = placer.placements[storage]
-            inside = self._tiler(members, [None] * len(members)).best(place)
+            inside = self._tiler(members).best(place)
             if inside is not None and (outside is None or inside.cycles <= outside.cycles):
                 return self._taken(members, inside, place), place
             placer.arena.free(place.address.offset)
@@ -96,10 +96,11 @@ class CascadePlanner:
     def _shown(self, layer: Layer, wanted: bool) -> Sent | None:
         return self.planner.result(layer, wanted)
 
-    def _tiler(self, members: list[LayerWork], shown: list[Sent | None]) -> CascadeTiler:
-        memories = self.placer.memories
+    def _tiler(self, members: list[LayerWork], shown: Sequence[Sent | None] = ()) -> CascadeTiler:
+        placer, memories = self.placer, self.placer.memories
+        whole = {number for number, wanted in enumerate(self.wanted) if wanted}
         return CascadeTiler(
-            members, memories.arena, self.placer.config, self.placer.pitches, memories.speed, shown
+            members, memories.arena, placer.config, placer.pitches, memories.speed, shown, whole
         )
 
     def _withdraw(self) -> None:

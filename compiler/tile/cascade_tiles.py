@@ -1,7 +1,7 @@
 """In which stripes a cascade runs: the height with the fewest predicted cycles among those whose buffers fit."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.address import Address, Region
@@ -68,8 +68,8 @@ def row_bytes(work: LayerWork) -> int:
 
 class CascadeTiler:
     """Chooses the stripes of `members`, whose placements are those outside of the cascade. `pitches`: bytes from row to
-    row of results that are stored with their rows apart. `shown`: where results go outside, if they are wanted
-    there."""
+    row of results that are stored with their rows apart. `shown`: where results go outside, if they are
+    wanted there; `whole`: numbers of the members whose results are."""
 
     def __init__(
         self,
@@ -79,8 +79,9 @@ class CascadeTiler:
         pitches: dict[str, int],
         speed: MemorySpeed,
         shown: Sequence[Sent | None] = (),
+        whole: Collection[int] = (),
     ):
-        self.members, self.arena, self.config, self.speed = members, arena, config, speed
+        self.members, self.arena, self.config, self.speed, self.whole = members, arena, config, speed, whole
         self.cuts = [body_of(work).cut for work in members]
         self.shown = shown or [None] * len(members)
         self._pitches = [pitches.get(work.layer.output, 0) or row_bytes(work) for work in members]
@@ -89,7 +90,7 @@ class CascadeTiler:
     def best(self, output: Placement) -> StripePlan | None:
         """The best stripes that fit with the last result there; their buffers are not taken. None: nothing fits."""
         found: StripePlan | None = None
-        for heights in heights_of(self.cuts, _MOST_STRIPES):
+        for heights in heights_of(self.cuts, _MOST_STRIPES, self.whole):
             plan = self.planned(heights, output)
             if plan is None:
                 continue

@@ -5,9 +5,11 @@ import pathlib
 
 import numpy as np
 
+from tosaic.compiler.importers.bindings import Bindings
 from tosaic.compiler.ir import DType
 from tosaic.driver.encodings import sidecar
 from tosaic.driver.jobs import Done, Job, Record, Work, result_of
+from tosaic.driver.runnable import plain
 from tosaic.driver.session import NodeArg, Session
 
 
@@ -19,7 +21,17 @@ class MemorySetting:
     latency: int | None = None
 
 
+@dataclasses.dataclass(frozen=True)
+class Compiled:
+    """How a model is opened and compiled."""
+
+    batch: int = 1
+    drop_dead_channels: bool = False
+    bound: Bindings | None = None
+
+
 DEFAULT_MEMORY = MemorySetting()
+AS_IT_IS = Compiled()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,18 +72,18 @@ def measurement(
     target: str,
     config: str,
     memory: MemorySetting = DEFAULT_MEMORY,
+    how: Compiled = AS_IT_IS,
     *,
     check: bool = False,
-    drop_dead_channels: bool = False,
-    batch: int = 1,
 ) -> Job:
     """The job that compiles a model and runs it on random inputs (cycles do not depend on them, but for loops)."""
     settings = {
         "memory_bandwidth": memory.bandwidth,
         "memory_latency": memory.latency,
         "check": check,
-        "drop_dead_channels": drop_dead_channels,
-        "batch": batch,
+        "drop_dead_channels": how.drop_dead_channels,
+        "batch": how.batch,
+        **({} if how.bound is None else plain(how.bound)),
     }
     files = tuple(file for file in (sidecar(path),) if file.is_file())
     title = f"{path.parent.name}/{path.name} on {config}"

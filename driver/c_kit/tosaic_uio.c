@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -62,7 +63,8 @@ static void *map(const char *path, int flags, size_t bytes, int *file)
     void *mapped;
 
     *file = open(path, O_RDWR | flags);
-    if (*file < 0)
+    /* One process at a time has the machine: EWOULDBLOCK for the second. */
+    if (*file < 0 || flock(*file, LOCK_EX | LOCK_NB) != 0)
         return NULL;
     mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *file, 0);
     return mapped == MAP_FAILED ? NULL : mapped;

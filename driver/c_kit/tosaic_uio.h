@@ -13,7 +13,8 @@ struct tosaic_uio {
 };
 
 /* Maps `device` ("/dev/uio0") and `buffer` ("/dev/udmabuf0"), whose bus address is in `class_folder`
- * ("/sys/class/u-dma-buf"). Returns NULL, or what could not be opened, with errno; then nothing is left open. */
+ * ("/sys/class/u-dma-buf"). Returns NULL, or what could not be opened, with errno (EWOULDBLOCK: another
+ * process has it); then nothing is left open. */
 const char *tosaic_uio_open(
     struct tosaic_uio *uio, const char *device, const char *buffer, const char *class_folder);
 

@@ -1,4 +1,4 @@
-"""docs/conformance.md: what came of the suite on each target, one section per target and configuration."""
+"""docs/records/conformance.md: what came of the suite on each target, one section per target and configuration."""
 
 import importlib.metadata
 import pathlib

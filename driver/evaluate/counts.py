@@ -9,6 +9,7 @@ import numpy as np
 
 from tosaic.driver.arguments import NodeArg
 from tosaic.driver.quantize.measurement import Difference, largest_elements
+from tosaic.driver.source.agreement import OutputAgreement
 
 FLOAT = "float"
 """The float model, where targets are named."""
@@ -21,6 +22,9 @@ class OutputCounts:
     signal: float = 0.0
     noise: float = 0.0
     largest: float = 0.0
+    elements: int = 0
+    beyond: int = 0
+    """Elements more than one step of the output's encoding away from the float model's."""
     rows: int = 0
     """Rows that have a largest element."""
     same: int = 0
@@ -33,11 +37,14 @@ class OutputCounts:
     ) -> None:
         """Samples of reals [samples, ...]; `labels` has one class for each row."""
         if wanted is not None:
-            difference = Difference(output.name, "", "", output.name)
-            difference.add(wanted, got)
+            found = OutputAgreement.of(output)
+            found.add(wanted, got)
+            difference = found.difference
             self.signal += difference.signal
             self.noise += difference.noise
             self.largest = max(self.largest, difference.largest)
+            self.elements += found.elements
+            self.beyond += found.beyond
         classes = classes_of(output)
         if not classes:
             return
@@ -53,9 +60,18 @@ class OutputCounts:
         self.signal += other.signal
         self.noise += other.noise
         self.largest = max(self.largest, other.largest)
+        self.elements += other.elements
+        self.beyond += other.beyond
         self.rows += other.rows
         self.same += other.same
         self.right += other.right
+
+    def agreement(self, output: NodeArg) -> OutputAgreement:
+        """The same figures, to be judged."""
+        found = OutputAgreement.of(output)
+        found.difference = Difference("", "", "", "", self.signal, self.noise, self.largest)
+        found.elements, found.beyond = self.elements, self.beyond
+        return found
 
     @property
     def sqnr_db(self) -> float:

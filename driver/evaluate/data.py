@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tosaic.driver.arguments import NodeArg, takes
+from tosaic.driver.arguments import NodeArg
 from tosaic.driver.quantize.samples import NAMELESS
+from tosaic.driver.shape_advice import samples_advice
 from tosaic.errors import InputError
 
 LABELS = "labels"
@@ -71,32 +72,5 @@ def _shaped(argument: NodeArg, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     sizes = ", ".join(["samples", *map(str, shape[1:] if shape and shape[0] == 1 else shape)])
     raise InputError(
         f"the data for input {argument.name!r} has shape {list(array.shape)}; wanted is [{sizes}]"
+        + samples_advice(array.shape, shape)
     )
-
-
-def entering(argument: NodeArg, values: np.ndarray) -> np.ndarray:
-    """What the model gets for values of the data set, reals or its own integers. InputError where neither fits."""
-    if values.dtype == argument.numpy:
-        return values
-    if values.dtype.kind == "f" and argument.encoding is not None:
-        if not takes(values):
-            raise InputError(f"the data for input {argument.name!r} has values that are not finite")
-        return argument.encoding.quantize(values)
-    held = values.astype(argument.numpy)
-    if values.dtype.kind == "f" and not argument.type.is_float:
-        raise InputError(
-            f"the data for input {argument.name!r} is {values.dtype}, the model wants {argument.numpy} and has no "
-            "scale (.quant.json): give its integers"
-        )
-    if not argument.type.is_float and not np.array_equal(held, values):
-        raise InputError(
-            f"the data for input {argument.name!r} has {values.dtype} values beyond {argument.numpy}, the model's type"
-        )
-    return held
-
-
-def reals(argument: NodeArg, values: np.ndarray) -> np.ndarray:
-    """What a float model gets, or what the model's values stand for."""
-    if argument.encoding is not None and values.dtype.kind != "f":
-        return argument.encoding.dequantize(values).astype(np.float32)
-    return values

@@ -11,14 +11,23 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.importers.bindings import Bindings, Bound
-from tosaic.driver.arguments import NodeArg
+from tosaic.driver.arguments import NodeArg, entering, reals
 from tosaic.driver.models import Progress
+from tosaic.driver.runnable import fitting
 from tosaic.driver.session import Session
-from tosaic.errors import InputError
+from tosaic.driver.source import (
+    NOT_THE_NETWORK,
+    Agreement,
+    Limits,
+    OutputAgreement,
+    SourceNetwork,
+    find_network,
+)
+from tosaic.driver.source.float_models import float_model
+from tosaic.errors import InputError, MismatchError
 
 from .counts import FLOAT, Counts, classes_of, rows_of
-from .data import entering, reals, samples_for, take_labels
-from .float_models import FloatModel, float_model
+from .data import samples_for, take_labels
 
 CHUNK_SAMPLES = 64
 """Samples whose outputs are held at once."""
@@ -31,6 +40,9 @@ class Terms:
     labels: str | None = None
     config: Any = None
     bound: Bound = None
+    check: bool = False
+    """The float model is the one that the integers were made of, and they are held against it."""
+    limit_db: float | None = None
 
 
 DEFAULT_TERMS = Terms()
@@ -46,6 +58,10 @@ class OutputFigures:
     sqnr_db: float | None = None
     """Signal of the float model to its difference from this, decibels; infinite where they are equal."""
     largest_difference: float | None = None
+    largest_steps: float | None = None
+    """The same in steps of the output's encoding; None for floats."""
+    beyond_one_step: float | None = None
+    """Share of elements that are more than one step away."""
     agreement: float | None = None
     """Share of rows whose largest element is the float model's."""
     accuracy: float | None = None
@@ -65,6 +81,13 @@ class Evaluation:
     outputs: list[OutputFigures]
     seconds: dict[str, float]
     """By target, and of the float model under FLOAT."""
+    problem: str | None = None
+    """Why the first output that is too far from its network is, where that was asked."""
+
+    def judge(self) -> None:
+        """MismatchError where an output is too far from the network that the model was made of."""
+        if self.problem is not None:
+            raise MismatchError(f"{NOT_THE_NETWORK}: {self.problem}")
 
     def as_json(self) -> dict[str, Any]:
         """Plain values; an infinite SQNR is the text "exact"."""
@@ -84,6 +107,8 @@ def evaluate(
     target: str | Sequence[str] = "emulator",
     config: Any = None,
     bound: Bound = None,
+    check: str | None = None,
+    limit_db: float | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Accuracy, agreement and SQNR of a model on data that it was not calibrated with.
@@ -92,10 +117,29 @@ def evaluate(
     inputs to arrays of samples, reals or the model's own integers; `labels` names the array of class numbers among
     them (by itself "labels", if it is there). `against` is the float model: a file, a graph, or a function of a
     sample's arrays by name that returns outputs by name. `bound` binds what an imported model leaves open, as `shapes`
-    of `Session`. Raises InputError for data that does not fit.
+    of `Session`, of each of the two models what it leaves open. `check="source"` takes as float model the one that the
+    integers were made of, and raises MismatchError where an output is too far away (`Session.run`), or below
+    `limit_db`. Raises InputError for data that does not fit.
     """
+    if check not in (None, "source"):
+        raise InputError(f"there is no check {check!r} of an evaluation; use 'source'")
     targets = [target] if isinstance(target, str) else list(dict.fromkeys(target))
-    with Judge(model, data, targets, against, Terms(labels, config, bound)) as judge:
+    terms = Terms(labels, config, bound, check is not None, limit_db)
+    found = evaluation_of(model, data, targets, against, terms, progress)
+    found.judge()
+    return found
+
+
+def evaluation_of(
+    model: Any,
+    data: Mapping[str, np.ndarray],
+    targets: Sequence[str],
+    against: Any,
+    terms: Terms = DEFAULT_TERMS,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """As `evaluate`, but it is left to the caller to `judge`."""
+    with Judge(model, data, targets, against, terms) as judge:
         counts = Counts()
         for start in range(0, judge.samples, CHUNK_SAMPLES):
             if progress is not None:
@@ -103,7 +147,7 @@ def evaluate(
             counts.join(judge.counts(start))
         if progress is not None:
             progress("evaluate", judge.samples, judge.samples)
-        return judge.facts.evaluation(counts, dict(judge.seconds))
+        return judge.evaluation(counts, dict(judge.seconds))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,6 +163,8 @@ class Facts:
     """(name, shape)."""
     labelled: tuple[str, ...]
     """Outputs whose rows have labels."""
+    steps: tuple[tuple[str, float], ...] = ()
+    """(name, step) of outputs that integers stand for."""
 
     def evaluation(self, counts: Counts, seconds: dict[str, float]) -> Evaluation:
         """The figures of what was counted on all samples."""
@@ -134,6 +180,12 @@ class Facts:
                 figures = OutputFigures(name, target, shape)
                 if self.against is not None:
                     figures.sqnr_db, figures.largest_difference = own.sqnr_db, own.largest
+                    step = dict(self.steps).get(name)
+                    if step is not None:
+                        figures.largest_steps, figures.beyond_one_step = (
+                            own.largest / step,
+                            own.beyond / own.elements,
+                        )
                     figures.agreement = own.same / own.rows if own.rows else None
                 if name in self.labelled:
                     figures.accuracy = own.right / own.rows
@@ -157,14 +209,26 @@ class Judge:
     ):
         if not targets:
             raise InputError("there is no target to evaluate on; name one, as emulator or golden")
+        own, unfit = fitting(model, terms.bound)
         name: str | None = None
-        self._run_floats: FloatModel | None = None
-        if against is not None:
-            name, self._run_floats = float_model(against, terms.bound)
-        how = Bindings.of(terms.bound)
+        self.network: SourceNetwork | None = None
+        """The float model."""
+        if against is not None or terms.check:
+            theirs, theirs_unfit = (
+                fitting(against, terms.bound) if against is not None else (Bindings(), unfit)
+            )
+            if unfit is not None and theirs_unfit is not None and own == theirs:
+                raise unfit
+            if terms.check:
+                self.network = find_network(model, against, theirs, asked_db=terms.limit_db)
+            else:
+                self.network = SourceNetwork(*float_model(against, theirs), Limits())
+            name = self.network.name
+        elif unfit is not None:
+            raise unfit
         with contextlib.ExitStack() as stack:
             self._sessions = [
-                stack.enter_context(Session(model, each, terms.config, shapes=how.shapes, values=how.values))
+                stack.enter_context(Session(model, each, terms.config, shapes=own.shapes, values=own.values))
                 for each in targets
             ]
             first = self._sessions[0]
@@ -176,13 +240,37 @@ class Judge:
             self._open = stack.pop_all()
         self.seconds: dict[str, float] = collections.defaultdict(float)
         shapes = tuple((each.name, each.shape) for each in self._outputs)
-        self.facts = Facts(first.model, self.samples, name, tuple(targets), shapes, tuple(self._labels))
+        steps = tuple(
+            (each.name, step) for each in self._outputs if (step := OutputAgreement.of(each).step) is not None
+        )
+        self.facts = Facts(
+            first.model, self.samples, name, tuple(targets), shapes, tuple(self._labels), steps
+        )
+        self._judged = terms.check
 
     def __enter__(self) -> "Judge":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
+
+    def evaluation(self, counts: Counts, seconds: dict[str, float]) -> Evaluation:
+        """The figures of what was counted on all samples, and whether they will do, where that is asked."""
+        found = self.facts.evaluation(counts, seconds)
+        found.problem = self.problem(counts)
+        return found
+
+    def problem(self, counts: Counts, targets: Sequence[str] | None = None) -> str | None:
+        """Why the first output that is too far from its network is, where that is asked."""
+        if self.network is None or not self._judged:
+            return None
+        for target in targets or self.facts.targets:
+            outputs = [counts.of(target, each.name).agreement(each) for each in self._outputs]
+            agreement = Agreement(f"{self.network.name} on {target}", outputs, self.samples)
+            problem = agreement.problem(self.network.limits)
+            if problem is not None:
+                return problem
+        return None
 
     def counts(self, start: int) -> Counts:
         """Of CHUNK_SAMPLES samples from number `start` on, or as many as there are."""
@@ -207,34 +295,17 @@ class Judge:
 
     def _floats(self, chunk: dict[str, np.ndarray]) -> dict[str, np.ndarray] | None:
         """The float model's outputs [samples, ...] by the names of the model's."""
-        if self._run_floats is None:
+        if self.network is None:
             return None
         started = time.perf_counter()
         given = {each.name: reals(each, chunk[each.name]) for each in self._inputs}
+        network = self.network
         found = [
-            self._run_floats(dict(zip(given, values, strict=True)))
+            network.outputs_for(dict(zip(given, values, strict=True)), self._outputs)
             for values in zip(*given.values(), strict=True)
         ]
         self.seconds[FLOAT] += time.perf_counter() - started
-        return {
-            each.name: np.stack([_matching(each, place, sample, len(self._outputs)) for sample in found])
-            for place, each in enumerate(self._outputs)
-        }
-
-
-def _matching(output: NodeArg, place: int, sample: Mapping[str, np.ndarray], count: int) -> np.ndarray:
-    """The float model's value of an output: by name, or by place where it has names of its own."""
-    if output.name not in sample and len(sample) != count:
-        raise InputError(
-            f"the float model has no output {output.name!r}; its outputs are {', '.join(map(repr, sample))}"
-        )
-    value = np.asarray(sample[output.name] if output.name in sample else list(sample.values())[place])
-    if value.size != math.prod(output.shape):
-        raise InputError(
-            f"output {output.name!r} has shape {list(output.shape)}, the float model's has {list(value.shape)}: "
-            "are they the same model?"
-        )
-    return value.reshape(output.shape)
+        return {each.name: np.stack([sample[each.name] for sample in found]) for each in self._outputs}
 
 
 def labels_by_output(

@@ -7,12 +7,21 @@ from tosaic.driver.pages import decibels, write_page
 from .counts import FLOAT
 from .evaluation import Evaluation
 
-_TITLES = ("output", "on", "accuracy", "agreement", "SQNR", "largest difference")
+_TITLES = (
+    "output",
+    "on",
+    "accuracy",
+    "agreement",
+    "SQNR",
+    "largest difference",
+    "in steps",
+    "beyond one step",
+)
 
 
 def shown(found: Evaluation) -> list[tuple[str, ...]]:
     """Titles, then a row for each output and target, the float model's first; columns that say nothing are left out."""
-    rows = [(name, FLOAT, f"{share:.2%}", "", "", "") for name, share in found.float_accuracy.items()]
+    rows = [(name, FLOAT, f"{share:.2%}", "", "", "", "", "") for name, share in found.float_accuracy.items()]
     for each in found.outputs:
         rows.append(
             (
@@ -22,6 +31,8 @@ def shown(found: Evaluation) -> list[tuple[str, ...]]:
                 "" if each.agreement is None else f"{each.agreement:.2%}",
                 "" if each.sqnr_db is None else decibels(each.sqnr_db),
                 "" if each.largest_difference is None else f"{each.largest_difference:.4g}",
+                "" if each.largest_steps is None else f"{each.largest_steps:.3g}",
+                "" if each.beyond_one_step is None else f"{each.beyond_one_step:.2%}",
             )
         )
     columns = [column for column in zip(_TITLES, *rows, strict=True) if any(column[1:])]

@@ -6,14 +6,14 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from tosaic.compiler.importers.bindings import Bindings
 from tosaic.driver.encodings import sidecar
 from tosaic.driver.jobs import Done, Executor, Job, RecordFile, Work, result_of, run_jobs
 from tosaic.driver.jobs.content import digest_of
 from tosaic.driver.models import Progress
 from tosaic.driver.quantize import load_samples
+from tosaic.driver.runnable import plain
+from tosaic.driver.source import find_network
 from tosaic.errors import InputError
 
 from .counts import FLOAT, Counts
@@ -40,18 +40,21 @@ def evaluate_in_parts(
     model, data, against = files
     if not targets:
         raise InputError("there is no target to evaluate on; name one, as emulator or golden")
+    if terms.check and against is None:
+        origin = find_network(str(model)).origin
+        against = pathlib.Path(origin) if isinstance(origin, str | pathlib.Path) else None
     settings = {
         "data": data.name,
         "labels": terms.labels,
         "against": against.name if against else None,
         "config": terms.config,
-        **_plain(Bindings.of(terms.bound)),
+        **plain(Bindings.of(terms.bound)),
     }
     beside = _beside(model, data, against)
     arrays = load_samples(data, "test data")
     # What does not fit is said here, once, and not by each job.
     opened = targets[0] if model.suffix == ".tsc" else "golden"
-    with Judge(str(model), arrays, [opened], None, terms) as judge:
+    with Judge(str(model), arrays, [opened], against, terms) as judge:
         count = judge.samples
     work = Work(f"{__name__}:judge")
     jobs = [
@@ -69,9 +72,11 @@ def evaluate_in_parts(
         for start in range(0, count, CHUNK_SAMPLES)
     ]
     found = run_jobs(jobs, place, records, progress)
-    return _joined(
-        [(job.target, result_of(record), record.seconds) for job, record in zip(jobs, found, strict=True)]
-    )
+    parts = [(job.target, result_of(record), record.seconds) for job, record in zip(jobs, found, strict=True)]
+    facts, counts, seconds = _joined(parts)
+    evaluation = facts.evaluation(counts, seconds)
+    evaluation.problem = judge.problem(counts, facts.targets)
+    return evaluation
 
 
 def judge(job: Job) -> Done:
@@ -89,6 +94,7 @@ def judge(job: Job) -> Done:
     facts = own.facts
     said = {"model": facts.model, "samples": facts.samples, "against": facts.against}
     outputs = [[name, list(shape)] for name, shape in facts.outputs]
+    said["steps"] = [list(each) for each in facts.steps]
     told = {**said, "outputs": outputs, "labelled": list(facts.labelled), "counts": counts.as_json()}
     return Done(told, spent)
 
@@ -119,16 +125,10 @@ def _beside(
     return files
 
 
-def _plain(how: Bindings) -> dict[str, Any]:
-    """Bindings as values that JSON has."""
-    return {
-        "shapes": {name: np.asarray(size).tolist() for name, size in how.shapes.items()},
-        "values": {name: np.asarray(value).tolist() for name, value in how.values.items()},
-    }
-
-
-def _joined(parts: Sequence[tuple[str, Mapping[str, Any], Mapping[str, float]]]) -> Evaluation:
-    """The evaluation of all parts; each target's has the float model's counts, of which one is enough."""
+def _joined(
+    parts: Sequence[tuple[str, Mapping[str, Any], Mapping[str, float]]],
+) -> tuple[Facts, Counts, dict[str, float]]:
+    """What was counted on all parts, and the seconds; each target has the float model's counts: one's are enough."""
     targets = tuple(dict.fromkeys(target for target, *_ in parts))
     counts, seconds = Counts(), dict.fromkeys((FLOAT, *targets), 0.0)
     for target, said, spent in parts:
@@ -146,5 +146,6 @@ def _joined(parts: Sequence[tuple[str, Mapping[str, Any], Mapping[str, float]]])
         targets,
         tuple((name, tuple(shape)) for name, shape in first["outputs"]),
         tuple(first["labelled"]),
+        tuple((name, step) for name, step in first["steps"]),
     )
-    return facts.evaluation(counts, seconds)
+    return facts, counts, seconds

@@ -7,7 +7,8 @@ import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tosaic.driver.bench import MemorySetting, measurement
+from tosaic.compiler.importers.bindings import Bindings
+from tosaic.driver.bench import Compiled, MemorySetting, measurement
 from tosaic.driver.jobs import Executor, RecordFile, run_jobs
 from tosaic.driver.models import Progress
 from tosaic.errors import InputError
@@ -22,6 +23,8 @@ GENERATION = 64
 """Machines that are judged together: enough for several processes, few enough for a search to learn."""
 TRIES = 50
 """Generations in a row without a new machine that fits end the search: there are no more."""
+REFUSALS = 3
+"""Generations in a row of which every machine was refused by the networks end it, too: no other will take them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +41,8 @@ class Question:
     area: Callable[[Config], Area]
     fits: Callable[[Area], bool]
     seed: int = 0
+    bound: tuple[Bindings, ...] = ()
+    """What is bound of each model; nothing where there are none."""
     optuna: bool = False
     """Whether Optuna proposes machines; else they are drawn from the grid."""
 
@@ -59,12 +64,13 @@ def explore(
     records: RecordFile | None = None,
     progress: Progress | None = None,
 ) -> Exploration:
-    """At least `question.points` points, or all that there are. InputError where Optuna is wanted and missing."""
+    """At least `question.points` points, or all that are found: a search ends in any case. InputError where Optuna is
+    wanted and missing."""
     found = Exploration()
     proposer = _Optuna(question) if question.optuna else _Grid(question)
     seen: set[int] = set()
-    idle = 0
-    while len(found.points) < question.points and idle < TRIES:
+    idle = refused = 0
+    while len(found.points) < question.points and idle < TRIES and refused < REFUSALS:
         proposed = proposer.ask(GENERATION)
         fresh = []
         for config in proposed:
@@ -78,8 +84,9 @@ def explore(
                 found.too_large += 1
         if not proposed:
             break
-        idle = 0 if fresh else idle + 1
         judged = _judge(question, fresh, executor, records, found)
+        idle = 0 if judged else idle + (not fresh)
+        refused = 0 if judged else refused + bool(fresh)
         found.points += judged
         proposer.tell(judged)
         if progress:
@@ -101,10 +108,11 @@ def _judge(
         for bandwidth in question.bandwidths
         if bandwidth <= config.bus_bytes
     ]
+    bound = question.bound or (None,) * len(question.models)
     jobs = [
-        measurement(model, "emulator", config.name, MemorySetting(bandwidth))
+        measurement(model, "emulator", config.name, MemorySetting(bandwidth), Compiled(bound=own))
         for config, _, bandwidth in places
-        for model in question.models
+        for model, own in zip(question.models, bound, strict=True)
     ]
     answers = iter(run_jobs(jobs, executor, records))
     points = []

@@ -1,6 +1,7 @@
 """Models that bring their own encodings (QuantizeLinear and DequantizeLinear in pairs), to integers."""
 
 import pathlib
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,20 +19,42 @@ from tosaic.compiler.quantizer import (
     keep_grids,
     moved_encoding,
     rewrite,
+    soften_masks,
 )
 from tosaic.compiler.quantizer.canonical import MACS, channels_of
+from tosaic.compiler.quantizer.functions import is_real
 from tosaic.compiler.quantizer.plan import REORDERING
-from tosaic.compiler.quantizer.weight_grids import WeightGrid, weight_grid, with_biases
+from tosaic.compiler.quantizer.weight_grids import WeightGrid, weight_grid, wide_grid, with_biases
+from tosaic.errors import ModelWarning, UnsupportedError
 
+from .integer_probes import IntegerProbes
 from .probes import ProbedStatistics
 from .quantization import evaluate_constant
 
+_SAMPLE = 1024
+_POINTS, _COARSER = (1 << 15) + 1, 32
+"""Points at which jumps are looked for, and how many times fewer see the slopes."""
+_JUMP_STEPS = 2
+_LARGE = 100.0
+"""No smaller number is taken for minus infinity."""
+
+
+class FloatPortError(UnsupportedError):
+    """A model brings encodings, and a float input or output of it has none."""
+
+    def __init__(self, side: str, name: str) -> None:
+        verb = "reads" if side == "input" else "makes"
+        self.reason = f"{side} {name!r} holds floats, and no QuantizeLinear {verb} it"
+        super().__init__(
+            f"{self.reason}: quantize the {side} as the rest of the model, or give the model to tosaic quantize"
+        )
+
 
 def import_encoded(source: "str | pathlib.Path | Any", bound: Bound = None) -> Quantized | None:
-    """The integers of an ONNX model whose float inputs and outputs are all encoded; None for any other model.
+    """The integers of an ONNX model that brings its encodings; None for one that has none.
 
-    Inputs and outputs are the integers inside the first and last pairs. UnsupportedError for an operator without an
-    integer form.
+    Float inputs and outputs are the integers inside the first and last pairs. FloatPortError where these are missing,
+    UnsupportedError for an operator without an integer form.
     """
     from tosaic.compiler.importers.onnx_models import import_onnx_pairs
 
@@ -39,39 +62,114 @@ def import_encoded(source: "str | pathlib.Path | Any", bound: Bound = None) -> Q
     return None if graph is None else encode(graph)
 
 
-def encode(graph: Graph) -> Quantized | None:
-    """The integers of a float graph with markers; None unless every float input and output is encoded."""
+def encode(graph: Graph) -> Quantized:
+    """The integers of a float graph with markers."""
     work = canonical(graph, evaluate_constant)
     forced = _encodings(work)
-    if forced is None:
-        return None
     kinds = {encoding.dtype for encoding in forced.values()}
     activations = DType.INT16 if kinds == {DType.INT16} else DType.INT8
-    statistics = ProbedStatistics(work, dict(forced))
+    _constant_grids(work, forced)
+    integers = IntegerProbes(work)
+    _soften(work, forced, integers)
+    statistics = ProbedStatistics(work, dict(forced), integers)
     keep_grids(work, forced)
-    finer = Finer(frozenset(_unencoded(work, forced)) if activations is DType.INT8 else frozenset())
+    products = [op for op in work.operators if op.op in MACS and is_real(work, op.inputs[0])]
+    grids = _own_grids(work, products)
+    finer = Finer(
+        frozenset(_unencoded(work, forced)) if activations is DType.INT8 else frozenset(),
+        frozenset(op.outputs[0] for op in products if grids.get(op.inputs[1], True) is None),
+    )
     plan = Plan(work, statistics, activations, forced=forced, correct_bias=False, finer=finer)
-    for op in work.operators:
-        grid = _own_grid(plan, op) if op.op in MACS else None
-        if grid is not None:
-            plan.weight_grids[op.inputs[1]] = grid
-    return rewrite(plan)
+    plan.as_onnx = True
+    for op in products:
+        grid = grids.get(op.inputs[1])
+        if grid is not None and op.inputs[1] not in plan.weight_grids:
+            plan.weight_grids[op.inputs[1]] = _with_biases(plan, op, grid)
+    result = rewrite(plan)
+    integers.warn()
+    _warn_of_jumps(plan)
+    return result
 
 
-def _own_grid(plan: Plan, op: Operator) -> WeightGrid | None:
-    """The grid of a convolution's weights; the first reader's biases are on it too."""
+def _warn_of_jumps(plan: Plan) -> None:
+    """A ModelWarning for each function that jumps, and is rounded to an encoding without being a table of all bytes."""
+    for op in plan.graph.operators:
+        name = op.inputs[0] if op.inputs else ""
+        encoding, root = plan.forced.get(op.outputs[0]), plan.functions.root(name)
+        if op.op != "CUSTOM" or encoding is None or not plan.functions.is_table(name):
+            continue
+        source = moved_encoding(plan.graph, root, plan.forced)
+        if source is not None and source.dtype is encoding.dtype is DType.INT8:
+            continue
+        points = np.linspace(*plan.statistics.range_seen(root), _POINTS)
+        rises = np.abs(np.diff(plan.functions(name, points)))
+        steep = np.abs(np.diff(plan.functions(name, points[::_COARSER]))).max()
+        if rises.max() > max(_JUMP_STEPS * encoding.scale, steep / 4):
+            made = plan.producers[name]
+            warnings.warn(
+                f"{made.source or made.name} (tensor {name!r}) jumps, and a table of 16 bits makes slopes of jumps: "
+                "near them results differ from the model's; quantize its input and output to 8 bits",
+                ModelWarning,
+                stacklevel=3,
+            )
+
+
+def _soften(graph: Graph, forced: dict[str, Encoding], integers: IntegerProbes) -> None:
+    """Softens masks as for a float model. They begin with a large constant: without one nothing is probed.
+
+    Integers between markers count as the reals that they stand for meanwhile.
+    """
+    constants = [tensor.data for name, tensor in graph.tensors.items() if is_real(graph, name)]
+    if not any(data is not None and data.size and np.abs(data).max() > _LARGE for data in constants):
+        return
+    statistics, kinds = ProbedStatistics(graph, forced, integers).seen_whole(), dict[str, DType]()
+    for op in graph.operators:
+        made = marked(op) is not None and is_real(graph, op.inputs[0])
+        if made or (marked(op) is None and not kinds.keys().isdisjoint(op.inputs)):
+            kinds.update({name: graph.tensors[name].dtype for name in op.outputs})
+    for name in kinds:
+        graph.tensors[name].dtype = DType.FP32
+    soften_masks(graph, statistics)
+    for name, dtype in kinds.items():
+        graph.tensors[name].dtype = dtype
+
+
+def _own_grids(graph: Graph, products: list[Operator]) -> dict[str, WeightGrid | None]:
+    """The grids of constant weights, by tensor; None where they are on no grid of integers."""
+    grids: dict[str, WeightGrid | None] = {}
+    for op in products:
+        weight = graph.tensors[op.inputs[1]].data
+        if weight is not None and op.inputs[1] not in grids:
+            channels = channels_of(weight, op.op)
+            grids[op.inputs[1]] = weight_grid(channels) or wide_grid(channels)
+    return grids
+
+
+def _with_biases(plan: Plan, op: Operator, grid: WeightGrid) -> WeightGrid:
+    """The grid of a convolution's weights on which its biases are, too."""
     weight, bias = (plan.graph.tensors[name].data for name in op.inputs[1:3])
-    if weight is None:
-        return None
+    if weight is None or bias is None or grid.wide:
+        return grid
     channels = channels_of(weight, op.op)
-    grid = weight_grid(channels)
-    if grid is None or bias is None or op.inputs[1] in plan.weight_grids:
-        return plan.weight_grids.get(op.inputs[1], grid)
     steps = np.broadcast_to(bias.astype(np.float64), (len(channels),)) / plan.encoding(op.inputs[0]).scale
     return with_biases(grid, channels, steps)
 
 
-def _encodings(graph: Graph) -> dict[str, Encoding] | None:
+def _constant_grids(graph: Graph, forced: dict[str, Encoding]) -> None:
+    """Adds to `forced` the own integers of constants that are activations: tables, and operands of products."""
+    for op in graph.operators:
+        for name in op.inputs[: {"GATHER": 1, "MATMUL": 2}.get(op.op, 0)]:
+            data = graph.tensors[name].data
+            if data is None or not is_real(graph, name) or name in forced:
+                continue
+            line = data.reshape(1, -1)
+            # A large table of floats is told by its first elements.
+            grid = weight_grid(line) if weight_grid(line[:, :_SAMPLE]) is not None else None
+            if grid is not None:
+                forced[name] = Encoding(DType.INT8, float(grid.scales[0]), grid.zero_point)
+
+
+def _encodings(graph: Graph) -> dict[str, Encoding]:
     """Encodings by tensor: what markers give, and the inputs that nothing but markers reads."""
     forced: dict[str, Encoding] = {}
     for op in graph.operators:
@@ -84,13 +182,13 @@ def _encodings(graph: Graph) -> dict[str, Encoding] | None:
         encodings = _read_as(graph, name, forced)
         only = encodings.pop() if len(encodings) == 1 else None
         if only is None:
-            return None
+            raise FloatPortError("input", name)
         forced[name] = only
     for name in graph.outputs:
         if graph.tensors[name].dtype.is_float:
             encoding = moved_encoding(graph, name, forced)
             if encoding is None:
-                return None
+                raise FloatPortError("output", name)
             forced[name] = encoding
     return forced
 
@@ -111,6 +209,7 @@ def _unencoded(graph: Graph, forced: dict[str, Encoding]) -> set[str]:
     found: set[str] = set()
     for op in graph.operators:
         names = op.inputs[:1] if op.op in MACS else op.inputs[:2] if op.op == "MATMUL" else []
+        names = [name for name in names if is_real(graph, name)]
         # Both operands of a MATMUL have one type: an encoded one stays what it is.
         bare = [name for name in names if moved_encoding(graph, name, forced) is None]
         if len(bare) == len(names):

@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import pathlib
 import re
+import warnings
 
 from tosaic import compiler
 from tosaic.compiler.importers.bindings import Bindings, Bound
@@ -31,10 +32,15 @@ def open_encoded(path: pathlib.Path, bound: Bound = None) -> tuple[Graph, Encodi
             graph, encodings = (kept(_KIND, name, key, suffix) for suffix in (_GRAPH, _ENCODINGS))
             if graph is not None and encodings is not None:
                 return read_tosa(graph), read_encodings(encodings)
-    found = import_encoded(path, bound)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = import_encoded(path, bound)
+    for each in told:
+        warnings.warn(each.message, each.category, stacklevel=2)
     if found is None:
         return None
-    if key is not None and not found.graph.labels:
+    # What warns does so each time.
+    if key is not None and not told and not found.graph.labels:
         # A cache that cannot be written only costs time.
         with contextlib.suppress(Error, OSError):
             cached(_KIND, name, key, _GRAPH, lambda target: _write(found.graph, target))

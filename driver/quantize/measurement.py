@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -75,6 +75,8 @@ class Measurement:
     """Share of rows whose largest element is the float graph's, by output; classifiers' outputs only."""
     accuracy: dict[str, tuple[float, float]]
     """Share of rows whose largest element is the label: (float, integers)."""
+    runs: list[tuple[Mapping[str, np.ndarray], dict[str, np.ndarray]]] = field(default_factory=list)
+    """Of each sample: the reals that entered, and golden's integers at the outputs."""
 
     @property
     def told_samples(self) -> str:
@@ -108,6 +110,7 @@ def measure(
             shown = name if name in result.outputs else producers[name].source or name
             differences[name] = Difference(name, producers[name].op, text, shown)
     rows: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in result.outputs}
+    runs: list[tuple[Mapping[str, np.ndarray], dict[str, np.ndarray]]] = []
     for index, sample in enumerate(samples):
         if progress is not None:
             progress("compare", index, len(samples))
@@ -125,12 +128,13 @@ def measure(
                     dtype = result.graph.tensors[part.tensor].dtype
                     difference.histogram = histogram_for(part, dtype, floats[name])
                 difference.add(floats[name], part.reals(values))
+        runs.append((sample, {name: integers[name] for name in result.graph.run_outputs}))
         for name, encoding in result.outputs.items():
             rows[name].append((floats[name], encoding.dequantize(integers[name])))
     outputs = [differences[name] for name in result.outputs if name in differences]
     layers = [d for name, d in differences.items() if name not in result.outputs]
     agreement, accuracy = _classification(rows, labels, counts)
-    return Measurement(layers, outputs, len(samples), bool(held_out), agreement, accuracy)
+    return Measurement(layers, outputs, len(samples), bool(held_out), agreement, accuracy, runs)
 
 
 def largest_elements(values: np.ndarray, classes: int) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -28,6 +28,7 @@ from tosaic.compiler.quantizer.equalize import EVEN
 from tosaic.errors import InputError
 from tosaic.sim.golden import evaluate, evaluate_operator
 
+from .advice import Extremes, warn_of_samples
 from .mixed_precision import LEAVES, Trial, all_weights, named, reach_sqnr
 from .output_parts import warn_of_unlike_parts
 from .prepared import ACTIVATIONS, Prepared, Progress, Quantization, way_out
@@ -50,6 +51,7 @@ def quantize_graph(
     target_sqnr: float | None = None,
     keep_int16: Iterable[str] = (),
     labels: np.ndarray | None = None,
+    numbers: Sequence[int] | None = None,
     progress: Progress | None = None,
 ) -> Quantization:
     """An integer graph of the same meaning as a float one, for the range of values in `calibration`.
@@ -61,6 +63,8 @@ def quantize_graph(
     judged on the last quarter of the samples, which is kept out of the calibration (that of equalization, too) while
     layers are chosen; the result's ranges are those of all samples.
     `labels` are those that `measure` will get: it is told here, before the work, when their number is wrong.
+    `numbers` are what warnings call the samples (default: their places). A ModelWarning tells of too few samples, and
+    of one that sets a range alone.
     InputError for data that does not fit or whose numbers are too large, UnsupportedError for what has no integer form.
     """
     if method not in METHODS:
@@ -80,7 +84,9 @@ def quantize_graph(
     parts = blocks(samples, _BLOCKS) if target_sqnr is not None and len(samples) >= _BLOCKS else []
     # With a target, whatever is learnt from samples is learnt without the judges, so that they judge it.
     seen = list(itertools.chain(*parts[:-1])) or samples
-    statistics = calibrate(work, seen, method, progress)
+    extremes = Extremes()
+    statistics = calibrate(work, seen, method, progress, extremes)
+    warn_of_samples(work, seen, extremes, numbers)
     if soften_masks(work, statistics):
         statistics = calibrate(work, seen, method, progress)
     refuse_infinite(work)
@@ -158,9 +164,14 @@ def computes_floats(graph: Graph) -> bool:
 
 
 def calibrate(
-    graph: Graph, samples: Samples, method: str = "minmax", progress: Progress | None = None
+    graph: Graph,
+    samples: Samples,
+    method: str = "minmax",
+    progress: Progress | None = None,
+    extremes: Extremes | None = None,
 ) -> Statistics:
-    """Runs every sample on golden and gathers what each tensor holds. InputError where a product overflows."""
+    """Runs every sample on golden and gathers what each tensor holds; `extremes` learns which sample made it.
+    InputError where a product overflows."""
     statistics, wanted, groups = Statistics(), wanted_channels(graph), list[list[str]]()
     rounds = 1 if method == "minmax" else 2
     for turn in range(rounds):
@@ -171,6 +182,8 @@ def calibrate(
             _refuse_overflow(graph, values, samples)
             if turn == 0:
                 statistics.observe(values, wanted)
+                if extremes is not None:
+                    extremes.observe(values)
             else:
                 statistics.count(values)
         if turn == 0:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.quantizer import masking_inputs
+from tosaic.driver.shape_advice import samples_advice
 from tosaic.errors import InputError
 
 Samples = list[dict[str, np.ndarray]]
@@ -133,6 +134,15 @@ def hold_out(
     return (stay, flat[~chosen]), (out, flat[chosen])
 
 
+def kept_numbers(graph: Graph, arrays: Mapping[str, np.ndarray], share: float) -> list[int]:
+    """The numbers of the runs that `hold_out` leaves for the calibration."""
+    count = len(next(iter(_runs_by_input(graph, arrays).values())))
+    exact = Fraction(share).limit_denominator(1000)
+    if count * exact < 1:
+        return list(range(count))
+    return [int(number) for number in np.flatnonzero(~_is_held_out(count, count, 1, exact))]
+
+
 def _is_held_out(count: int, entries: int, unit: int, share: Fraction) -> np.ndarray:
     """Of `count` things that lie evenly along `entries` of an array: whether they belong to a run that is held out."""
     run = np.arange(count) * entries // count // unit
@@ -167,9 +177,8 @@ def _refuse_zeros(graph: Graph, runs: Mapping[str, list[np.ndarray]]) -> None:
 def _runs(graph: Graph, name: str, arrays: Mapping[str, np.ndarray]) -> Iterator[np.ndarray]:
     tensor = graph.tensors[name]
     if name not in arrays:
-        raise InputError(
-            f"the calibration data has no array for input {tensor}; its arrays: {', '.join(arrays)}"
-        )
+        listed = ", ".join(map(repr, arrays)) or "none"
+        raise InputError(f"the calibration data has no array for input {tensor}; its arrays: {listed}")
     array, shape = np.asarray(arrays[name]), tensor.shape
     if tensor.dtype.is_float and not np.all(np.isfinite(array.astype(np.float64))):
         masks = name in masking_inputs(graph)
@@ -187,7 +196,7 @@ def _runs(graph: Graph, name: str, arrays: Mapping[str, np.ndarray]) -> Iterator
     else:
         raise InputError(
             f"the calibration data for input {tensor} has shape {list(array.shape)}; wanted is "
-            f"[{', '.join(['samples', *map(str, shape[1:])])}]"
+            f"[{', '.join(['samples', *map(str, shape[1:])])}]{samples_advice(array.shape, shape)}"
         )
     if not len(array):
         raise InputError(f"the calibration data for input {name!r} has no samples")

@@ -1,6 +1,7 @@
 """From a PyTorch module to an integer graph with its encodings, by one of two roads."""
 
 import copy
+import dataclasses
 import pathlib
 import warnings
 from collections.abc import Sequence
@@ -18,11 +19,13 @@ from tosaic.compiler.importers.torch_models.program import (
     read_program,
 )
 from tosaic.compiler.quantizer import Encoding, Quantized
+from tosaic.driver.feeds import array_of
 from tosaic.errors import InputError, UnsupportedError
 
-from .encoded_models import import_encoded
+from .encoded_models import FloatPortError, import_encoded
+from .prepared import Quantization
 from .quantization import computes_floats, quantize_graph
-from .torch_samples import samples_of, stacked
+from .torch_samples import Sample, samples_of, stacked
 
 ROADS = ("onnx", "executorch")
 DEFAULT_ROAD = "onnx"
@@ -30,9 +33,24 @@ DEFAULT_ROAD = "onnx"
 ACTIVATIONS = ("int8", "int16")
 
 
+@dataclasses.dataclass(frozen=True)
+class QuantizedModule:
+    """A module's program in floats, and its integers."""
+
+    program: Any
+    """The exported program: what the integers are compared with."""
+    result: Quantized
+    samples: list[Sample]
+    """Of the calibration, in the order of forward()'s arguments; without one the example."""
+    brought: bool = False
+    """The module brought its integers."""
+    quantization: Quantization | None = None
+    """With the float graph, where Tosaic's quantizer made the integers."""
+
+
 def quantize_module(
     module: Any, example_inputs: Sequence[Any], calibration: Any, road: str, activations: str
-) -> tuple[Any, Quantized]:
+) -> QuantizedModule:
     """The exported program and its integers.
 
     A module that PT2E has prepared (for quantization after or during training) is converted first; one that it has
@@ -46,29 +64,33 @@ def quantize_module(
         module = _converted(module, calibration)
     program = export(module, example_inputs)
     if is_quantized(program):
-        return program, integers_of(program, road)
+        example = [array_of("example", value) for value in example_inputs]
+        return QuantizedModule(
+            program, integers_of(program, road), [example] if example else [], brought=True
+        )
     samples = samples_of(inputs_of(program), calibration, example_inputs)
     if road == "onnx":
         from tosaic.compiler.importers.onnx_models import import_onnx
 
         graph = import_onnx(onnx_of(program))
         if not computes_floats(graph):
-            return program, Quantized(graph, {}, {}, {})
+            return QuantizedModule(program, Quantized(graph, {}, {}, {}), samples)
         data = stacked(inputs_of(program), samples)
         known = {name: array for name, array in data.items() if name in graph.inputs}
-        return program, quantize_graph(graph, known, activations=activations).result
+        found = quantize_graph(graph, known, activations=activations)
+        return QuantizedModule(program, found.result, samples, quantization=found)
     quantized = _quantized_by_executorch(program, samples, activations == "int16")
-    return program, integers_of(quantized, road)
+    return QuantizedModule(program, integers_of(quantized, road), samples)
 
 
 def integers_of(program: Any, road: str) -> Quantized:
     """The integers of a program that holds PT2E's pairs of quantize and dequantize."""
     if road == "onnx":
-        found = import_encoded(onnx_of(program))
-        if found is None:
-            raise UnsupportedError(
-                "an input or output of the program is not quantized; quantize it as well, or use road='executorch'"
-            )
+        try:
+            found = import_encoded(onnx_of(program))
+        except FloatPortError as error:
+            raise UnsupportedError(f"{error.reason}; quantize it as well, or use road='executorch'") from None
+        assert found is not None
         return found
     lowered = tosa_backend.lower(program)
     inputs, outputs = (

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.importers.torch_models.program import Port
+from tosaic.driver.feeds import array_of
+from tosaic.driver.shape_advice import samples_advice
 from tosaic.errors import InputError, ModelWarning
 
 Sample = list[np.ndarray]
@@ -50,11 +52,6 @@ def stacked(ports: Sequence[Port], samples: Iterable[Sample]) -> dict[str, np.nd
     }
 
 
-def array_of(value: Any) -> np.ndarray:
-    """The array of a tensor or of what NumPy takes."""
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
-
-
 def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) or hasattr(value, "detach")
 
@@ -67,14 +64,14 @@ def _checked(ports: Sequence[Port], sample: Any) -> Sample:
             f"a calibration sample has {len(values)} tensors, the module takes {len(ports)}: "
             + ", ".join(f"{port.name} {list(port.shape)}" for port in ports)
         )
-    return [_fitted(port, array_of(value)) for port, value in zip(ports, values, strict=True)]
+    return [_fitted(port, array_of(port.name, value)) for port, value in zip(ports, values, strict=True)]
 
 
 def _fitted(port: Port, value: np.ndarray) -> np.ndarray:
     if value.shape != port.shape:
         raise InputError(
             f"the calibration data for input {port.name!r} has shape {list(value.shape)}, the module was exported with "
-            f"{list(port.shape)}; give batches of this shape"
+            f"{list(port.shape)}{samples_advice((1, *value.shape), port.shape) or '; give batches of this shape'}"
         )
     with np.errstate(invalid="ignore"):
         held = value.astype(port.dtype)
@@ -97,7 +94,7 @@ def _by_name(ports: Sequence[Port], arrays: Mapping[str, Any]) -> list[Sample]:
     for port in ports:
         if port.name not in arrays:
             raise InputError(f"the calibration data has no array for input {port.name!r}")
-        value = array_of(arrays[port.name])
+        value = array_of(port.name, arrays[port.name])
         batch = port.shape[0] if port.shape else 1
         if value.shape[1:] == port.shape[1:] and value.ndim == len(port.shape) and len(value) % batch == 0:
             value = value.reshape(-1, *port.shape)

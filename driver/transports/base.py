@@ -33,6 +33,8 @@ class Transport(abc.ABC):
     """What the device says it is. A transport without a bridge makes it up."""
     reads_fast = False
     """Whether memory is read at the host's own speed, so that all that was sent can be looked at."""
+    has_real_clock = False
+    """Whether a second of the machine is one of the host's, as of hardware that the host itself reaches."""
 
     @abc.abstractmethod
     def read_registers(self, offset: int, count: int) -> list[int]:

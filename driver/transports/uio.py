@@ -1,11 +1,14 @@
 """A machine on the bus of this computer, from user space: Linux UIO for registers, a contiguous buffer for data."""
 
+import array
 import contextlib
+import fcntl
 import mmap
 import os
 import pathlib
 import select
 import struct
+from typing import Final
 
 from tosaic.errors import DeviceError
 from tosaic.hw.bridge.protocol import Identity
@@ -15,6 +18,52 @@ from .base import RegisterTransport
 REGISTER_BYTES = 4096
 INTERRUPT_SECONDS = 0.05
 SYSFS = pathlib.Path("/sys/class")
+WORD: Final = "L"
+"""Format of a word of the buffer: the widest that one access of the processor moves, 32 or 64 bits."""
+WORD_BYTES = struct.calcsize(WORD)
+
+
+class DeviceMemory:
+    """The bytes of a mapping that may be Device memory of an ARM core, as u-dma-buf maps what O_SYNC opens.
+
+    Such memory takes single accesses that are aligned to their own size, and ends the process with SIGBUS at others.
+    memcpy() and memset(), and so slices of `mmap`, `memoryview` and NumPy arrays, make others: wide registers, ends
+    that overlap, whole cache lines of zeros. Here each access is one element of a `memoryview`, a load or a store of
+    the element's size: words, and bytes in front of the first whole word and behind the last.
+    """
+
+    def __init__(self, mapped: mmap.mmap):
+        self._bytes = memoryview(mapped)
+        self._words = self._bytes[: len(mapped) // WORD_BYTES * WORD_BYTES].cast(WORD)
+
+    def read(self, address: int, count: int) -> bytes:
+        start, stop, end = _whole_words(address, count)
+        words = array.array(WORD, self._words[start // WORD_BYTES : stop // WORD_BYTES].tolist())
+        return (
+            bytes(self._bytes[address:start].tolist())
+            + words.tobytes()
+            + bytes(self._bytes[stop:end].tolist())
+        )
+
+    def write(self, address: int, data: bytes) -> None:
+        start, stop, end = _whole_words(address, len(data))
+        for place in (*range(address, start), *range(stop, end)):
+            self._bytes[place] = data[place - address]
+        words = memoryview(data)[start - address : stop - address].cast(WORD)
+        for index, word in enumerate(words, start // WORD_BYTES):
+            self._words[index] = word
+
+    def release(self) -> None:
+        """Let the mapping be closed."""
+        self._words.release()
+        self._bytes.release()
+
+
+def _whole_words(address: int, count: int) -> tuple[int, int, int]:
+    """Where the whole words of these bytes begin and end, and where the bytes do."""
+    end = address + count
+    start = min(-(-address // WORD_BYTES) * WORD_BYTES, end)
+    return start, max(start, end // WORD_BYTES * WORD_BYTES), end
 
 
 class UioTransport(RegisterTransport):
@@ -22,15 +71,17 @@ class UioTransport(RegisterTransport):
     see alike (`/dev/udmabuf0` of u-dma-buf), whose bus address sysfs tells.
 
     The UIO device needs no driver of ours: `uio_pdrv_genirq` bound to the device-tree node of the control port. The
-    buffer is opened with O_SYNC, which u-dma-buf maps uncached, so no cache has to be flushed. `sysfs` is for tests.
+    buffer is opened with O_SYNC, which u-dma-buf maps uncached, so no cache has to be flushed. Both files are locked:
+    one process at a time has the machine. `clock_hz` is what the bitstream was made for; without it what the overlay's
+    node tells, `clock-frequency`. `sysfs` is for tests.
     """
 
     reads_fast = True
+    has_real_clock = True
 
-    def __init__(self, device: str, memory: str, sysfs: pathlib.Path = SYSFS):
+    def __init__(self, device: str, memory: str, sysfs: pathlib.Path = SYSFS, clock_hz: int | None = None):
         self.name = f"uio://{device}"
-        self._files: list[int] = []
-        self._maps: list[mmap.mmap] = []
+        self._opened = contextlib.ExitStack()
         buffer = sysfs / "u-dma-buf" / pathlib.Path(memory).name
         base, size = self._number(buffer / "phys_addr"), self._number(buffer / "size")
         if base + size > 1 << 32:
@@ -38,18 +89,19 @@ class UioTransport(RegisterTransport):
                 f"{self.name}: the buffer {memory} ends at bus address 0x{base + size:x}, the machine reaches 4 GiB: "
                 "put it into a reserved region below"
             )
-        registers = self._open(device)
-        try:
-            self._registers = self._map(registers, REGISTER_BYTES, device)
-            self._memory = self._map(self._open(memory, os.O_SYNC), size, memory)
-        except DeviceError:
-            self.close()
-            raise
-        self._words = memoryview(self._registers).cast("I")
-        self._interrupts = registers
+        with contextlib.ExitStack() as opened:
+            self._interrupts = self._open(opened, device)
+            registers = self._map(opened, self._interrupts, REGISTER_BYTES, device)
+            self._memory = self._map(opened, self._open(opened, memory, os.O_SYNC), size, memory)
+            self._data = DeviceMemory(self._memory)
+            opened.callback(self._data.release)
+            self._words = opened.enter_context(memoryview(registers).cast("I"))
+            self._opened = opened.pop_all()
         # A plain file, as in tests, has no interrupts to wait for.
         self._has_interrupts = not os.path.isfile(device)
-        self.identity = Identity("uio", base, size, 0, 1 << 15)
+        if clock_hz is None:
+            clock_hz = _overlay_clock_hz(sysfs / "uio" / pathlib.Path(device).name)
+        self.identity = Identity("uio", base, size, clock_hz, 1 << 15)
 
     def read_registers(self, offset: int, count: int) -> list[int]:
         self._check(offset, 4 * count, REGISTER_BYTES)
@@ -63,15 +115,11 @@ class UioTransport(RegisterTransport):
 
     def read_memory(self, address: int, count: int) -> bytes:
         self._check(address, count, len(self._memory))
-        return self._memory[address : address + count]
+        return self._data.read(address, count)
 
     def write_memory(self, address: int, data: bytes) -> None:
         self._check(address, len(data), len(self._memory))
-        self._memory[address : address + len(data)] = data
-
-    def clear_memory(self, address: int, count: int) -> bool:
-        self.write_memory(address, bytes(count))
-        return True
+        self._data.write(address, data)
 
     def wait(self, attempt: int) -> None:
         if not self._has_interrupts:
@@ -85,31 +133,30 @@ class UioTransport(RegisterTransport):
         return None
 
     def close(self) -> None:
-        words = getattr(self, "_words", None)
-        if words is not None:
-            words.release()
-        for mapped in self._maps:
-            mapped.close()
-        for file in self._files:
-            os.close(file)
-        self._maps, self._files = [], []
+        self._opened.close()
 
-    def _open(self, path: str, flags: int = 0) -> int:
+    def _open(self, opened: contextlib.ExitStack, path: str, flags: int = 0) -> int:
         try:
             file = os.open(path, os.O_RDWR | flags)
         except OSError as error:
-            self.close()
             raise DeviceError(f"{self.name}: {path} cannot be opened: {error.strerror}") from None
-        self._files.append(file)
+        opened.callback(os.close, file)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DeviceError(
+                f"{self.name}: {path} is in use: close the session or end the process that has it, or share the device "
+                "with `tosaic serve`"
+            ) from None
+        except OSError as error:
+            raise DeviceError(f"{self.name}: {path} cannot be locked: {error.strerror}") from None
         return file
 
-    def _map(self, file: int, size: int, path: str) -> mmap.mmap:
+    def _map(self, opened: contextlib.ExitStack, file: int, size: int, path: str) -> mmap.mmap:
         try:
-            mapped = mmap.mmap(file, size)
+            return opened.enter_context(mmap.mmap(file, size))
         except (OSError, ValueError) as error:
             raise DeviceError(f"{self.name}: {path} cannot be mapped: {error}") from None
-        self._maps.append(mapped)
-        return mapped
 
     def _number(self, path: pathlib.Path) -> int:
         try:
@@ -123,3 +170,12 @@ class UioTransport(RegisterTransport):
     def _check(self, address: int, count: int, size: int) -> None:
         if not 0 <= address <= size - count:
             raise DeviceError(f"{self.name}: {count} bytes at 0x{address:x} lie outside its {size} bytes")
+
+
+def _overlay_clock_hz(uio: pathlib.Path) -> int:
+    """`clock-frequency` of the device's node; 0 where it has none."""
+    try:
+        raw = (uio / "device" / "of_node" / "clock-frequency").read_bytes()
+    except OSError:
+        return 0
+    return int.from_bytes(raw, "big") if len(raw) == 4 else 0

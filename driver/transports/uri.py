@@ -10,6 +10,7 @@ from tosaic.driver.schemes import SCHEMES, Opener, register_scheme
 from tosaic.errors import InputError
 from tosaic.hw.bridge.datagrams import UDP_PORT
 from tosaic.hw.config_text import get_config
+from tosaic.hw.spelling import meant
 
 from .base import Transport
 from .bridge import BridgeTransport
@@ -21,14 +22,24 @@ from .udp import SocketPort, UdpTransport
 from .uio import UioTransport
 
 TOKEN_SCHEMES = ("tcp", "tcps")
-EXAMPLES = "serial:///dev/ttyUSB1?baud=1000000, udp://192.168.1.50, uio:///dev/uio0?memory=/dev/udmabuf0, tcp://host:7626"
+HARDWARE_SCHEMES = ("serial", "udp", "uio", *TOKEN_SCHEMES)
+"""What may be hardware, which is tested when it is opened."""
+SELF_TEST = "selftest"
+"""The option that every scheme has: 0 or 1."""
+EXAMPLES = (
+    "serial:///dev/ttyUSB1?baud=1000000, udp://192.168.1.50, uio:///dev/uio0?memory=/dev/udmabuf0, tcp://host:7626, "
+    "virtual://ulx3s-85f"
+)
 
 
 def _serial(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> Transport:
     baud = options.get("baud", str(DEFAULT_BAUD))
     if not baud.isdigit() or int(baud) < 1:
         raise InputError(f"serial://{uri.path}: baud must be a positive number, not {baud!r}")
-    return BridgeTransport(SerialLine(uri.path, int(baud)), f"serial://{uri.path}", _boots(options))
+    transport = BridgeTransport(SerialLine(uri.path, int(baud)), f"serial://{uri.path}", _boots(options))
+    # At a pseudo-terminal are simulated boards.
+    transport.has_real_clock = not os.path.realpath(uri.path).startswith("/dev/pts/")
+    return transport
 
 
 def _boots(options: Mapping[str, str]) -> bool:
@@ -46,11 +57,25 @@ def _udp(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> Transport
         raise InputError(f"{shown}: the port must be a number below 65536") from None
     if not uri.hostname or uri.path.strip("/"):
         raise InputError(f"{shown}: write udp://HOST or udp://HOST:PORT")
-    return UdpTransport(SocketPort(uri.hostname, port), shown, _boots(options))
+    transport = UdpTransport(SocketPort(uri.hostname, port), shown, _boots(options))
+    # No board is inside this computer, but a simulated one may be.
+    transport.has_real_clock = not uri.hostname.startswith(("127.", "localhost", "::1"))
+    return transport
 
 
 def _uio(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> Transport:
-    return UioTransport(uri.path, options.get("memory", "/dev/udmabuf0"))
+    clock_hz = None
+    if "clock" in options:
+        try:
+            clock_hz = round(float(options["clock"]))
+        except (ValueError, OverflowError):
+            clock_hz = 0
+        if not 0 < clock_hz < 1 << 32:
+            raise InputError(
+                f"uio://{uri.path}: clock is what the bitstream was made for, in Hz: write clock=50e6, not "
+                f"{options['clock']!r}"
+            )
+    return UioTransport(uri.path, options.get("memory", "/dev/udmabuf0"), clock_hz=clock_hz)
 
 
 def _tcp(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> Transport:
@@ -86,7 +111,7 @@ def _sim(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> Transport
 
 register_scheme("serial", _serial, frozenset({"baud", "flash"}))
 register_scheme("udp", _udp, frozenset({"flash"}))
-register_scheme("uio", _uio, frozenset({"memory"}))
+register_scheme("uio", _uio, frozenset({"memory", "clock"}))
 register_scheme("tcp", _tcp, frozenset({"token_file"}))
 register_scheme("tcps", _tcp, frozenset({"token_file", "ca"}))
 register_scheme("sim", _sim)
@@ -107,6 +132,19 @@ def check_uri(uri: str) -> None:
     _parse(uri)
 
 
+def wants_self_test(uri: str) -> bool:
+    """Whether the device is tested when it is opened: as the URI says, else hardware is. A test takes the place of
+    what a board has booted from flash."""
+    _, parts, options = _parse(uri)
+    wanted = options.get(SELF_TEST)
+    if wanted not in (None, "0", "1"):
+        raise InputError(
+            f"{masked(uri)}: {SELF_TEST} must be 1 to test the device when it is opened, or 0, not {wanted!r}"
+        )
+    by_itself = parts.scheme in HARDWARE_SCHEMES and options.get("flash") != "1"
+    return by_itself if wanted is None else wanted == "1"
+
+
 def _parse(uri: str) -> tuple[Opener, urllib.parse.SplitResult, dict[str, str]]:
     try:
         parts = urllib.parse.urlsplit(uri)
@@ -115,19 +153,21 @@ def _parse(uri: str) -> tuple[Opener, urllib.parse.SplitResult, dict[str, str]]:
     if parts.scheme not in SCHEMES:
         known_schemes = ", ".join(sorted(SCHEMES))
         raise InputError(
-            f"{masked(uri)}: there is no transport {parts.scheme!r}; there are {known_schemes}: {EXAMPLES}"
+            f"{masked(uri)}: there is no transport {parts.scheme!r}; {meant(parts.scheme, SCHEMES)}there are "
+            f"{known_schemes}: {EXAMPLES}"
         )
     if parts.scheme in TOKEN_SCHEMES and "@" in uri:
         raise InputError(
             f"{masked(uri)}: leave the token out of the address, which others can read in the list of processes: "
             f"set {TOKEN_VARIABLE}, or name a file with ?token_file=FILE"
         )
-    opener, known = SCHEMES[parts.scheme]
+    opener, own = SCHEMES[parts.scheme]
+    known = own | {SELF_TEST}
     options = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
     for name in options:
         if name not in known:
             raise InputError(
-                f"{masked(uri)}: there is no option {name!r}; {parts.scheme} has {', '.join(sorted(known)) or 'none'}"
+                f"{masked(uri)}: there is no option {name!r}; {parts.scheme} has {', '.join(sorted(known))}"
             )
     return opener, parts, options
 

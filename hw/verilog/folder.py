@@ -10,7 +10,7 @@ from ..csr_export import csr_c_header, csr_json, csr_svd
 from ..isa_doc import isa_markdown
 from ..top import VERILOG_NAME, VerilogTop
 from .bench_run import BENCH, BenchRun, bench_text
-from .convert import Converted, convert_for_readers
+from .convert import Converted, Progress, convert_for_readers, unseen
 from .lint import lint_configuration
 from .packages import fusesoc_core, ip_xact
 from .program_notes import program_markdown
@@ -25,7 +25,9 @@ class Written:
     lines: int
 
 
-def write_folder(config: Config, folder: pathlib.Path, run: BenchRun | None = None) -> Written:
+def write_folder(
+    config: Config, folder: pathlib.Path, run: BenchRun | None = None, progress: Progress = unseen
+) -> Written:
     """Write the accelerator of `config` into an existing folder; with `run` the testbench runs it and compares.
 
     rtl/MODULE.v, one module per file and no two alike, the top one `tosaic`; tosaic.f: the list of them; lint.vlt:
@@ -33,7 +35,7 @@ def write_folder(config: Config, folder: pathlib.Path, run: BenchRun | None = No
     program.md; tosaic.core for FuseSoC; component.xml, an IP-XACT component. With `run` also its memory.hex and
     expected.hex.
     """
-    top, *others = convert_for_readers(VerilogTop(config), VERILOG_NAME)
+    top, *others = convert_for_readers(VerilogTop(config), VERILOG_NAME, progress)
     commented = dataclasses.replace(top, text=top_comment(config) + top.text)
     names = [top.name, *(module.name for module in others)]
     pages = {
@@ -45,10 +47,10 @@ def write_folder(config: Config, folder: pathlib.Path, run: BenchRun | None = No
     return _write(config, folder, [commented, *others], pages)
 
 
-def write_wishbone_folder(config: Config, folder: pathlib.Path) -> Written:
+def write_wishbone_folder(config: Config, folder: pathlib.Path, progress: Progress = unseen) -> Written:
     """The same with Wishbone ports (`hw.wishbone`): rtl/MODULE.v, the top one `tosaic_wishbone`, tosaic_wishbone.f,
     lint.vlt, the registers and the notes; no testbench."""
-    modules = convert_for_readers(wishbone.WishboneAccelerator(config), wishbone.VERILOG_NAME)
+    modules = convert_for_readers(wishbone.WishboneAccelerator(config), wishbone.VERILOG_NAME, progress)
     return _write(config, folder, modules, {})
 
 
@@ -62,7 +64,7 @@ def _write(config: Config, folder: pathlib.Path, modules: list[Converted], pages
         (rtl / f"{module.name}.v").write_text(module.text)
     pages = pages | {
         f"{modules[0].name}.f": "".join(f"rtl/{module.name}.v\n" for module in modules),
-        "lint.vlt": lint_configuration({module.name: module.results for module in modules}),
+        "lint.vlt": lint_configuration(modules[0].name, {module.name: module.results for module in modules}),
         "registers.md": csr_markdown(),
         "registers.json": csr_json(config),
         "tosaic_registers.h": csr_c_header(config),

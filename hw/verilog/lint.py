@@ -80,6 +80,11 @@ _UNUSED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     )),
 )  # fmt: skip
 """Signals, or bits of them, that nothing reads."""
+_UNUSED_WITH_WISHBONE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    (_BUS, "tosaic_wishbone", ("read__arburst", "read__arsize")),
+    ("Wishbone has addresses of words", "tosaic_wishbone_memory_bridge", ("read__araddr", "write__awaddr")),
+)
+"""The same by whole names, of what only that folder has."""
 
 _OTHER = (
     # Rule, module, message, reason.
@@ -98,15 +103,16 @@ _OTHER = (
 )  # fmt: skip
 
 
-def lint_configuration(results: Mapping[str, Iterable[str]]) -> str:
-    """For `verilator --lint-only -Wall lint.vlt -f tosaic.f`. `results`: of each module, its signals without a name in
-    Python."""
+def lint_configuration(top: str, results: Mapping[str, Iterable[str]]) -> str:
+    """For `verilator --lint-only -Wall lint.vlt -f TOP.f`. `top`: the top module, with whose name all others begin.
+    `results`: of each module, its signals without a name in Python."""
     lines = ["`verilator_config"]
-    for why, module, names in _UNUSED:
+    of_all = tuple((why, f"{top}_{module}", names) for why, module, names in _UNUSED)
+    for why, module, names in of_all + (_UNUSED_WITH_WISHBONE if top == "tosaic_wishbone" else ()):
         lines.append(f"// {module}: {why}.")
-        lines += [_line("UNUSEDSIGNAL", f"tosaic_{module}", f"*not used: '{name}'*") for name in names]
+        lines += [_line("UNUSEDSIGNAL", module, f"*not used: '{name}'*") for name in names]
     for rule, module, message, why in _OTHER:
-        lines += [f"// {module}: {why}.", _line(rule, f"tosaic_{module}", message)]
+        lines += [f"// {top}_{module}: {why}.", _line(rule, f"{top}_{module}", message)]
     lines += [
         "// Results without a name in the source. A sum or product is as wide as it may become, and what takes it has",
         "// room for the lower bits; a record goes through whole.",

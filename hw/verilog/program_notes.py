@@ -43,7 +43,7 @@ bool 1.
     vvp bench +memory=memory.hex +program_address=N +program_bytes=N +result=result.hex
 
 With `tosaic verilog --network MODEL` the files of a run are there, and the bench compares its outputs with the golden
-model's: `vvp bench` without arguments ends with PASS or FAIL.
+model's: `vvp bench` without arguments ends with PASS, or with FAIL and exit code 1.
 """
 
 

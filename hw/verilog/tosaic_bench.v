@@ -1,5 +1,6 @@
-// Runs one program on the module `tosaic` and writes external memory back to a file. Plain Verilog-2005: works in Icarus
-// Verilog, and is an example of the bus and of a run for a driver.
+// Runs one program on the module `tosaic` and writes external memory back to a file. Plain Verilog-2005, but for $fatal:
+// works in Icarus Verilog and Verilator, and is an example of the bus and of a run for a driver. Neither this file nor
+// the modules have a timescale (IEEE 1364-2005, 19.8): all have one, or none.
 //
 //   +memory=FILE           external memory before the run, one byte per line in hexadecimal ($readmemh)
 //   +expected=FILE         bytes that are compared after the run, at their @addresses: 100 and the byte, in hexadecimal
@@ -9,8 +10,8 @@
 //   +max_cycles=N          give up then (default 1000000)
 //
 // What is not given is that of the parameters, which `tosaic verilog --network` sets. It ends with a line "cycles N", or
-// with what went wrong; with expected bytes, the last line begins with PASS or FAIL.
-`timescale 1ns / 1ps
+// with what went wrong; with expected bytes, its last line begins with PASS or FAIL. What is no PASS ends with $fatal,
+// so that the simulator's exit code is not 0.
 module tosaic_bench;
   parameter WORD_BYTES = 16;           // of the configuration: columns
   parameter MEMORY_BYTES = 1 << 20;    // of the window; a multiple of WORD_BYTES
@@ -141,11 +142,12 @@ module tosaic_bench;
     repeat (limit) @(posedge clk);
     $display("error: no end after %0d cycles", limit);
     if (checked) $display("FAIL");
-    $finish;
+    $fatal(1);
   end
 
   reg [8*1024-1:0] path;
   integer program_address, program_bytes, at, compared, wrong;
+  reg failed = 0;
   initial begin
     if (!$value$plusargs("latency=%d", latency)) latency = 8;
     if (!$value$plusargs("program_address=%d", program_address)) program_address = PROGRAM_ADDRESS;
@@ -171,6 +173,7 @@ module tosaic_bench;
       $display("error: code %0d of unit %0d", value[3:0], value[10:8]);
       read_register(12'h01c);
       $display("at program offset %0d", value);
+      failed = 1;
       if (checked) $display("FAIL");
     end else begin
       read_register(12'h080);
@@ -185,10 +188,12 @@ module tosaic_bench;
             wrong = wrong + 1;
           end
         end
-      if (checked && wrong == 0) $display("PASS: %0d bytes", compared);
-      if (checked && wrong != 0) $display("FAIL: %0d of %0d bytes", wrong, compared);
+      failed = wrong != 0;
+      if (checked && !failed) $display("PASS: %0d bytes", compared);
+      if (checked && failed) $display("FAIL: %0d of %0d bytes", wrong, compared);
     end
     if ($value$plusargs("result=%s", path)) $writememh(path, memory);
+    if (failed) $fatal(1);
     $finish;
   end
 endmodule

@@ -9,7 +9,7 @@ from tosaic.hw.isa import Error, Instruction, Opcode
 
 from .faults import Fault
 from .hazards import AM, WM
-from .state import State
+from .state import KnownLanes, State
 
 BLOCK_ELEMENTS = 1 << 19
 """Input operands gathered at once: bounds the memory a large GO needs, and keeps most of it in the cache."""
@@ -19,6 +19,9 @@ DEPTHWISE_ELEMENTS = 1 << 16
 """The same of a depthwise GO, for the samples of a batch that are computed together."""
 EXACT_FLOAT32 = 1 << 24
 """Sums of integers are exact in float32 as long as none is larger."""
+
+SUMS, PARTIAL, _EARLIER = "sums", "partial sums", "partial sums of earlier GOs"
+"""What a GO may go on from."""
 
 _SETUP = {
     Opcode.ARRAY_INPUT: "input",
@@ -73,6 +76,10 @@ class Array:
             (state.samples, state.config.partial_sums, state.config.columns), np.int32
         )
         """What depthwise GOs hand on."""
+        self.left: dict[str, int] = {}
+        """Of the sums that a GO may go on from, how many there are, by what they are called."""
+        self.lanes_left: dict[str, KnownLanes] = {}
+        """Their lanes, where all that is read must be known."""
 
     def configure(self, instruction: Instruction) -> None:
         """Take the configuration that the following GOs use."""
@@ -96,8 +103,9 @@ class Array:
         steps = self._kernel_steps()
         if go.streamed:
             self._take_streamed(go, depth * (1 + go.more_blocks))
-        weights = self._weights(go.weights, depth, bool(go.streamed))
+        weights = self._weights(go.weights, depth, streamed=bool(go.streamed), used=False)
         dtype = self._exact_type(weights)
+        lanes = [self._known_lanes(go, steps, number) for number in range(1 + go.more_blocks)]
         pixels = max(BLOCK_ELEMENTS // (depth * self._state.samples) // rows, 1) * rows
         for first in range(0, go.pixels, pixels):
             operands = self._gather(first, min(pixels, go.pixels - first), steps, dtype)
@@ -105,15 +113,18 @@ class Array:
             for number in range(1 + go.more_blocks):
                 if number:
                     # The pixels are one tile: each block is read once, and only one is in memory at a time.
-                    weights = self._weights(go.weights + number * depth, depth, bool(go.streamed))
+                    weights = self._weights(
+                        go.weights + number * depth, depth, streamed=bool(go.streamed), used=False
+                    )
                     dtype = self._exact_type(weights)
                 sums = _products(operands.astype(dtype, copy=False), weights.astype(dtype))
                 if go.accumulate:
                     sums += self._accumulators[:, : sums.shape[1]]
                 if go.drain:
-                    self._send(sums)
+                    self._send(sums, lanes[number])
             tail = sums[:, (sums.shape[1] - 1) // rows * rows :]
             self._accumulators[:, : tail.shape[1]] = tail
+        self._leave(SUMS, tail.shape[1], lanes[-1])
         if go.drain and self._state.config.most_row_parts > 1:
             # The rows may have been divided.
             self._accumulators = None
@@ -142,6 +153,29 @@ class Array:
         if go.accumulate and self._accumulators is None:
             raise Fault(Error.ILLEGAL, "no ARRAY_GO came before it whose sums it could go on from")
 
+    def _leave(self, what: str, count: int, lanes: KnownLanes | None) -> None:
+        """A GO leaves sums. Partial ones behind them stay as they were."""
+        before = [name for name in (what, _EARLIER) if what == PARTIAL and self.left.get(name, 0) > count]
+        if before:
+            self.left[_EARLIER] = max(self.left[name] for name in before)
+        if before and lanes is not None:
+            self.lanes_left[_EARLIER] = min(self.lanes_left[name] for name in before)
+        self.left[what] = count
+        if lanes is not None:
+            self.lanes_left[what] = lanes
+
+    def _require(self, what: str, count: int) -> KnownLanes | None:
+        """Where all that is read must be known: lanes of the sums that a GO goes on from; Fault unless the GOs before
+        left as many."""
+        hazards = self._state.hazards
+        if not hazards or not hazards.known:
+            return None
+        names = [what] if count <= self.left.get(what, 0) else [what, _EARLIER]
+        there = max(self.left.get(name, 0) for name in names)
+        if count > there:
+            raise Fault(None, f"goes on from {count} {what}, of which the GOs before it have made {there}")
+        return min((self.lanes_left[name] for name in names if name in self.lanes_left), default=None)
+
     def depthwise_go(self, go: Instruction) -> None:
         """Execute ARRAY_DEPTHWISE_GO."""
         depthwise = self._get("depthwise")
@@ -168,7 +202,7 @@ class Array:
         steps = _Steps.of((len(second),), (pitch,), second, 0 * second)
         rows = config.rows - go.idle_rows
         # Word k read from the weight memory ends in row rows-1-k.
-        taps = self._weights(go.weights, rows)[:, ::-1]
+        taps = self._weights(go.weights, rows, used=False)[:, ::-1]
         dtype = self._exact_type(taps)
         y = depthwise.line * depthwise.y_stride * np.arange(depthwise.out_height)
         x = depthwise.x_stride * np.arange(depthwise.out_width)
@@ -189,12 +223,17 @@ class Array:
             used.append((row, stream, delay + rows - 1 - row))
         result = self._depthwise_sums(go.advances, steps, positions, taps, used)
         places = np.arange(positions.size) % max(1, config.partial_sums)
+        count = min(positions.size, config.partial_sums)
+        before = self._require(PARTIAL, count) if go.accumulate else None
         if go.accumulate:
             result += self._partial_sums[:, places]
+        known = self._known_words(go.weights, rows)
+        lanes = None if known is None else self._lanes_of(known, go.weights, before)
         if go.drain:
-            self._send(result)
+            self._send(result, lanes)
         else:
             self._partial_sums[:, places] = result
+            self._leave(PARTIAL, count, lanes)
 
     def _depthwise_sums(
         self,
@@ -253,8 +292,8 @@ class Array:
                 Error.ILLEGAL, f"delay {depthwise.delay} of paired rows must be at least group_rows + 2"
             )
 
-    def _send(self, vectors: np.ndarray) -> None:
-        self._state.accumulator_queue.push(vectors)
+    def _send(self, vectors: np.ndarray, lanes: KnownLanes | None) -> None:
+        self._state.accumulator_queue.push(vectors, lanes)
         if self._state.hazards:
             self._state.hazards.sent(vectors.shape[1])
 
@@ -286,12 +325,57 @@ class Array:
                 f"{taken[first]}: nothing orders the two",
             )
 
-    def _weights(self, word: int, count: int, streamed: bool = False) -> np.ndarray:
-        """int16 [1 or samples, count, W]: weights minus their zero point."""
+    def _known_lanes(self, go: Instruction, steps: _Steps, number: int) -> KnownLanes | None:
+        """Of the sums of block `number`, where all that is read must be known. Weights that meet nothing but padding
+        have no part in them."""
+        depth = len(steps.rows) * self._state.config.columns
+        word = go.weights + number * depth
+        known = self._known_words(word, depth)
+        before = self._require(SUMS, go.pixels) if go.accumulate else None
+        if known is None:
+            return None
+        if not known.all():
+            known = known | ~self._used_words(go, steps)[:, None]
+        return self._lanes_of(known, word, before)
+
+    def _lanes_of(self, known: np.ndarray, word: int, before: KnownLanes | None) -> KnownLanes:
+        """Of sums with the weights from `word` on, bool [count, W], that go on from those `before`."""
+        config = self._state.config
+        lane = min([config.columns, *np.flatnonzero(~known.all(axis=0)).tolist()])
+        if lane < config.columns:
+            byte = (word + int(np.flatnonzero(~known[:, lane])[0])) * config.columns + lane
+            found = KnownLanes(lane, byte % config.wm_bytes)
+        else:
+            found = KnownLanes(lane)
+        return found if before is None else min(found, before)
+
+    def _known_words(self, word: int, count: int) -> np.ndarray | None:
+        """bool [count, W] of weights; None where not all that is read must be known."""
+        config, hazards = self._state.config, self._state.hazards
+        if not hazards or not hazards.known:
+            return None
+        words = (word + np.arange(count)) % config.wm_words
+        return hazards.known.of(WM).reshape(-1, config.columns)[words]
+
+    def _used_words(self, go: Instruction, steps: _Steps) -> np.ndarray:
+        """bool [words of weights]: which of them meet a byte inside of the image."""
+        source, window, columns = self._get("input"), self._get("window"), self._state.config.columns
+        used = np.zeros((len(steps.rows), columns), bool)
+        for first in range(0, go.pixels, pixels := max(BLOCK_ELEMENTS // used.size, 1)):
+            py, px = np.divmod(np.arange(first, min(first + pixels, go.pixels)), window.width)
+            iy = (window.y_start + py * window.y_step)[:, None] + steps.rows
+            xb = (window.x_start + px * window.x_step)[:, None] + steps.row_bytes
+            byte = xb[..., None] + np.arange(columns)
+            inside = (byte >= 0) & (byte < source.row_bytes) & ((iy >= 0) & (iy < source.height))[..., None]
+            used |= inside.any(axis=0)
+        return used.ravel()
+
+    def _weights(self, word: int, count: int, *, streamed: bool = False, used: bool = True) -> np.ndarray:
+        """int16 [1 or samples, count, W]: weights minus their zero point. `used`: as of Hazards.read."""
         if self._state.hazards:
             columns = self._state.config.columns
             places = word * columns + np.arange(count * columns)
-            self._state.hazards.read(WM, places, ordered=streamed)
+            self._state.hazards.read(WM, places, ordered=streamed, used=used)
         words = self._state.wm.read(self._state.wm.places(word, count))
         return words.astype(np.int16) - np.int16(self._get("input").weight_zp)
 

@@ -28,6 +28,9 @@ class Cores:
             if stream.bytes or not core:
                 execution.open(*stream)
                 running.append(execution)
+        for execution in running:
+            for stream in streams:
+                execution.protect(range(stream.address, stream.address + stream.bytes))
         left = running
         while len(running) == 1 and not running[0].done:
             # Nobody else brings it a token.

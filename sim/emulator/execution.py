@@ -81,10 +81,15 @@ class Execution:
             )
         if address % WINDOW_ALIGNMENT:
             raise self._wrong_place(f"place, byte {address}, is not a multiple of {WINDOW_ALIGNMENT}")
-        # Copied first: nothing says that a program may not lie where its results go.
         self._code = agreed(memory.read(address, size_bytes)).tobytes() if size_bytes else b""
+        self.protect(range(address, address + size_bytes))
         self._program_bytes = size_bytes
         self.trace = Trace(size_bytes // INSTRUCTION_BYTES, self._core, address)
+
+    def protect(self, program: range) -> None:
+        """A program lies in these bytes of external memory: STORE may not reach them."""
+        if program and program not in self._state.programs:
+            self._state.programs.append(program)
 
     def _wrong_place(self, how: str) -> DeviceError:
         return DeviceError(

@@ -15,6 +15,7 @@ from tosaic.hw.config import Config
 from tosaic.hw.isa import Instruction, Opcode, Unit
 
 from .faults import Fault
+from .known import Known
 from .tokens import receivers
 
 AM, WM, MEMORY = "activation memory", "weight memory", "external memory"
@@ -57,6 +58,8 @@ class Hazards:
             collections.deque() for _ in range(config.cores)
         ]
         self._taken_up_to = -1
+        self.known: Known | None = None
+        """Where set, every byte that is read must be known."""
 
     def begin(self, instruction: Instruction, offset: int, core: int = 0) -> None:
         """The next instruction to be executed, at byte `offset` of the core's program."""
@@ -103,17 +106,36 @@ class Hazards:
             vectors -= there
             self._taken_up_to = number
 
-    def read(self, name: str, addresses: np.ndarray, *, ordered: bool = False) -> None:
+    def read(self, name: str, addresses: np.ndarray, *, ordered: bool = False, used: bool = True) -> None:
         """The instruction reads these bytes (any order, repeats allowed). `ordered`: other than by tokens, it waits for
-        those who write them."""
+        those who write them. Where they are `used`, they must be known."""
+        addresses = self._reads(name, addresses, ordered=ordered)
+        if self.known is not None and used:
+            self.known.read(name, addresses)
+
+    def write(self, name: str, addresses: np.ndarray) -> None:
+        """The instruction writes these bytes."""
+        addresses = self._writes(name, addresses)
+        if self.known is not None:
+            self.known.write(name, addresses)
+
+    def copy(self, source: str, addresses: np.ndarray, target: str, places: np.ndarray) -> None:
+        """The instruction copies these bytes of one memory to those places of another."""
+        addresses, places = self._reads(source, addresses), self._writes(target, places)
+        if self.known is not None:
+            self.known.copy(source, addresses, target, places)
+
+    def _reads(self, name: str, addresses: np.ndarray, *, ordered: bool = False) -> np.ndarray:
+        """The addresses where they are in the memory."""
         memory = self._memory(name)
         addresses = addresses % memory.written.size
         if not ordered:
             self._check_writer(name, memory, addresses, "reads")
         memory.read[self._unit][addresses] = self._number
+        return addresses
 
-    def write(self, name: str, addresses: np.ndarray) -> None:
-        """The instruction writes these bytes."""
+    def _writes(self, name: str, addresses: np.ndarray) -> np.ndarray:
+        """The addresses where they are in the memory."""
         memory = self._memory(name)
         addresses = addresses % memory.written.size
         self._check_writer(name, memory, addresses, "writes")
@@ -125,6 +147,7 @@ class Hazards:
                     self._fail(name, "writes", addresses[late][0], "read", unit, last[late][0])
         memory.written[addresses] = self._number
         memory.writer[addresses] = self._unit
+        return addresses
 
     def _memory(self, name: str) -> _Bytes:
         return self._memories[name, 0 if name == MEMORY else self._core]

@@ -2,6 +2,7 @@
 
 import collections
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -136,19 +137,31 @@ class WeightMemory:
         return np.where(differs[:, None], self._own[:, places], common)
 
 
+class KnownLanes(NamedTuple):
+    """Lanes of a vector of the array, from lane 0 on, that only known weights have a part in."""
+
+    lanes: int
+    unknown_byte: int = 0
+    """Of the weight memory, which nothing has written and the next lane has a part in."""
+
+
 class AccumulatorQueue:
     """Vectors of W int32 on their way from the array to the vector unit, of every sample."""
 
     def __init__(self, samples: int, columns: int):
         self._empty = np.zeros((samples, 0, columns), np.int32)
         self._blocks: collections.deque[np.ndarray] = collections.deque()
+        self._lanes: collections.deque[tuple[int, KnownLanes]] = collections.deque()
+        """(vectors, what is known of each)."""
         self.vectors = 0
 
-    def push(self, block: np.ndarray) -> None:
-        """Append int32 [samples, vectors, W]."""
+    def push(self, block: np.ndarray, lanes: KnownLanes | None = None) -> None:
+        """Append int32 [samples, vectors, W]; `lanes`: those that are known, where somebody wants to know."""
         if block.shape[1]:
             self._blocks.append(block)
             self.vectors += block.shape[1]
+            if lanes is not None:
+                self._lanes.append((block.shape[1], lanes))
 
     def pop(self, count: int) -> np.ndarray:
         """The next int32 [samples, count, W]; Fault when there are fewer: the vector unit would wait forever."""
@@ -167,6 +180,17 @@ class AccumulatorQueue:
             return taken[0]
         return np.concatenate(taken, axis=1) if taken else self._empty
 
+    def pop_lanes(self, count: int) -> list[KnownLanes]:
+        """Of the `count` vectors that were taken, each."""
+        taken = list[KnownLanes]()
+        while count > len(taken):
+            there, lanes = self._lanes.popleft()
+            missing = count - len(taken)
+            if there > missing:
+                self._lanes.appendleft((there - missing, lanes))
+            taken += [lanes] * min(there, missing)
+        return taken
+
 
 class State:
     """Memories and connections shared by the units."""
@@ -181,6 +205,8 @@ class State:
         self.accumulator_queue = AccumulatorQueue(samples, config.columns)
         self.streamed_words: collections.deque[np.ndarray] = collections.deque()
         """Weight memory words of rows of `streamed` loads that no `streamed` ARRAY_GO has read yet."""
+        self.programs: list[range] = []
+        """Bytes of external memory from which programs are read, which STORE may not write."""
 
 
 def agreed(values: np.ndarray) -> np.ndarray:

@@ -64,9 +64,29 @@ class StoredLanes:
         rest = stored[whole:].reshape(per_slot, -1).max(axis=0)
         return np.concatenate([batches.ravel(), rest])
 
-    def follow(self, defined: dict[int, int]) -> None:
-        """Note in `defined` how many lanes the registers have that the GO leaves; Fault where it stores lanes of those
-        before it that are not defined."""
+    def follow(self, defined: dict[int, int], slots: dict[int, int] | None = None) -> None:
+        """Note in `defined` how many lanes the registers have that the GO leaves, and in `slots` in how many slots;
+        Fault where it stores lanes of those before it that are not defined."""
+        before, slots = dict(defined), {} if slots is None else slots
+        self._check_slots(slots)
+        self._follow_lanes(defined)
+        own = min(self._go.slots, self._go.vectors)
+        for uop in self._program:
+            number = uop.destination
+            if uop.to_memory or number not in slots:
+                continue
+            more = defined.get(number, self._columns) > before.get(number, self._columns)
+            # The other slots have what was there before, which may be less.
+            slots[number] = own if more else max(own, slots[number])
+
+    def _check_slots(self, slots: dict[int, int]) -> None:
+        own = min(self._go.slots, self._go.vectors)
+        for number in sorted(self._carried):
+            there = slots.get(number, own)
+            if there < own:
+                raise Fault(None, f"reads register {number} of slot {there}, which no micro-op has written")
+
+    def _follow_lanes(self, defined: dict[int, int]) -> None:
         columns, needed = self._columns, self._of_vectors
         left = min((defined.get(index, columns) for index in self._carried), default=columns)
         if self._per_slot and needed.max() > left:

@@ -32,15 +32,15 @@ def load(state: State, go: Instruction, pitch: Instruction | None) -> list[Unpac
         raise Fault(Error.ILLEGAL, f"only loads to the weight memory are {what}")
     if go.packed and not state.config.unpackers:
         raise Fault(Error.ILLEGAL, f"configuration {state.config.name} has no unpacker for packed weights")
-    memory_rows, local_rows = _rows(state, go, pitch, to_wm=go.space == Space.WM)
+    memory_rows, local_rows = rows_of(state, go, pitch, to_wm=go.space == Space.WM)
     if go.packed:
         return [
             _unpack(state, go, start, local)
             for start, local in zip(memory_rows.tolist(), local_rows.tolist(), strict=True)
         ]
     if state.hazards:
-        state.hazards.read(MEMORY, _bytes(memory_rows, go))
-        state.hazards.write(AM if go.space == Space.AM else WM, _bytes(local_rows, go))
+        target = AM if go.space == Space.AM else WM
+        state.hazards.copy(MEMORY, _bytes(memory_rows, go), target, _bytes(local_rows, go))
     data = state.memory.read_rows(memory_rows, go.row_bytes)
     if go.space == Space.AM:
         state.am.write_rows(local_rows, data)
@@ -78,14 +78,14 @@ def _unpack(state: State, go: Instruction, start: int, local: int) -> UnpackedRo
 
 def store(state: State, go: Instruction, pitch: Instruction | None) -> None:
     """Execute STORE_GO with the pitches of the last STORE_PITCH."""
-    memory_rows, local_rows = _rows(state, go, pitch, to_wm=False)
+    memory_rows, local_rows = rows_of(state, go, pitch, to_wm=False)
+    _check_programs(state, go, memory_rows)
     if state.hazards:
-        state.hazards.read(AM, _bytes(local_rows, go))
-        state.hazards.write(MEMORY, _bytes(memory_rows, go))
+        state.hazards.copy(AM, _bytes(local_rows, go), MEMORY, _bytes(memory_rows, go))
     state.memory.write_rows(memory_rows, state.am.read_rows(local_rows, go.row_bytes))
 
 
-def _rows(
+def rows_of(
     state: State, go: Instruction, pitch: Instruction | None, *, to_wm: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """int64 [rows] each: where the rows begin in external and in on-chip memory. The first row that is wrong says with
@@ -109,6 +109,30 @@ def _rows(
         _misaligned(int(row), int(memory_rows[row]), int(local_rows[row]), go, word)
     first, last = memory_rows[row], memory_rows[row] + go.row_bytes - 1
     raise Fault(Error.MEMORY_RANGE, f"bytes {first}..{last} leave the {size} bytes of external memory")
+
+
+def _check_programs(state: State, go: Instruction, memory_rows: np.ndarray) -> None:
+    """A program is read ahead of its execution, so a store to it changes now this, now that: no program may."""
+    for program in state.programs:
+        reached = (memory_rows < program.stop) & (memory_rows + go.row_bytes > program.start)
+        if reached.any():
+            first = int(memory_rows[reached][0])
+            raise Fault(
+                None,
+                f"bytes {first}..{first + go.row_bytes - 1} reach the program in bytes {program.start}.."
+                f"{program.stop - 1}, which may not change while it runs",
+            )
+
+
+def source_of(state: State, go: Instruction, pitch: Instruction | None, byte: int) -> int:
+    """The byte of external memory that a LOAD_GO brings to `byte` of the activation memory, as it does."""
+    memory_rows, local_rows = rows_of(state, go, pitch, to_wm=False)
+    size = state.config.am_bytes
+    behind = (byte - local_rows) % size
+    last = np.flatnonzero(behind < go.row_bytes)[-1]
+    # A row longer than the memory goes around it: its last turn stays.
+    turns = (go.row_bytes - 1 - behind[last]) // size
+    return int(memory_rows[last] + behind[last] + turns * size)
 
 
 def _misaligned(row: int, memory_address: int, local_address: int, go: Instruction, word: int) -> None:

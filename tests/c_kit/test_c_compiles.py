@@ -1,5 +1,6 @@
 """The C kit's files and the manual's example: strict compilers take them, on this machine and for RISC-V."""
 
+import fcntl
 import os
 import re
 import sys
@@ -107,6 +108,10 @@ def test_the_example_for_linux(kit):
         "CONTROL": 5,
     }
     assert {name: int(registers[REGISTER[name].offset // 4]) for name in written} == written
+    with open(kit / "udmabuf0") as taken:
+        fcntl.flock(taken, fcntl.LOCK_EX)
+        with pytest.raises(AssertionError, match="^udmabuf0: Resource temporarily unavailable"):
+            run(command, kit, input=image.tobytes())
     (folder / "phys_addr").unlink()
     with pytest.raises(AssertionError, match="^class: No such file or directory"):
         run(command, kit, input=image.tobytes())

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import io
 import sys
 
 import pytest
@@ -61,7 +62,7 @@ def test_verilog_of_a_board_of_another_package(tosaic, here, acme, monkeypatch):
     acme(acme="acme_boards:ZED")
     monkeypatch.setattr(
         "tosaic.boards.project.convert",
-        lambda design, name, platform: {name: "module tosaic;\nendmodule\n"},
+        lambda design, name, **options: {name: "module tosaic;\nendmodule\n"},
     )
     outcome = tosaic("verilog", "--board", "acme-zed", "-o", "out")
     assert (outcome.code, outcome.err) == (0, "")
@@ -178,14 +179,33 @@ def test_verilog_with_wishbone_ports_is_of_a_configuration_alone(tosaic, other):
 def test_verilog_of_a_zynq_board(tosaic, here, monkeypatch):
     monkeypatch.setattr(
         "tosaic.boards.project.convert",
-        lambda design, name, platform: {name: "module tosaic;\nendmodule\n"},
+        lambda design, name, **options: {name: "module tosaic;\nendmodule\n"},
     )
     outcome = tosaic("verilog", "--board", "pynq-z2", "-o", "out")
     assert (outcome.code, outcome.err) == (0, "")
     config = BOARDS["pynq-z2"].config
-    assert outcome.out == f"out: rtl/*.v, build.tcl, configuration {config}, top module tosaic\n"
+    assert outcome.out == (
+        f"out: rtl/*.v, build.tcl, tosaic.dtso, tosaic.bif, configuration {config}, top module tosaic\n"
+    )
     assert (here / "out" / "rtl" / "tosaic.v").exists()
     assert "xc7z020clg400-1" in (here / "out" / "build.tcl").read_text()
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_verilog_shows_its_steps_on_a_terminal(tosaic, here, monkeypatch, is_terminal):
+    class Screen(io.StringIO):
+        def isatty(self):
+            return is_terminal
+
+    def convert(design, name, platform, progress):
+        progress("tidy modules", 3, 95)
+        return {name: "module tosaic;\nendmodule\n"}
+
+    monkeypatch.setattr("tosaic.boards.project.convert", convert)
+    monkeypatch.setattr(sys, "stderr", Screen())
+    monkeypatch.setenv("TERM", "xterm")
+    assert tosaic("verilog", "--board", "pynq-z2", "-o", "out").code == 0
+    assert ("tidy modules" in sys.stderr.getvalue()) is is_terminal
 
 
 def test_what_build_prints(tosaic, here, monkeypatch):

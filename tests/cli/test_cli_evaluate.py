@@ -1,11 +1,15 @@
 """`tosaic evaluate`: figures on data of one's own, files, and what is refused."""
 
+import importlib.util
 import json
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import tosaic as api
+from tosaic.compiler.ir import DType, Graph, Operator, Tensor, write_tosa
 from tosaic.errors import InputError
 
 
@@ -28,11 +32,6 @@ def test_figures_against_the_float_model_on_two_targets(tosaic, here, quantized)
     np.savez("own.npz", x=quantized[0], labels=quantized[1])
     outcome = tosaic(
         *("evaluate", "net.tosa", "--data", "own.npz", "--against", "net.onnx", "--shape", "N=1"),
-        *("--on", "emulator", "--on", "golden", "--json", "e.json", "--report", "e.html"),
-    )
-    assert outcome.code != 0 and "shapes are static" in outcome.err
-    outcome = tosaic(
-        *("evaluate", "net.tosa", "--data", "own.npz", "--against", "net.onnx"),
         *("--on", "emulator", "--on", "golden", "--json", "e.json", "--report", "e.html"),
     )
     assert (outcome.code, outcome.err) == (0, "")
@@ -125,3 +124,92 @@ def test_a_float_model_of_other_outputs(here, quantized):
         api.evaluate("net.tosa", {"x": quantized[0]}, against=lambda sample: {"y": np.zeros(2)})
     with pytest.raises(InputError, match="the float model has no output 'y'; its outputs are 'a', 'b'"):
         api.evaluate("net.tosa", {"x": quantized[0]}, against=lambda sample: {"a": 1, "b": 2})
+
+
+@pytest.fixture
+def images(tosaic, here):
+    """open.onnx: a convolution of images [batch, 2, 6, 6], and calib.npz; open.tosa, quantized for a batch of 1."""
+    random = np.random.default_rng(3)
+    weights = {"w": random.standard_normal((4, 2, 3, 3)), "v": random.standard_normal((64, 3)) / 8}
+    nodes = [
+        helper.make_node("Conv", ["image", "w"], ["c"]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Flatten", ["r"], ["f"]),
+        helper.make_node("MatMul", ["f", "v"], ["scores"]),
+    ]
+    save("open.onnx", nodes, ("image", ["batch", 2, 6, 6]), ("scores", ["batch", 3]), weights)
+    np.savez("calib.npz", image=random.uniform(-1, 1, (20, 2, 6, 6)).astype(np.float32))
+    assert (
+        tosaic("quantize", "open.onnx", "-c", "calib.npz", "-o", "open.tosa", "--shape", "batch=1").code == 0
+    )
+
+
+def save(name, nodes, source, result, constants):
+    """An ONNX file of floats."""
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info(source[0], TensorProto.FLOAT, source[1])],
+        [helper.make_tensor_value_info(result[0], TensorProto.FLOAT, result[1])],
+        [
+            numpy_helper.from_array(np.asarray(value, np.float32 if np.ndim(value) else None), key)
+            for key, value in constants.items()
+        ],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), name)
+
+
+@pytest.mark.parametrize("framework", ["onnxruntime", "golden"])
+def test_an_open_batch_is_bound_of_the_model_that_has_one(tosaic, images, monkeypatch, framework):
+    there = importlib.util.find_spec
+    if framework == "golden":
+        monkeypatch.setattr(
+            importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else there(name)
+        )
+    evaluate = ("evaluate", "open.tosa", "--data", "calib.npz", "--against", "open.onnx")
+    outcome = tosaic(*evaluate, "--shape", "batch=1")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert f"20 samples against open.onnx ({framework})" in outcome.out
+    outcome = tosaic(*evaluate, "--shape", "size=1")
+    assert outcome.code == 1 and outcome.err.count("\n") == 1
+    outcome = tosaic("evaluate", "open.tosa", "--data", "calib.npz", "--shape", "batch=1")
+    assert outcome.err == "tosaic: error: open.tosa: its shapes are static: leave --shape out\n"
+
+
+@pytest.mark.parametrize("verb", ["explore", "bench"])
+def test_float_models_are_refused_with_the_command_that_helps(tosaic, images, verb):
+    outcome = tosaic(verb, "open.onnx")
+    assert outcome.code == 1 and outcome.err.endswith("TOSA needs static shapes; give --shape batch=1\n")
+    outcome = tosaic(verb, "open.onnx", "--shape", "batch=1")
+    assert outcome.code == 1
+    command = outcome.err.strip().rpartition("first: tosaic ")[2]
+    assert command == "quantize open.onnx -c calib.npz -o open.tosa --shape batch=1"
+    assert tosaic(*command.split()).code == 0
+    how = ("--points", "1", "--memory-bandwidth", "4") if verb == "explore" else ("--on", "emulator")
+    assert tosaic(verb, "open.tosa", *how).code == 0
+
+
+def test_bench_and_explore_bind_the_shapes_of_a_model_that_brought_its_integers(tosaic, here):
+    nodes = []
+    for source, result in (("x", "a"), ("r", "y")):
+        nodes.append(helper.make_node("QuantizeLinear", [source, "s", "z"], [f"{source}q"]))
+        nodes.append(helper.make_node("DequantizeLinear", [f"{source}q", "s", "z"], [result]))
+    nodes.insert(2, helper.make_node("Relu", ["a"], ["r"]))
+    save("pairs.onnx", nodes, ("x", ["n", 8]), ("y", ["n", 8]), {"s": np.float32(0.05), "z": np.int8(0)})
+    outcome = tosaic("bench", "pairs.onnx", "tiny.tosa", "--on", "emulator", "--shape", "n=2", "--check")
+    assert outcome.code == 0 and "| pairs " in outcome.out and "| tiny " in outcome.out
+    explored = ("explore", "pairs.onnx", "--points", "1", "--memory-bandwidth", "4", "--shape", "n=2")
+    assert tosaic(*explored).code == 0
+
+
+@pytest.mark.parametrize("search", ["grid", "optuna"])
+def test_explore_ends_where_no_machine_takes_the_network(tosaic, here, search):
+    """A CUSTOM operator runs nowhere: the search tells that after a few machines."""
+    tensors = {name: Tensor(name, (2,), DType.INT8) for name in ("x", "y")}
+    attributes = {"operator_name": "fancy", "domain_name": "mine", "implementation_attrs": b""}
+    operator = Operator("CUSTOM", ["x"], ["y"], attributes, "CUSTOM_0")
+    write_tosa(Graph("main", ["x"], ["y"], tensors, [operator]), here / "odd.tosa")
+    outcome = tosaic("explore", "odd.tosa", "--search", search, "--points", "4", "--memory-bandwidth", "4")
+    assert outcome.code == 1
+    assert outcome.err.startswith("tosaic: error: no machine runs these networks; ")
+    assert "CUSTOM ('y' int8[2]) does not run on the accelerator" in outcome.err

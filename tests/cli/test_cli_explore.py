@@ -30,7 +30,9 @@ def test_explores_and_writes_the_page(tosaic, here):
 def test_what_is_refused(tosaic, here):
     outcome = tosaic("explore", "tiny.tosa", "--part", "xc7z0")
     assert outcome.code == 1
-    assert outcome.err.startswith("tosaic: error: no part is called 'xc7z0'; there are ecp5-25f, ")
+    assert outcome.err.startswith(
+        "tosaic: error: no part is called 'xc7z0'; did you mean xc7z020? there are ecp5-25f, "
+    )
     outcome = tosaic("explore", "tiny.tosa", "--part", "ecp5-25f", "--set", "columns=32", "--points", "1")
     assert (outcome.code, outcome.err) == (
         1,

@@ -10,10 +10,11 @@ import pytest
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.explain import explain
 from tosaic.compiler.ir import read_tosa
-from tosaic.compiler.program import MAGIC
+from tosaic.compiler.program import MAGIC, Program
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.config_text import get_config
-from tosaic.hw.isa import ISA_HASH, Opcode, encode, make
+from tosaic.hw.isa import ISA_HASH, Condition, Op, Opcode, Source, encode, make
+from tosaic.sim.assembler import Assembler
 
 ON = ("--on", "emulator")
 
@@ -94,6 +95,74 @@ def test_verify_names_the_instruction_at_fault(refused, here):
     )
 
 
+def save_program(name, *commands):
+    """A program of (opcode, fields) for nano, behind 1024 zeros that it may load."""
+    assembler = Assembler(CONFIGS["nano"])
+    for opcode, fields in commands:
+        assembler.emit(opcode, **fields)
+    image = np.zeros(2048, np.uint8)
+    size = assembler.place(image, 1024)
+    Program(CONFIGS["nano"], image.tobytes(), 1024, size, 4096, [], [], []).save(name)
+
+
+def store_at(address):
+    return Opcode.STORE_GO, {"memory_address": address, "row_bytes": 4, "rows": 1}
+
+
+COUNTS_UP = [
+    (Opcode.LOAD_GO, {"row_bytes": 1024, "rows": 1}),
+    (Opcode.LOAD_SIGNAL, {"count": 1}),
+    (Opcode.VECTOR_WAIT, {"count": 1}),
+    (
+        Opcode.VECTOR_UOP,
+        {"op": Op.ADD, "a_source": Source.LOAD, "b_source": Source.IMMEDIATE, "to_memory": 1},
+    ),
+    (Opcode.VECTOR_BOUNDS, {"immediate": 1}),
+    (Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "repeats": 1, "uops": 1, "lanes": 1, "tail_lanes": 1}),
+]
+
+
+@pytest.mark.parametrize(
+    ("byte", "told"),
+    [
+        (
+            0,
+            "Loops that end when data say so begin at program counter 96: a run on data that never do is ended by ",
+        ),
+        (1, ""),
+    ],
+)
+def test_verify_tells_of_loops(tosaic, here, byte, told):
+    test = (Opcode.VECTOR_TEST, {"address": byte})
+    back = (Opcode.BRANCH, {"target": 96, "condition": Condition.IF_SET})
+    save_program("loop.tsc", *COUNTS_UP, test, back)
+    outcome = tosaic("verify", "loop.tsc")
+    if told:
+        lines = outcome.out.splitlines()
+        assert (outcome.code, lines[0]) == (
+            0,
+            "loop.tsc: 13 instructions in 3 pieces between branches: nothing is wrong",
+        )
+        assert lines[1:] == [f"{told}--max-cycles"]
+        return
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == (
+        "tosaic: error: loop.tsc: PROGRAM at program counter 96: the loop that begins there has no exit: nothing in it "
+        "changes byte 1 of the activation memory, which it tests\n"
+    )
+
+
+def test_verify_names_what_nobody_wrote(refused, here):
+    save_program("reads.tsc", store_at(2000))
+    assert refused("verify", "reads.tsc").endswith(
+        "): reads byte 0 of the activation memory, which nothing has written: an earlier program left it"
+    )
+    save_program("itself.tsc", *COUNTS_UP[:2], (Opcode.STORE_WAIT, {"count": 1}), store_at(1024))
+    assert refused("verify", "itself.tsc").endswith(
+        "): bytes 1024..1027 reach the program in bytes 1024..1119, which may not change while it runs"
+    )
+
+
 def test_another_configuration(refused, program):
     assert refused("run", "tiny.tsc", "--random", "1", "--config", "nano", *ON) == (
         "the program was compiled for configuration small, not nano: compile the model for nano, "
@@ -117,7 +186,7 @@ def test_what_a_program_cannot_do(refused, program):
 def test_inputs_of_a_program_are_checked(refused, program):
     np.save("flat.npy", np.zeros(64, np.int8))
     assert refused("run", "tiny.tsc", "-i", "flat.npy", *ON) == (
-        "input 'image' has shape [64], the model wants [1, 8, 8, 1]: reshape or crop it first"
+        "input 'image' has shape [64], the model wants [1, 8, 8, 1]: prepare samples of this shape as for the training"
     )
 
 

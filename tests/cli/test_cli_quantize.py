@@ -185,7 +185,7 @@ def test_one_input_of_two_that_is_zero_everywhere(tosaic, here):
         [helper.make_tensor_value_info("c", TensorProto.FLOAT, sizes)],
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "sum.onnx")
-    np.savez("half.npz", a=np.ones((2, 4), np.float32), b=np.zeros((2, 4), np.float32))
+    np.savez("half.npz", a=np.ones((20, 4), np.float32), b=np.zeros((20, 4), np.float32))
     outcome = tosaic("quantize", "sum.onnx", "-c", "half.npz", "-o", "sum.tosa")
     assert outcome.code == 0
     assert outcome.err == (

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,6 +38,22 @@ def test_check(tosaic):
     assert outcome.out.splitlines()[-1] == "bit-exact: 1 outputs equal golden"
     layers = tosaic("run", "tiny.tosa", "-i", "x.npy", "--check", "--layers", *ON)
     assert layers.out.splitlines()[-1] == "bit-exact: 3 layers and 1 outputs equal golden"
+
+
+CASCADED = Path(__file__).parents[3] / "shared" / "cases" / "files" / "chain_407.tosa"
+
+
+@pytest.mark.skipif(not CASCADED.is_file(), reason="the folder of shared cases is not beside the repository")
+@pytest.mark.parametrize("memory", [(), ("--memory-bandwidth", "0.25")])
+def test_run_compares_every_layer_of_a_cascade(tosaic, here, memory):
+    with np.load(CASCADED.with_suffix(".npz")) as arrays:
+        for name, value in arrays.items():
+            np.save(name, value)
+    inputs = ("-i", "image=image.npy", "-i", "input_1=input_1.npy")
+    machine = (*ON, "--config", "nano,am_bytes=4096", *memory)
+    checked = tosaic("run", CASCADED, *inputs, *machine, "--check", "--layers")
+    assert (checked.code, checked.err) == (0, "")
+    assert checked.out.endswith("bit-exact: 6 layers and 1 outputs equal golden\n")
 
 
 def test_stats(tosaic, here):

@@ -104,6 +104,37 @@ def test_check_of_a_float_model(tosaic, here):
     assert outcome.out.splitlines()[0].endswith("quantize the model to int8 first")
 
 
+def test_check_of_a_quantized_model_tells_why_it_has_no_integers(tosaic, here):
+    """16 bits with a zero point: neither the verdict nor the refusal sends anybody to quantize it."""
+    onnx = pytest.importorskip("onnx")
+    helper = onnx.helper
+    nodes = [
+        helper.make_node(f"{kind}Linear", [x, "s", "z"], [y], y)
+        for kind, x, y in (("Quantize", "x", "q"), ("Dequantize", "q", "y"))
+    ]
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4]) for name in "xy")
+    constants = [
+        helper.make_tensor("s", onnx.TensorProto.FLOAT, [], [0.001]),
+        helper.make_tensor("z", onnx.TensorProto.INT16, [], [-11000]),
+    ]
+    graph = helper.make_graph(nodes, "net", [x], [y], constants)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), here / "q.onnx"
+    )
+    reason = (
+        "q.onnx: QuantizeLinear 'q' (tensor 'x'): its zero point 'z' is -11000, and integers of 16 bits have 0 here; "
+        "quantize with symmetric activations (ONNX Runtime: extra_options={'ActivationSymmetric': True}), or give it "
+        "to tosaic quantize --activations int16"
+    )
+    outcome = tosaic("check", "q.onnx")
+    assert (outcome.code, outcome.out.splitlines()[-1]) == (1, f"NO  {reason}")
+    assert "quantize the model to int8 first" not in outcome.out
+    outcome = tosaic("run", "q.onnx", "--random", "1", "--on", "emulator")
+    assert (outcome.code, outcome.err) == (1, f"tosaic: error: {reason}\n")
+    outcome = tosaic("import", "q.onnx", "-o", "q.tosa")
+    assert (outcome.code, outcome.err) == (0, f"tosaic: warning: {reason}; the TOSA file is in floats\n")
+
+
 def test_verilog(tosaic, here):
     outcome = tosaic("verilog", "-o", "out", "--config", "nano")
     assert (outcome.code, outcome.err) == (0, "")

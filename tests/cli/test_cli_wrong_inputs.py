@@ -63,14 +63,16 @@ def test_nameless_input_of_a_model_with_two(refused, here):
 def test_wrong_shape(refused):
     np.save("flat.npy", np.zeros(64, np.int8))
     assert refused("run", "tiny.tosa", "-i", "image=flat.npy", *ON) == (
-        "input 'image' has shape [64], the model wants [1, 8, 8, 1]: reshape or crop it first"
+        "input 'image' has shape [64], the model wants [1, 8, 8, 1]: prepare samples of this shape as for the training"
     )
 
 
 def test_wrong_dtype(refused):
     np.save("float.npy", np.zeros((1, 8, 8, 1), np.float32))
     assert refused("run", "tiny.tosa", "-i", "image=float.npy", *ON) == (
-        "input 'image' has dtype float32, the model wants int8: quantize it first, or convert it with .astype(np.int8)"
+        "input 'image' has dtype float32, the model wants int8: the file does not say which reals its integers stand "
+        "for (there is no .quant.json beside it), give tosaic.quantize(reals, SCALE, ZERO_POINT) with the numbers that "
+        "it was quantized with"
     )
 
 
@@ -214,6 +216,7 @@ def test_float_graph(refused, here, target):
     write_tosa(float_graph(), here / "float.tosa")
     assert refused("run", "float.tosa", "--random", "1", "--on", target) == (
         "tensor 'x' fp32[1, 4] is floating point and Tosaic computes integers: quantize the model to int8 first"
+        ": tosaic quantize float.tosa -c calib.npz -o float_int8.tosa"
     )
 
 
@@ -418,3 +421,12 @@ def test_usage_in_the_words_of_typer(refused, arguments, option):
     message = refused(*arguments, code=2)
     assert option in message
     assert message.endswith("--help`")
+
+
+def test_a_compiler_that_is_not_there_is_told_before_the_verilog_is_made(refused, here, monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    monkeypatch.setenv("TOSAIC_CACHE", str(here / "cache"))
+    assert refused("run", "tiny.tosa", "-i", "image=x.npy", "--on", "sim", "--config", "nano") == (
+        "the target sim needs no-such-compiler, which is not there; install a C++ compiler or set CXX"
+    )
+    assert not list((here / "cache").rglob("*.v"))

@@ -5,10 +5,10 @@ from layer_graphs import feeds
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import Graph
+from tosaic.driver.verification import verify_program
 from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
 from tosaic.sim.emulator import Emulator
-from tosaic.sim.emulator.verify import verify
 from tosaic.sim.golden import evaluate
 
 
@@ -24,11 +24,9 @@ def assert_equal_to_golden(
     config = get_config(config) if isinstance(config, str) else config
     program, values = compile_graph(graph, config, **options), values or feeds(graph, 1)
     memory, emulator = program.memory(), Emulator(config, check_hazards=check_hazards)
+    verify_program(program)
     if program.boot is not None:
-        start, size = program.boot.program_address, program.boot.program_bytes
-        verify(config, program.memory(), start, size)
-        emulator.run(memory, start, size)
-    verify(config, memory.copy(), program.program_address, program.program_bytes)
+        emulator.run(memory, program.boot.program_address, program.boot.program_bytes)
     for port in program.inputs:
         port.write(memory, values[port.name])
     emulator.run(memory, program.program_address, program.program_bytes)

@@ -1,6 +1,8 @@
 """Layers that run stripe by stripe, so that what is between them never leaves the activation memory."""
 
 import dataclasses
+import itertools
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -100,6 +102,66 @@ def test_a_stride_beyond_the_kernel_leaves_rows_out() -> None:
         (3, 4),
         (6, 7),
     ]
+
+
+def window_chains() -> Iterator[list[ImageBoxes]]:
+    """A layer of 1x1, and one or two with windows of each small kernel, stride and padding behind it."""
+    windows = list(itertools.product((1, 2, 3), (1, 2, 3, 5), (0, 1)))
+    for count, height in ((1, 7), (2, 11)):
+        for chosen in itertools.product(windows, repeat=count):
+            cuts = [boxes(height, 1, 1, 0)]
+            for kernel, stride, pad in chosen:
+                if cuts[-1].window.oh + 2 * pad >= kernel:
+                    cuts.append(boxes(cuts[-1].window.oh, kernel, stride, pad))
+            yield cuts
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_a_whole_result_has_every_row_and_windows_find_theirs(keeps: bool) -> None:
+    """Rows that come from the stripe before were there, whatever the windows step over."""
+    for cuts in window_chains():
+        whole = range(len(cuts) - 1)
+        for height in range(1, cuts[-1].window.oh + 1):
+            stripes = Heights(cuts, height, keeps, whole).stripes()
+            for number, rows in enumerate(zip(*stripes, strict=True)):
+                computed = {row for each in rows for row in range(*each.computed)}
+                assert computed == set(range(cuts[number].window.oh))
+                for before, each in zip((StripeRows((0, 0), (0, 0)), *rows), rows, strict=False):
+                    there = range(*before.needed) if keeps else range(0)
+                    assert set(range(*each.needed)) <= {*there, *range(*each.computed)}
+            for stripe in stripes:
+                for made, reader, cut in zip(stripe, stripe[1:], cuts[1:], strict=False):
+                    read = cut.window.input_rows(*reader.computed) if len(range(*reader.computed)) else (0, 0)
+                    assert set(range(*read)) <= set(range(*made.needed))
+
+
+@pytest.mark.parametrize("keep_layers", [False, True])
+@pytest.mark.parametrize(
+    "size, kernel, stride, pad", [(28, 1, 2, 0), (29, 1, 3, 0), (31, 2, 4, 0), (29, 3, 5, 1)]
+)
+def test_windows_that_step_over_rows(
+    size: int, kernel: int, stride: int, pad: int, keep_layers: bool
+) -> None:
+    """Kept tensors are whole: also the rows that no window of the next layer reads."""
+    build = LayerBuilder(7)
+    x = build.input("x", (1, size, size, 16), DType.INT8)
+    y = build.rescale(build.conv(x, 96, (1, 1), input_zp=3), DType.INT8, per_channel=True)
+    z = build.conv(
+        y, 1, (kernel, kernel), stride=(stride,) * 2, pad=pads(size, kernel, stride, pad), depthwise=True
+    )
+    z = build.rescale(z, DType.INT8)
+    build.output(build.rescale(build.conv(z, 16, (1, 1)), DType.INT8))
+    graph = build.finish()
+    session = Session(graph, "emulator", SMALL_MEMORY, keep_layers=keep_layers)
+    session.run(feeds(graph, 3), check=True)
+    assert cascades(graph, SMALL_MEMORY)
+    assert len(session.kept) == (3 if keep_layers else 0)
+
+
+def pads(size: int, kernel: int, stride: int, pad: int) -> tuple[int, int, int, int]:
+    """Before and behind each axis, so that windows end with the image as TOSA wants it."""
+    behind = -(size + pad - kernel) % stride
+    return (pad, behind) * 2
 
 
 def test_a_tensor_that_somebody_else_reads_stays_whole() -> None:

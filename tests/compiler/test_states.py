@@ -11,9 +11,9 @@ from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, State, read_tosa, write_tosa
 from tosaic.compiler.program import Program
 from tosaic.driver.session import Session
+from tosaic.driver.verification import verify_program
 from tosaic.hw.config_text import get_config
 from tosaic.sim.emulator import Emulator
-from tosaic.sim.emulator.verify import verify
 from tosaic.sim.golden import evaluate
 
 RUNS = 4
@@ -32,7 +32,7 @@ def check(graph, feeds, config="base", **options):
     """Runs one after the other in one memory, as a machine does that nobody resets, against golden."""
     program = Program.load(compile_graph(graph, get_config(config), **options).to_bytes())
     memory = program.memory()
-    verify(program.config, memory, program.program_address, program.program_bytes)
+    verify_program(program)
     states = {port.name: port.initial(program.image) for port in program.states}
     for port in program.states:
         port.write(memory, states[port.name])

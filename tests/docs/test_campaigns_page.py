@@ -1,4 +1,4 @@
-"""docs/campaigns.md is what bench/campaigns_page.py makes of the record."""
+"""docs/records/campaigns.md is what bench/campaigns_page.py makes of the record."""
 
 import argparse
 import importlib.util
@@ -16,7 +16,9 @@ SPEC.loader.exec_module(campaigns_page)
 
 
 def test_the_page_is_of_the_record():
-    assert (ROOT / "docs" / "campaigns.md").read_text() == campaigns_page.page(campaigns_page.read())
+    assert (ROOT / "docs" / "records" / "campaigns.md").read_text() == campaigns_page.page(
+        campaigns_page.read()
+    )
 
 
 def test_every_campaign_of_the_record_has_a_row_and_a_command():

@@ -206,7 +206,7 @@ def test_reset_while_a_program_runs(transport, device, program):
         ),
         (
             "serial:///dev/x?speed=1",
-            r"^serial:///dev/x\?speed=1: there is no option 'speed'; serial has baud, flash$",
+            r"^serial:///dev/x\?speed=1: there is no option 'speed'; serial has baud, flash, selftest$",
         ),
         (
             "serial:///dev/x?baud=fast",

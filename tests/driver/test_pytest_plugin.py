@@ -58,3 +58,34 @@ def test_cosim_fails_on_a_mismatch_in_one_line(pytester):
 def test_cosim_is_listed_with_its_help(pytester):
     result = pytester.runpytest("-p", "no:xdist", "--fixtures")
     result.stdout.fnmatch_lines(["cosim*", "*function cosim(model, inputs, *"])
+
+
+WRONG = f"""
+import numpy as np
+import pytest
+
+X = np.zeros((1, 8, 8, 1), np.int8)
+CALLS = {{
+    "dtype": ({str(TINY)!r}, {{"image": X.astype(np.int64)}}, "emulator"),
+    "shape": ({str(TINY)!r}, {{"image": X[0]}}, "emulator"),
+    "target": ({str(TINY)!r}, {{"image": X}}, "emulater"),
+    "file": ("none.tosa", {{"image": X}}, "emulator"),
+    "name": ({str(TINY)!r}, {{"x": X}}, "emulator"),
+}}
+
+@pytest.mark.parametrize("wrong", CALLS)
+def test_network(cosim, wrong):
+    cosim(*CALLS[wrong])
+"""
+
+
+def test_what_a_user_does_wrong_is_one_line_too(pytester):
+    pytester.makepyfile(WRONG)
+    result = pytester.runpytest("-p", "no:xdist", "--tb=auto")
+    result.assert_outcomes(failed=5)
+    lines = [line for line in result.stdout.lines if line.startswith("cosim: ")]
+    assert len(lines) == 5 and "  File " not in result.stdout.str() and "Error" not in "".join(lines)
+    result.stdout.fnmatch_lines(
+        ["cosim: input 'image' has shape [[]8, 8, 1], the model wants *: give x[[]None]"]
+    )
+    result.stdout.fnmatch_lines(["cosim: there is no target 'emulater'; did you mean emulator? *"])

@@ -129,10 +129,11 @@ def test_wrong_inputs(image):
         "the model has no input 'y'; it has 'image'"
     )
     assert raised(tosaic.InputError, lambda: session.run({"image": image[0]})) == (
-        "input 'image' has shape [8, 8, 1], the model wants [1, 8, 8, 1]: reshape or crop it first"
+        "input 'image' has shape [8, 8, 1], the model wants [1, 8, 8, 1]: give x[None]"
     )
     assert raised(tosaic.InputError, lambda: session.run({"image": image.astype(np.int32)})) == (
-        "input 'image' has dtype int32, the model wants int8: quantize it first, or convert it with .astype(np.int8)"
+        "input 'image' has dtype int32, the model wants int8: give np.asarray(x, np.int8) of integers that were "
+        "quantized"
     )
 
 
@@ -140,7 +141,7 @@ def test_wrong_sessions(tmp_path):
     assert raised(tosaic.InputError, lambda: tosaic.Session(TINY, target="gpu")) == (
         "there is no target 'gpu'; use one of golden, emulator, sim, cocotb, or a device: "
         "serial:///dev/ttyUSB1?baud=1000000, udp://192.168.1.50, uio:///dev/uio0?memory=/dev/udmabuf0, "
-        "tcp://host:7626"
+        "tcp://host:7626, virtual://ulx3s-85f"
     )
     assert raised(tosaic.InputError, lambda: tosaic.Session(TINY, target="jtag://fpga")).startswith(
         "jtag://fpga: there is no transport 'jtag'; there are pool, serial, sim, tcp, tcps, udp, uio, virtual: "
@@ -204,6 +205,7 @@ def test_accelerators_refuse_float_graphs_by_the_name_of_the_first_float_tensor(
     graph = build.finish()
     assert raised(tosaic.UnsupportedError, lambda: tosaic.Session(graph, target="emulator")) == (
         "tensor 'cast_0' fp32[4] is floating point and Tosaic computes integers: quantize the model to int8 first"
+        ": tosaic quantize NET -c calib.npz -o NET.tosa"
     )
 
 

@@ -1,5 +1,8 @@
 """Registers and memory mapped into user space, on files: a thread plays the machine, by the RTL."""
 
+import mmap
+import subprocess
+import sys
 import threading
 import time
 
@@ -104,6 +107,94 @@ def test_registers_and_memory(fake):
     transport.close()
 
 
+def test_the_overlay_tells_the_clock_that_was_built_for(fake):
+    """Or the URI does; 0 where nobody does."""
+
+    def told(**options):
+        transport = UioTransport(str(fake.device), str(fake.buffer), fake.sysfs, **options)
+        transport.close()
+        return transport.identity.clock_hz
+
+    assert told() == 0
+    node = fake.sysfs / "uio" / "uio0" / "device" / "of_node"
+    node.mkdir(parents=True)
+    (node / "clock-frequency").write_bytes((50_000_000).to_bytes(4, "big"))
+    assert told() == 50_000_000
+    assert told(clock_hz=75_000_000) == 75_000_000
+
+
+class NoBulkCopies(mmap.mmap):
+    """A mapping of Device memory: a copy by memcpy() is a bus error there."""
+
+    def __getitem__(self, place):
+        if isinstance(place, slice):
+            raise AssertionError(f"bus error: memcpy() of {place}")
+        return super().__getitem__(place)
+
+    def __setitem__(self, place, value):
+        if isinstance(place, slice):
+            raise AssertionError(f"bus error: memcpy() of {place}")
+        super().__setitem__(place, value)
+
+
+@pytest.mark.parametrize(
+    "start, count",
+    [
+        (8201, 490),
+        (8256, 10),
+        (16, 16),
+        (3, 2),
+        (7, 1),
+        (7, 2),
+        (6, 9),
+        (1, 15),
+        (8, 7),
+        (0, 0),
+        (BYTES - 3, 3),
+    ],
+)
+def test_memory_is_copied_without_memcpy(fake, monkeypatch, start, count):
+    """Any place and length, and nothing beside them: 8201 and 490 are an input of kws_dscnn."""
+    monkeypatch.setattr(mmap, "mmap", NoBulkCopies)
+    transport = UioTransport(str(fake.device), str(fake.buffer), fake.sysfs)
+    before = np.random.default_rng(1).integers(0, 256, BYTES, dtype=np.uint8)
+    fake.memory[:] = before
+    data = np.random.default_rng(2).bytes(count)
+    assert transport.read_memory(start, count) == before[start : start + count].tobytes()
+    transport.write_memory(start, data)
+    before[start : start + count] = np.frombuffer(data, np.uint8)
+    np.testing.assert_array_equal(fake.memory, before)
+    transport.close()
+
+
+OPEN = """
+import pathlib, sys
+from tosaic.driver.transports import UioTransport
+UioTransport(sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]))
+"""
+
+
+def test_one_process_has_the_machine(fake, tmp_path):
+    """Neither the registers nor the buffer are shared, in this process or with another."""
+    transport = UioTransport(str(fake.device), str(fake.buffer), fake.sysfs)
+    refused = (
+        rf"^uio://{fake.device}: {fake.device} is in use: close the session or end the process that has it, "
+        "or share the device with `tosaic serve`$"
+    )
+    with pytest.raises(tosaic.DeviceError, match=refused):
+        UioTransport(str(fake.device), str(fake.buffer), fake.sysfs)
+    other = tmp_path / "uio1"
+    other.write_bytes(bytes(REGISTER_BYTES))
+    with pytest.raises(tosaic.DeviceError, match=rf"^uio://{other}: {fake.buffer} is in use: "):
+        UioTransport(str(other), str(fake.buffer), fake.sysfs)
+    command = [sys.executable, "-c", OPEN, fake.device, fake.buffer, fake.sysfs]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert f"{fake.device} is in use: " in done.stderr
+    transport.close()
+    assert subprocess.run(command, check=False).returncode == 0
+    UioTransport(str(fake.device), str(fake.buffer), fake.sysfs).close()
+
+
 def test_missing_parts(fake, tmp_path):
     with pytest.raises(
         tosaic.DeviceError, match=r"^uio://.*none: .*none cannot be opened: No such file or directory$"
@@ -122,6 +213,17 @@ def test_missing_parts(fake, tmp_path):
         tosaic.DeviceError, match=r"the machine reaches 4 GiB: put it into a reserved region below$"
     ):
         UioTransport(str(fake.device), str(fake.buffer), fake.sysfs)
+
+
+def test_a_machine_on_the_bus_is_tested(fake):
+    """The known answer comes through; the thread behind the files is slower than any FPGA, and that is told."""
+    fake.start()
+    transport = PostedUio(str(fake.device), str(fake.buffer), fake.sysfs, clock_hz=50_000_000)
+    device = tosaic.Device(transport, self_test=True)
+    slow = r"^uio://.*: the machine's clock is 0\.\d+ MHz, its bitstream was made for 50 MHz: its results are"
+    with pytest.warns(UserWarning, match=slow):
+        check_run(device, tiny("nano"), 1)
+    device.close()
 
 
 def test_networks_run(fake):

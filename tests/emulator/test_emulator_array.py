@@ -374,8 +374,9 @@ class Told:
     def __init__(self) -> None:
         self.reads: dict[tuple[str, bool], list[int]] = {}
         self.vectors = 0
+        self.known = None
 
-    def read(self, name: str, addresses: np.ndarray, *, ordered: bool = False) -> None:
+    def read(self, name: str, addresses: np.ndarray, *, ordered: bool = False, used: bool = True) -> None:
         self.reads.setdefault((name, ordered), []).extend(np.ravel(addresses).tolist())
 
     def sent(self, vectors: int) -> None:

@@ -87,14 +87,16 @@ def test_an_empty_program_has_no_end() -> None:
         Emulator(SMALL).execute(ExternalMemory.of(np.zeros(64, np.uint8)), 64, 0)
 
 
-def test_a_program_may_lie_where_its_results_go() -> None:
-    """What is executed is what was there when it began."""
+def test_a_program_may_not_lie_where_its_results_go() -> None:
+    """The machine reads it ahead: what it would execute depends on time."""
     memory = np.zeros(256, np.uint8)
     store = (Opcode.STORE_GO, dict(memory_address=0, local_address=0, row_bytes=128, rows=1))
     size = assembled([store, NOP]).place(memory, 0)
-    (trace,) = Emulator(SMALL).execute(ExternalMemory.of(memory), 0, size)
-    assert (len(trace.instructions), trace.program_instructions) == (4, 4)
-    assert not memory[:128].any()
+    with pytest.raises(
+        DeviceError, match=r"bytes 0\.\.127 reach the program in bytes 0\.\.63, which may not change"
+    ):
+        Emulator(SMALL).execute(ExternalMemory.of(memory), 0, size)
+    assert memory[:64].any()
 
 
 # --- branches

@@ -29,6 +29,10 @@ class Told:
     def write(self, name: str, addresses: np.ndarray) -> None:
         self.told.append(("write", name, addresses.tolist()))
 
+    def copy(self, source: str, addresses: np.ndarray, target: str, places: np.ndarray) -> None:
+        self.read(source, addresses)
+        self.write(target, places)
+
 
 def state(hazards: Told | None = None) -> State:
     memory = np.arange(SIZE).astype(np.uint8)

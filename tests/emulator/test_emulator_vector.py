@@ -364,6 +364,7 @@ class Told:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, list[int]]] = []
+        self.known = None
 
     def taken(self, vectors: int) -> None:
         self.told.append(("taken", [vectors]))

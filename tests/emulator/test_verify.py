@@ -1,5 +1,8 @@
 """`verify`: every path of a program is checked, and a program with any token or set-up taken out is refused."""
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -8,8 +11,9 @@ from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.ir.building import GraphBuilder
 from tosaic.errors import DeviceError
 from tosaic.hw.config import CONFIGS
-from tosaic.hw.isa import INSTRUCTION_BYTES, STORE_STREAM, Condition, Opcode, Source, decode, encode, make
+from tosaic.hw.isa import INSTRUCTION_BYTES, STORE_STREAM, Condition, Op, Opcode, Source, decode, encode, make
 from tosaic.sim.assembler import Assembler
+from tosaic.sim.emulator import Emulator
 from tosaic.sim.emulator.verify import Verified, verify
 
 CONFIG = CONFIGS["nano"]
@@ -36,6 +40,20 @@ def store(memory: int, local: int) -> tuple[Opcode, dict[str, int]]:
 def branch(number: int, condition: Condition) -> tuple[Opcode, dict[str, int]]:
     """To instruction `number`, counted from BEGIN."""
     return Opcode.BRANCH, {"target": INSTRUCTION_BYTES * number, "condition": condition}
+
+
+def ready(*units: str) -> list[tuple[Opcode, dict[str, int]]]:
+    """All of the memories is written before these units begin: 2 instructions, and 2 for each unit."""
+    fields = {"memory_address": 4096, "local_address": 0, "rows": 1, "row_bytes": 1024}
+    loads = [(Opcode.LOAD_GO, {**fields, "space": space}) for space in (0, 1)]
+    tokens = [
+        [
+            (Opcode.LOAD_SIGNAL, {"semaphore": n, "count": 1}),
+            (Opcode[f"{unit}_WAIT"], {"semaphore": n, "count": 1}),
+        ]
+        for n, unit in enumerate(units, 10)
+    ]
+    return [*loads, *itertools.chain(*tokens)]
 
 
 SIGNAL = (Opcode.LOAD_SIGNAL, {"semaphore": 2, "count": 1})
@@ -121,8 +139,21 @@ def test_what_no_path_reaches_is_not_checked() -> None:
         check(branch(3, Condition.NEVER), OUTSIDE)
 
 
+TURN = (Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "repeats": 1, "uops": 1, "lanes": 4, "tail_lanes": 4})
+COUNT_DOWN = [
+    (
+        Opcode.VECTOR_UOP,
+        {"index": 0, "op": Op.SUB, "a_source": Source.LOAD, "b_source": Source.IMMEDIATE, "to_memory": 1},
+    ),
+    (Opcode.VECTOR_BOUNDS, {"index": 0, "immediate": 1}),
+]
+"""The four bytes from 0 on are one less behind each TURN."""
+TEST = (Opcode.VECTOR_TEST, {"address": 0})
+
+
 def test_a_loop_is_left_when_it_brings_nothing_new() -> None:
-    assert check(load(64, 0), branch(1, Condition.IF_SET)).pieces == 3
+    done = check(*ready("VECTOR"), *COUNT_DOWN, TURN, TEST, branch(7, Condition.IF_SET))
+    assert (done.pieces, done.data_loops) == (3, (112,))
 
 
 def test_a_loop_is_followed_with_the_set_up_that_it_leaves() -> None:
@@ -150,11 +181,12 @@ def test_units_that_wait_for_each_other() -> None:
         (Opcode.ARRAY_SIGNAL, {"semaphore": 0, "count": 1}),
     ]
     take = [(Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.ARRAY}), (Opcode.VECTOR_GO, go)]
+    wait = (Opcode.VECTOR_WAIT, {"semaphore": 0, "count": 1})
     with pytest.raises(
         DeviceError, match=r"^WATCHDOG before program counter \d+: the units wait for each other: "
     ):
-        check(*array, (Opcode.VECTOR_WAIT, {"semaphore": 0, "count": 1}), *take)
-    assert check(*array, *take, (Opcode.VECTOR_WAIT, {"semaphore": 0, "count": 1})).pieces == 1
+        check(*ready("ARRAY"), *array, wait, *take)
+    assert check(*ready("ARRAY"), *array, *take, wait).pieces == 1
 
 
 @pytest.mark.parametrize("place", range(9))
@@ -171,17 +203,18 @@ def test_a_branch_anywhere_behind_some_set_up(place: int) -> None:
         (Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.ARRAY}),
         (Opcode.VECTOR_BOUNDS, {"index": 0}),
     ]
-    setup.insert(place, branch(2 + place, Condition.NEVER))
+    before = ready("ARRAY", "VECTOR")
+    setup.insert(place, branch(2 + place + len(before), Condition.NEVER))
     array = [
         (Opcode.ARRAY_GO, {"pixels": 100, "drain": 1}),
         (Opcode.ARRAY_SIGNAL, {"semaphore": 0, "count": 1}),
     ]
     take, wait = (Opcode.VECTOR_GO, go), (Opcode.VECTOR_WAIT, {"semaphore": 0, "count": 1})
-    assert check(*setup, *array, take, wait).pieces == 2
+    assert check(*before, *setup, *array, take, wait).pieces == 2
     with pytest.raises(
-        DeviceError, match="^WATCHDOG before program counter 240: the units wait for each other: "
+        DeviceError, match="^WATCHDOG before program counter 336: the units wait for each other: "
     ):
-        check(*setup, *array, wait, take)
+        check(*before, *setup, *array, wait, take)
 
 
 STREAMED = (
@@ -190,26 +223,37 @@ STREAMED = (
 )
 MULTIPLY = [
     (Opcode.ARRAY_GO, {"pixels": 1, "drain": 1, "streamed": 1}),
-    (Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "repeats": 1, "uops": 1, "lanes": 4, "tail_lanes": 4}),
+    TURN,
+    (Opcode.VECTOR_TEST, {"address": 512}),
 ]
 MATRIX = [
+    *ready("ARRAY", "VECTOR"),
     (Opcode.ARRAY_INPUT, {"row_bytes": 8, "height": 1}),
     (Opcode.ARRAY_WINDOW, {"width": 1}),
     (Opcode.ARRAY_KERNEL, {"ky_count": 1, "run_count": 1, "chunks": 1}),
-    (Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.ARRAY}),
+    (Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.ARRAY, "to_memory": 1}),
+    (Opcode.VECTOR_STREAM, {"stream": STORE_STREAM, "address": 512}),
 ]
+BEHIND = 1 + len(MATRIX)
+"""The number of the instruction behind them."""
 
 
 @pytest.mark.parametrize(
     "program",
     [
-        [STREAMED, branch(7, Condition.NEVER), *MULTIPLY],
-        [STREAMED, STREAMED, *MULTIPLY, branch(10, Condition.NEVER), *MULTIPLY],
-        [STREAMED, STREAMED, branch(8, Condition.NEVER), *MULTIPLY, *MULTIPLY],
+        [STREAMED, branch(BEHIND + 2, Condition.NEVER), *MULTIPLY],
+        [STREAMED, STREAMED, *MULTIPLY, branch(BEHIND + 6, Condition.NEVER), *MULTIPLY],
+        [STREAMED, STREAMED, branch(BEHIND + 3, Condition.NEVER), *MULTIPLY, *MULTIPLY],
         # Each of two ways reads the words.
-        [STREAMED, branch(10, Condition.IF_SET), *MULTIPLY, branch(12, Condition.ALWAYS), *MULTIPLY],
+        [
+            STREAMED,
+            branch(BEHIND + 6, Condition.IF_SET),
+            *MULTIPLY,
+            branch(BEHIND + 9, Condition.ALWAYS),
+            *MULTIPLY,
+        ],
         # A loop that reads what it brings, and the next turn's words.
-        [STREAMED, STREAMED, *MULTIPLY, branch(6, Condition.IF_SET), *MULTIPLY],
+        [STREAMED, STREAMED, *MULTIPLY, branch(BEHIND + 1, Condition.IF_SET), *MULTIPLY],
     ],
 )
 def test_streamed_weights_are_there_behind_a_branch(program: list[tuple[Opcode, dict[str, int]]]) -> None:
@@ -227,8 +271,8 @@ def test_streamed_weights_are_there_behind_a_branch(program: list[tuple[Opcode, 
 def test_two_ways_that_stream_as_many_words(places: tuple[int, int]) -> None:
     """To the first places of the weight memory, which are read behind both, or to others."""
     one, other = ((STREAMED[0], {**STREAMED[1], "local_address": place}) for place in places)
-    join = branch(10, Condition.ALWAYS)
-    program = [branch(8, Condition.IF_SET), one, join, other, join, *MULTIPLY]
+    join = branch(BEHIND + 5, Condition.ALWAYS)
+    program = [branch(BEHIND + 3, Condition.IF_SET), one, join, other, join, *MULTIPLY]
     if places == (0, 0):
         assert check(*MATRIX, *program).pieces == 4
     else:
@@ -271,7 +315,7 @@ def stream(number: int, indexed: int) -> tuple[Opcode, dict[str, int]]:
 
 
 def copies(*between: tuple[Opcode, dict[str, int]]) -> list[tuple[Opcode, dict[str, int]]]:
-    """Sets up a copy of a vector, in six instructions with BEGIN, and makes it before and after what is `between`."""
+    """Sets up a copy of a vector, in nine instructions with BEGIN, and makes it before and after what is `between`."""
     whole = {"vectors": 1, "slots": 1, "repeats": 1, "uops": 1, "lanes": 4, "tail_lanes": 4}
     go = (Opcode.VECTOR_GO, whole)
     setup = [
@@ -280,7 +324,7 @@ def copies(*between: tuple[Opcode, dict[str, int]]) -> list[tuple[Opcode, dict[s
         stream(0, 0),
         stream(STORE_STREAM, 0),
     ]
-    return [*setup, go, *between, go]
+    return [*ready("VECTOR"), *setup, go, (Opcode.VECTOR_TEST, {"address": 512}), *between, go]
 
 
 def skip(number: int) -> tuple[Opcode, dict[str, int]]:
@@ -291,19 +335,19 @@ def skip(number: int) -> tuple[Opcode, dict[str, int]]:
     "between, dependent",
     [
         ([], ()),
-        ([stream(0, 1)], (7,)),
-        ([stream(STORE_STREAM, 1)], (7,)),
+        ([stream(0, 1)], (12,)),
+        ([stream(STORE_STREAM, 1)], (12,)),
         ([stream(0, 1), stream(0, 0)], ()),
-        ([stream(0, 1), copies()[-1], stream(0, 0)], (7,)),
-        ([stream(0, 1), copies()[-1]], (7, 8)),
+        ([stream(0, 1), copies()[-1], stream(0, 0)], (12,)),
+        ([stream(0, 1), copies()[-1]], (12, 13)),
         # One way around what makes the addresses depend on data, or around that and the copy.
-        ([skip(8), stream(0, 1)], (8,)),
-        ([stream(0, 1), skip(9), copies()[-1]], (8, 9)),
-        ([skip(10), stream(0, 1), copies()[-1], stream(0, 0)], (8,)),
+        ([skip(13), stream(0, 1)], (13,)),
+        ([stream(0, 1), skip(14), copies()[-1]], (13, 14)),
+        ([skip(15), stream(0, 1), copies()[-1], stream(0, 0)], (13,)),
         # The copy before is made once more, with what the loop has set up.
-        ([stream(0, 1), skip(5)], (5, 8)),
-        ([stream(0, 1), skip(1)], (8,)),
-        ([skip(5), stream(0, 1)], (8,)),
+        ([stream(0, 1), skip(9)], (9, 13)),
+        ([stream(0, 1), skip(1)], (13,)),
+        ([skip(9), stream(0, 1)], (13,)),
     ],
 )
 def test_gos_whose_addresses_come_from_memory(
@@ -312,3 +356,244 @@ def test_gos_whose_addresses_come_from_memory(
     """On any path, each once and in the program's order."""
     offsets = tuple(INSTRUCTION_BYTES * number for number in dependent)
     assert check(*copies(*between)).data_dependent == offsets
+
+
+def stored(count: int) -> list[tuple[Opcode, dict[str, int]]]:
+    """Bytes from 4096 on, in 6 instructions: with BEGIN and END the program has 128 bytes."""
+    go = {"memory_address": 4096, "local_address": 0, "row_bytes": count, "rows": 1}
+    return [*ready("STORE"), (Opcode.STORE_GO, go), (Opcode.NOP, {})]
+
+
+def at(address: int, program: list[tuple[Opcode, dict[str, int]]], **options: Any) -> Verified:
+    """Check a program that lies at `address`."""
+    assembler = Assembler(CONFIG)
+    for opcode, fields in program:
+        assembler.emit(opcode, **fields)
+    memory = np.zeros(MEMORY_BYTES, np.uint8)
+    return verify(CONFIG, memory, address, assembler.place(memory, address), **options)
+
+
+@pytest.mark.parametrize(
+    ("address", "count", "reached"),
+    [(3968, 16, False), (4000, 16, True), (4096, 16, True), (4128, 32, False), (4128, 33, True)],
+)
+def test_a_store_must_not_reach_the_program(address: int, count: int, reached: bool) -> None:
+    """Its first and its last byte count."""
+    if not reached:
+        assert at(address, stored(count)).instructions == 8
+        return
+    bytes_ = rf"bytes 4096\.\.{4095 + count} reach the program in bytes {address}\.\.{address + 127}"
+    with pytest.raises(DeviceError, match=f"STORE_GO .*: {bytes_}, which may not change while it runs$"):
+        at(address, stored(count))
+
+
+def test_a_store_must_not_reach_a_program_beside_it() -> None:
+    assert at(5120, stored(16), beside=[range(4112, 4113)]).pieces == 1
+    with pytest.raises(DeviceError, match=r"reach the program in bytes 4111\.\.4111"):
+        at(5120, stored(16), beside=[range(4111, 4112)])
+
+
+def test_the_emulator_stops_where_a_program_changes_itself() -> None:
+    assembler = Assembler(CONFIG)
+    for opcode, fields in stored(16):
+        assembler.emit(opcode, **fields)
+    memory = np.zeros(MEMORY_BYTES, np.uint8)
+    size = assembler.place(memory, 4096)
+    with pytest.raises(DeviceError, match=r"bytes 4096\.\.4111 reach the program in bytes 4096\.\.4223"):
+        Emulator(CONFIG).run(memory, 4096, size)
+    assert memory[4096:4112].any()
+
+
+UNWRITTEN = "which nothing has written: an earlier program left it$"
+MOVE = (Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.LOAD, "to_memory": 1})
+
+
+@pytest.mark.parametrize(
+    ("program", "reads"),
+    [
+        ([store(4096, 0)], "STORE_GO .*: reads byte 0 of the activation memory"),
+        ([MOVE, stream(0, 0), TURN], "VECTOR_GO .*: reads byte 512 of the activation memory"),
+        (
+            [(Opcode.VECTOR_PARAM, {"address": 32, "bias": 1})],
+            "VECTOR_PARAM .*: reads byte 32 of the activation",
+        ),
+        (
+            [(Opcode.VECTOR_TABLE, {"address": 64, "entries": 256})],
+            "VECTOR_TABLE .*: reads byte 64 of the act",
+        ),
+        ([(Opcode.VECTOR_OFFSETS, {"address": 8, "count": 1})], "VECTOR_OFFSETS .*: reads byte 8 of the act"),
+        ([TEST], "VECTOR_TEST .*: reads byte 0 of the activation memory"),
+        (
+            [*MATRIX[6:], (Opcode.ARRAY_GO, {"pixels": 1, "drain": 1})],
+            "ARRAY_GO .*: reads byte 0 of the activation memory",
+        ),
+    ],
+)
+def test_reads_of_what_nobody_wrote(program: list[tuple[Opcode, dict[str, int]]], reads: str) -> None:
+    with pytest.raises(DeviceError, match=f"{reads}.*{UNWRITTEN}"):
+        check(*program)
+
+
+def test_registers_and_sums_that_nobody_made() -> None:
+    move = (Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.REGISTER, "a_index": 5, "to_memory": 1})
+    with pytest.raises(
+        DeviceError, match="VECTOR_GO .*: reads register 5 of slot 0, which no micro-op has written$"
+    ):
+        check(move, TURN)
+    more = (Opcode.ARRAY_GO, {"pixels": 2, "accumulate": 1, "drain": 1})
+    with pytest.raises(
+        DeviceError, match="ARRAY_GO .*: goes on from 2 sums, of which the GOs before it have made 1$"
+    ):
+        check(*MATRIX, (Opcode.ARRAY_GO, {"pixels": 1}), more)
+
+
+@pytest.mark.parametrize(("pixels", "fits"), [(1, True), (2, False)])
+def test_weights_of_columns_that_nobody_looks_at(pixels: int, fits: bool) -> None:
+    """Of a word of 4 weights two are written, by a program that brings them from a place where nobody looks."""
+    go = {"vectors": 1, "slots": 1, "repeats": 1, "uops": 1, "lanes": 1 + pixels, "tail_lanes": 1 + pixels}
+    memory, known = np.zeros(MEMORY_BYTES, np.uint8), np.ones(MEMORY_BYTES, bool)
+    known[5000 : 5000 + 64] = False
+    assembler = Assembler(CONFIG)
+    fields = {"memory_address": 4096, "row_bytes": 64, "rows": 1}
+    rows = {"memory_address": 5120, "local_address": 1024, "row_bytes": 4, "rows": 4}
+    for opcode, given in [
+        (Opcode.LOAD_GO, fields),
+        (Opcode.LOAD_PITCH, {"memory_pitch": 2, "local_pitch": 4}),
+        (Opcode.LOAD_GO, {**rows, "memory_address": 4096, "row_bytes": 2}),
+        SIGNAL,
+        WAIT,
+        (Opcode.STORE_GO, {**rows, "row_bytes": 16, "rows": 1}),
+        (Opcode.STORE_SIGNAL, {"semaphore": 3, "count": 1}),
+        (Opcode.LOAD_WAIT, {"semaphore": 3, "count": 1}),
+        (Opcode.LOAD_GO, {"memory_address": 5120, "space": 1, "row_bytes": 16, "rows": 1}),
+        (Opcode.LOAD_SIGNAL, {"semaphore": 4, "count": 1}),
+        (Opcode.ARRAY_WAIT, {"semaphore": 4, "count": 1}),
+        *MATRIX[6:],
+        (Opcode.ARRAY_GO, {"pixels": 1, "drain": 1}),
+        (Opcode.VECTOR_GO, go),
+    ]:
+        assembler.emit(opcode, **given)
+    size = assembler.place(memory, 0)
+    with pytest.raises(
+        DeviceError, match=f"STORE_GO .*: reads byte 1026 of the activation memory, {UNWRITTEN}"
+    ):
+        verify(CONFIG, memory.copy(), 0, size)
+    scratch = np.zeros(MEMORY_BYTES, bool)
+    scratch[5120:5136] = True
+    if fits:
+        assert verify(CONFIG, memory, 0, size, scratch=scratch).pieces == 1
+        return
+    with pytest.raises(
+        DeviceError,
+        match="VECTOR_GO .*: uses lane 2 of the array's vectors: for it the array reads byte 2 of the weight memory, "
+        f"{UNWRITTEN}",
+    ):
+        verify(CONFIG, memory, 0, size, scratch=scratch)
+
+
+def test_external_memory_that_nobody_gave() -> None:
+    known = np.zeros(MEMORY_BYTES, bool)
+    known[:4096] = True
+    brings = [load(4080, 0)]
+    done = at(0, [*brings, SIGNAL, WAIT, store(4096, 0)], known=known)
+    assert done.known.sum() == 4096 + 16
+    with pytest.raises(DeviceError, match=f"LOAD_GO .*: reads byte 4096 of the external memory, {UNWRITTEN}"):
+        at(0, [load(4081, 0)], known=known)
+
+
+def test_what_only_one_way_writes_is_not_known_behind_both() -> None:
+    way = [load(4096, 1024), SIGNAL, (Opcode.VECTOR_WAIT, {"semaphore": 2, "count": 1})]
+    moved = (Opcode.VECTOR_STREAM, {"stream": 0, "address": 1024})
+    program = [*ready("VECTOR"), MOVE, TEST, branch(11, Condition.IF_SET), *way, moved, TURN]
+    with pytest.raises(
+        DeviceError, match=f"VECTOR_GO .*: reads byte 1024 of the activation memory, {UNWRITTEN}"
+    ):
+        check(*program)
+    program[6] = branch(7, Condition.NEVER)
+    assert check(*program).pieces == 2
+
+
+@pytest.mark.parametrize(
+    ("loop", "start", "why"),
+    [
+        ([branch(7, Condition.ALWAYS)], 112, ""),
+        ([branch(7, Condition.IF_SET)], 112, ""),
+        ([TEST, branch(7, Condition.IF_CLEAR)], 112, 0),
+        # Another byte changes.
+        ([TURN, (Opcode.VECTOR_TEST, {"address": 4}), branch(7, Condition.IF_SET)], 112, 4),
+        # The byte is brought again, always the same one; stored before, it may be another one.
+        (
+            [
+                load(4096, 0),
+                (Opcode.LOAD_SIGNAL, {"semaphore": 2, "count": 1}),
+                (Opcode.VECTOR_WAIT, {"semaphore": 2, "count": 1}),
+                TEST,
+                branch(7, Condition.IF_SET),
+            ],
+            112,
+            0,
+        ),
+        # A loop in a loop that ends, which does not change what it tests.
+        ([TURN, TEST, branch(8, Condition.IF_SET), TEST, branch(7, Condition.IF_SET)], 128, 0),
+    ],
+)
+def test_loops_without_an_exit(loop: list[tuple[Opcode, dict[str, int]]], start: int, why: str | int) -> None:
+    if isinstance(why, int):
+        why = f": nothing in it changes byte {why} of the activation memory, which it tests"
+    with pytest.raises(
+        DeviceError,
+        match=rf"^PROGRAM at program counter {start}: the loop that begins there has no exit{why}$",
+    ):
+        check(*ready("VECTOR"), *COUNT_DOWN, *loop)
+
+
+def test_loops_in_loops_that_end() -> None:
+    loop = [TURN, TEST, branch(8, Condition.IF_SET), TURN, TEST, branch(7, Condition.IF_SET)]
+    with pytest.raises(DeviceError, match="program counter 128: the loop that begins there has no exit"):
+        check(*ready("VECTOR"), *COUNT_DOWN, *loop)
+    loop[2] = branch(7, Condition.IF_SET)
+    assert check(*ready("VECTOR"), *COUNT_DOWN, *loop).data_loops == (112,)
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (
+            [
+                *ready("VECTOR"),
+                MOVE,
+                (Opcode.VECTOR_GO, TURN[1] | {"vectors": (1 << 24) - 1, "repeats": 65_535}),
+            ],
+            r"VECTOR_GO .*: takes [0-9,.]+ times as long as one instruction may in this check "
+            r"\(vectors 16,777,215, repeats 65,535, uops 1\)$",
+        ),
+        (
+            [load(0, 0), (Opcode.LOAD_GO, load(0, 0)[1] | {"rows": 65_535, "row_bytes": 4096})],
+            "LOAD_GO .*: takes",
+        ),
+        (
+            [
+                turn
+                for number in range(22)
+                for turn in (
+                    branch(3 + 2 * number, Condition.IF_SET),
+                    (
+                        Opcode.VECTOR_DIMS,
+                        {
+                            "stream": number % 4,
+                            "pair": number // 4 % 3,
+                            "count_low": 2 + number,
+                            "stride_low": 0,
+                            "count_high": 1,
+                            "stride_high": 0,
+                        },
+                    ),
+                )
+            ],
+            "this program of 46 instructions has more paths than are followed here: after .* pieces between branches",
+        ),
+    ],
+)
+def test_checks_that_would_take_too_long(program: list[tuple[Opcode, dict[str, int]]], message: str) -> None:
+    with pytest.raises(DeviceError, match=message):
+        check(*program)

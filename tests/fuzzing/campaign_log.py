@@ -1,4 +1,4 @@
-"""The record of campaigns: a line of JSON for each run, of which `docs/campaigns.md` is made."""
+"""The record of campaigns: a line of JSON for each run, of which `docs/records/campaigns.md` is made."""
 
 import argparse
 import datetime
@@ -16,7 +16,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--failures", type=pathlib.Path, default=pathlib.Path("build/failures"), help="a folder for each"
     )
-    parser.add_argument("--log", type=pathlib.Path, help="add this run to a record (docs/campaigns.jsonl)")
+    parser.add_argument(
+        "--log", type=pathlib.Path, help="add this run to a record (docs/records/campaigns.jsonl)"
+    )
 
 
 def append(path: pathlib.Path | None, campaign: str, cases: int, wrong: int, seconds: float) -> None:

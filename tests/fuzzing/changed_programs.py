@@ -23,7 +23,7 @@ from tosaic.compiler.ir import read_tosa
 from tosaic.driver.jobs import Done, Job
 from tosaic.errors import MachineFault, UnsupportedError
 from tosaic.hw.config import CONFIGS
-from tosaic.hw.isa import FIELDS, INSTRUCTION_BYTES, Field, Instruction, decode, encode
+from tosaic.hw.isa import FIELDS, INSTRUCTION_BYTES, Field, Instruction, Opcode, decode, encode
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.emulator.external_memory import ExternalMemory
 from tosaic.sim.emulator.state import State
@@ -38,12 +38,13 @@ INSTRUCTIONS_MAX = 20_000
 EMULATOR_SECONDS = 3.0
 """A mutant that takes longer is given up: its loops have millions of turns."""
 
-SAME, SEVERAL, ENDLESS, PARALLEL, SHARED, GIVEN_UP, WRONG = (
+SAME, SEVERAL, ENDLESS, PARALLEL, SHARED, OVER_ITSELF, GIVEN_UP, WRONG = (
     "the same end",
     "several units at fault, of which each names one",
     "a program that waits forever: WATCHDOG, whose unit and place the emulator does not predict",
     "a program that only runs side by side",
     "two units wait for one semaphore",
+    "a program that changes itself, which no program may",
     "given up",
     "NOT EXPLAINED",
 )
@@ -194,6 +195,10 @@ def _compare(program: Stimulus, emulated: MachineFault | str, simulated: Machine
     if waits and isinstance(emulated, MachineFault) and emulated.code == "PROGRAM":
         return ENDLESS
     start, end = program.program_address, program.program_address + program.program_bytes
+    if isinstance(emulated, MachineFault) and emulated.code == "PROGRAM":
+        place = start + emulated.program_counter
+        if program.memory[place] == Opcode.STORE_GO:
+            return OVER_ITSELF
     execution = SideBySide(State(CONFIG, ExternalMemory.of(program.memory.copy())))
     possible = execution.ends(program.memory[start:end].tobytes(), INSTRUCTIONS_MAX)
     if possible == {UNORDERED}:
@@ -209,6 +214,7 @@ __all__ = [
     "ENDLESS",
     "GIVEN_UP",
     "OK",
+    "OVER_ITSELF",
     "PARALLEL",
     "SAME",
     "SEVERAL",

@@ -10,6 +10,7 @@ import onnx
 from failed_case import Case
 from fuzz_runner import Tally, allowed_bytes, judged
 from google.protobuf.message import DecodeError
+from microsoft_cases import FORMS
 from onnx_node_cases import cases, first_data_set
 
 from tosaic.compiler.importers.onnx_models import import_onnx
@@ -40,11 +41,17 @@ _LARGEST_SEED_BYTES = 20_000
 
 
 def seeds(count: int, seed: int) -> list[tuple[str, bytes]]:
-    """Some models of the package's node tests, their inputs as initializers now and then."""
+    """Some models of the package's node tests, their inputs as initializers now and then, and of ONNX Runtime's
+    operators."""
     chance = random.Random(seed)
-    names = sorted(cases())
+    names, forms = sorted(cases()), sorted(FORMS)
     found = []
     while len(found) < count:
+        if chance.random() < 0.15:
+            name = chance.choice(forms)
+            made = FORMS[name](np.random.default_rng(chance.randrange(1 << 20))).model()
+            found.append((name, made.SerializeToString()))
+            continue
         name = chance.choice(names)
         model, inputs, _ = first_data_set(cases()[name])
         copy = onnx.ModelProto()

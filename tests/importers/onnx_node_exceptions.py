@@ -39,12 +39,10 @@ NO_STATIC_GRAPH = {
 
 NO_LOWERING_YET = {
     "Col2Im": "sums of overlapping windows",
-    "CumProd": "an unrolled product",
     "DeformConv": "run-time sampling",
     "LinearAttention": "unrolled in time",
     "MaxUnpool": "scatters",
     "RoiAlign": "run-time sampling",
-    "TensorScatter": "scatters",
 }
 
 NOT_PASSING = {

@@ -36,6 +36,7 @@ CASES = {
     "dilated windows of padding only": (
         "Conv", [1, 2, 4, 1], weights(3, 2, 3, 1), {"pads": [0, 2, 2, 0], "strides": [2, 3], "dilations": [1, 2]},
     ),
+    "nothing is left of an axis": ("Pad", [1, 6], pads(-1, 0, 3, 1), {}),
     "wrap repeats what a cut has left": ("Pad", [5, 6], pads(1, 2, 2, -1), {"mode": "wrap"}),
     "wrap more than once": ("Pad", [3], pads(4, 7), {"mode": "wrap"}),
     "reflect reaches what is cut": ("Pad", [5, 6], pads(1, 2, 2, -1), {"mode": "reflect"}),
@@ -85,3 +86,14 @@ def test_a_declared_shape_without_the_window_in_the_padding(op):
     wanted = session.run(None, {"x": x})[0]
     assert wanted.shape == (1, 1, 2)
     np.testing.assert_allclose(evaluate(import_onnx(given), {"x": x})["y"], wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [0.34, 0.5])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_one_element_of_pytorchs_half_pixels_is_the_first_one(mode, scale):
+    """As the text says, where ONNX's reference takes -0.5 (onnx#4275)."""
+    sizes = {"roi": np.zeros(0, np.float32), "scales": np.array([1, 1, scale], np.float32)}
+    how = {"mode": mode, "coordinate_transformation_mode": "pytorch_half_pixel"}
+    graph = import_onnx(model("Resize", [1, 1, 3], sizes, **how))
+    result = evaluate(graph, {"x": np.array([[[1, 2, 4]]], np.float32)})["y"]
+    np.testing.assert_allclose(result, [[[1]]], rtol=1e-6)

@@ -136,3 +136,30 @@ def test_weights_that_contradict_their_scales():
     )
     with pytest.raises(ModelError, match="DynamicQuantizeLSTM"):
         import_onnx(made([node], {"x": [4, 1, 3]}, ["y"], constants))
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_as_onnx_runtimes_optimizer_writes_it(per_channel, tmp_path):
+    """DynamicQuantizeMatMul and MatMulIntegerToFloat, with and without a bias: the same reals as before."""
+    random = np.random.default_rng(3)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("Add", ["a", "c"], ["b"]),
+        helper.make_node("Relu", ["b"], ["d"]),
+        helper.make_node("MatMul", ["d", "v"], ["e"]),
+        helper.make_node("MatMul", ["d", "u"], ["f"]),
+        helper.make_node("Add", ["f", "e"], ["y"]),
+    ]
+    shapes = {"w": (16, 8), "c": (8,), "v": (8, 6), "u": (8, 6)}
+    constants = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    float_path, plain, optimized = (tmp_path / f"{name}.onnx" for name in ("float", "plain", "optimized"))
+    float_path.write_bytes(made(nodes, {"x": [4, 16]}, ["y"], constants).SerializeToString())
+    quantize_dynamic(float_path, plain, per_channel=per_channel)
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(optimized)
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    onnxruntime.InferenceSession(str(plain), options, providers=["CPUExecutionProvider"])
+    feeds = {"x": random.standard_normal((4, 16)).astype(np.float32)}
+    wanted, result = (evaluate(import_onnx(path), feeds)["y"] for path in (plain, optimized))
+    assert b"MatMulIntegerToFloat" in optimized.read_bytes()
+    np.testing.assert_allclose(result, wanted, atol=1e-5)

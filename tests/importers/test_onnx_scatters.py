@@ -3,8 +3,11 @@
 import numpy as np
 import onnxruntime
 import pytest
+from microsoft_cases import Case
 from onnx import ModelProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
+from tosaic import Session
 from tosaic.compiler.importers.onnx_models import import_onnx
 from tosaic.errors import ModelError, UnsupportedError
 from tosaic.sim.golden import evaluate
@@ -103,3 +106,34 @@ def test_refusals() -> None:
         import_onnx(model("TopK", [long, np.array([3])], {1}, 2))
     with pytest.raises(UnsupportedError, match="ScatterND 'o0': 8192 updates of 8192 places"):
         import_onnx(model("ScatterND", [long, np.zeros((1 << 13, 1), np.int64), long], set(), 1))
+
+
+TRUTHS = np.random.default_rng(5).random((3, 4, 2)) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attributes"),
+    [
+        ("ReverseSequence", {"lengths": np.array([1, 3, 2, 3])}, {"time_axis": 0, "batch_axis": 1}),
+        ("Gather", {"indices": np.array([2, 0, -1])}, {"axis": 0}),
+        ("GatherElements", {"indices": RANDOM.integers(-4, 4, (3, 2, 2))}, {"axis": 1}),
+        ("GatherND", {"indices": np.array([[2, 1], [0, 3]])}, {}),
+        (
+            "ScatterElements",
+            {"indices": np.array([[[1, 0]]]), "updates": np.array([[[True, True]]])},
+            {"axis": 1},
+        ),
+        ("ScatterND", {"indices": np.array([[1]]), "updates": TRUTHS[:1]}, {}),
+    ],
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_truth_values(op, inputs, attributes, known):
+    """Moved as int8, which the machine does: golden and emulator agree with ONNX's reference."""
+    given = {"x": TRUTHS, **inputs}
+    constants = tuple(name for name in inputs if known)
+    made = Case(op, given, ["y"], attributes, constants, "", 18)
+    (wanted,) = ReferenceEvaluator(made.model()).run(None, made.feeds())
+    graph = import_onnx(made.model())
+    feeds = {n: v.astype(np.int32) if v.dtype == np.int64 else v for n, v in made.feeds().items()}
+    np.testing.assert_array_equal(evaluate(graph, feeds)["y"], wanted)
+    np.testing.assert_array_equal(Session(graph, "emulator").run(feeds)["y"], wanted)

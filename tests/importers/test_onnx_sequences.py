@@ -80,6 +80,18 @@ def test_reversing_by_lengths_of_run_time(batch, time):
     agree([node], {"x": X, "lengths": lengths}, ["y"])
 
 
+@pytest.mark.parametrize("kind", ["BOOL", "INT64"])
+def test_reversing_what_is_not_real(kind):
+    """TOSA's GATHER has no bools."""
+    nodes = [
+        helper.make_node("Cast", ["x"], ["other"], to=getattr(TensorProto, kind)),
+        helper.make_node("ReverseSequence", ["other", "lengths"], ["back"], batch_axis=0, time_axis=1),
+        helper.make_node("Cast", ["back"], ["y"], to=FLOAT),
+    ]
+    x = RANDOM.integers(0, 2, (3, 4)).astype(np.float32)
+    agree(nodes, {"x": x, "lengths": np.array([1, 4, 3])}, ["y"])
+
+
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_sampling_far_outside(mode, padding):

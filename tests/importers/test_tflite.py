@@ -1,6 +1,7 @@
 """TFLite models: names, shapes, complaints, damaged files, and a second opinion."""
 
 import dataclasses
+import re
 import sys
 import tracemalloc
 
@@ -26,6 +27,7 @@ from tosaic.compiler.importers import import_model, survey_model
 from tosaic.compiler.importers.tflite.reader import schema
 from tosaic.compiler.ir import read_tosa, write_tosa
 from tosaic.errors import Error, InputError, ModelError, UnsupportedError
+from tosaic.install import install_command
 from tosaic.nnr import read_bitstream
 from tosaic.sim.golden import evaluate
 
@@ -121,7 +123,7 @@ def test_missing_package(tmp_path, monkeypatch) -> None:
     path.write_bytes(dense_model())
     monkeypatch.setitem(sys.modules, "tflite", None)
     schema.cache_clear()
-    with pytest.raises(UnsupportedError, match=r"pip install 'tosaic\[tflite\]'"):
+    with pytest.raises(UnsupportedError, match=re.escape(install_command("tflite"))):
         import_model(path)
 
 

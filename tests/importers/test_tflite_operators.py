@@ -1,9 +1,13 @@
 """Each operator on random shapes, options and encodings: bit for bit what LiteRT's reference kernels give."""
 
+import pathlib
+import re
+
 import numpy as np
 import pytest
+from tflite_integer_cases import FUNCTIONS, INTEGER_CASES, every_value
 from tflite_moves import MOVES
-from tflite_operator_cases import CASES, Case, Tensor, bits, both, feeds_of, model_of, reference
+from tflite_operator_cases import CASES, Case, Make, Tensor, bits, both, feeds_of, model_of, reference
 
 import tosaic
 from tosaic.compiler.importers import import_model
@@ -13,11 +17,14 @@ _EACH = 3
 _SEED = 7
 
 
-@pytest.mark.parametrize(("name", "dtype"), [(n, d) for n, (_, dtypes) in CASES.items() for d in dtypes])
-def test_equal_to_the_reference_kernel(name: str, dtype: str, tmp_path) -> None:
+_MAKERS = [(make, n, d) for cases in (CASES, INTEGER_CASES) for n, (make, ds) in cases.items() for d in ds]
+
+
+@pytest.mark.parametrize(("make", "dtype"), [pytest.param(m, d, id=f"{n}-{d}") for m, n, d in _MAKERS])
+def test_equal_to_the_reference_kernel(make: Make, dtype: str, tmp_path) -> None:
     for number in range(_EACH):
         random = np.random.default_rng([_SEED, number])
-        made = CASES[name][0](random, dtype)
+        made = make(random, dtype)
         for found, wanted in both(made, feeds_of(made, random), tmp_path):
             np.testing.assert_array_equal(found, wanted, f"case {number}: {made.fields}")
 
@@ -35,6 +42,91 @@ def test_equal_to_the_interpreter(name: str, dtype: str, tmp_path) -> None:
                 )
             else:
                 np.testing.assert_array_equal(found, wanted, f"case {number}: {made}")
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [(k, d) for k, (_, dtypes) in FUNCTIONS.items() for d in dtypes])
+def test_every_value_of_a_function(kind: str, dtype: str, tmp_path) -> None:
+    for made in every_value(kind, dtype, 3 if dtype == "int16" else 12):
+        ((found, wanted),) = both(made, [made.every], tmp_path)
+        np.testing.assert_array_equal(found, wanted, f"{made.inputs} {made.outputs} {made.fields}")
+
+
+def test_every_quotient_of_8_bits(tmp_path) -> None:
+    a, b = np.meshgrid(np.arange(-128, 128), [n for n in range(-128, 128) if n != 5], indexing="ij")
+    tensors = [Tensor(a.shape, "int8", s, z) for s, z in ((0.04, -3), (0.05, 5), (0.02, 17))]
+    case = Case("DIV", "DivOptions", {}, tensors[:2], tensors[2:])
+    ((found, wanted),) = both(case, [a.astype(np.int8), b.astype(np.int8)], tmp_path)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_tanh_of_a_scale_that_softmax_writes() -> None:
+    case = (
+        pathlib.Path(__file__).resolve().parents[3] / "shared" / "cases" / "models" / "tanh_int8_scale_1_256"
+    )
+    if not case.with_suffix(".tflite").is_file():
+        pytest.skip("the case files are not here")
+    graph, arrays = import_model(case.with_suffix(".tflite")), np.load(case.with_suffix(".npz"))
+    ((given, wanted),) = [(arrays[f"in_{graph.inputs[0]}"], arrays[f"out_{graph.outputs[0]}"])]
+    np.testing.assert_array_equal(evaluate(graph, {graph.inputs[0]: given})[graph.outputs[0]], wanted)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype", "reason"),
+    [
+        ("CEIL", "int8", "TFLite's kernels of it are for reals only; leave it in float32"),
+        ("SIN", "int16", "TFLite's kernels of it are for reals only; leave it in float32"),
+        (
+            "SQRT",
+            "uint8",
+            "TFLite has no kernel of it for uint8; quantize it to int8, or leave it in float32",
+        ),
+        ("NEG", "uint8", "TFLite has no kernel of it for uint8; use int8, or leave it in float32"),
+        (
+            "HARD_SWISH",
+            "int16",
+            "TFLite has no kernel of it for int16; quantize it to int8, or leave it in float32",
+        ),
+        (
+            "LOG_SOFTMAX",
+            "int16",
+            "TFLite has no kernel of it for int16; quantize it to int8, or leave it in float32",
+        ),
+    ],
+)
+def test_no_kernel_is_denied_that_is_there(kind: str, dtype: str, reason: str, tmp_path) -> None:
+    case = Case(kind, "", {}, [Tensor([1, 8], dtype, 0.01, 0)], [Tensor([1, 8], dtype, 0.01, 0)])
+    path = tmp_path / "case.tflite"
+    path.write_bytes(model_of(case))
+    with pytest.raises(tosaic.Error, match=f"{re.escape(reason)}$"):
+        import_model(path)
+    with pytest.raises((RuntimeError, ValueError)):
+        reference(model_of(case), [np.zeros((1, 8), dtype)])
+
+
+def test_slopes_of_16_bits_are_refused(tmp_path) -> None:
+    """LiteRT reads them as int8."""
+    x, slopes = (
+        Tensor([1, 8], "int16", 0.01, 0),
+        Tensor([1, 8], "int16", 0.01, 0, data=np.arange(8).reshape(1, 8)),
+    )
+    path = tmp_path / "case.tflite"
+    path.write_bytes(model_of(Case("PRELU", "", {}, [x, slopes], [x])))
+    reason = "TFLite's kernel of 16 bits reads its slopes as int8, and they are int16; give int8 slopes"
+    with pytest.raises(tosaic.Error, match=reason):
+        import_model(path)
+
+
+def test_dense_sums_beyond_32_bits_are_refused(tmp_path) -> None:
+    weights = Tensor([1, 8], "int8", 0.9, 0, data=np.full((1, 8), 127))
+    given, out = Tensor([1, 8], "int16", 0.004, 0), Tensor([1, 1], "int16", 1e-6, 0)
+    path = tmp_path / "case.tflite"
+    path.write_bytes(
+        model_of(Case("FULLY_CONNECTED", "FullyConnectedOptions", {}, [given, weights, None], [out]))
+    )
+    with pytest.raises(
+        tosaic.Error, match="results of more than 32 bits, which wrap in TFLite's kernel; quantize"
+    ):
+        import_model(path)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
@@ -96,6 +188,41 @@ def test_floats_between_integers_are_a_table(dtype: str, tmp_path) -> None:
     x = np.arange(600).reshape(2, 300).astype(dtype)
     (wanted,) = reference(data, [x])
     np.testing.assert_array_equal(evaluate(graph, {graph.inputs[0]: bits(x)})[graph.outputs[0]], bits(wanted))
+
+
+_ISLANDS: dict[str, list[tuple[str, str, float | None]]] = {
+    "quotient": [("DIV", "DivOptions", 3.0)],
+    "curve": [("ADD", "AddOptions", 0.5), ("TANH", "", None), ("MUL", "MulOptions", -1.5)],
+    "gate": [("LOGISTIC", "", None), ("SQUARE", "SquareOptions", None)],
+    "root": [("MAXIMUM", "MaximumMinimumOptions", 0.1), ("RSQRT", "", None)],
+    "logarithm of what is negative": [("LOG", "", None)],
+}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("name", list(_ISLANDS))
+def test_float_chains_are_what_float_kernels_give(name: str, dtype: str, tmp_path) -> None:
+    info = np.iinfo(dtype)
+    x = np.arange(info.min, info.max + 1).astype(dtype).reshape(1, -1)
+    scale = 2.0**-6 if info.bits == 8 else 2.0**-13
+    ends = [Tensor(x.shape, dtype, s, 0 if info.min < 0 else 128) for s in (scale, scale / 2)]
+    real = Tensor(x.shape, "float32")
+    chain = [
+        Case(kind, options, {}, [] if value is None else [Tensor([1], "float32", data=[value])], [real])
+        for kind, options, value in _ISLANDS[name]
+    ]
+    first, last = Case("DEQUANTIZE", "", {}, ends[:1], [real]), Case("QUANTIZE", "", {}, [], ends[1:])
+    path, data = tmp_path / "island.tflite", model_of(first, *chain, last)
+    path.write_bytes(data)
+    graph = import_model(path)
+    assert not any(tensor.dtype.is_float for tensor in graph.tensors.values())
+    (wanted,) = reference(data, [x])
+    found = evaluate(graph, {graph.inputs[0]: bits(x)})[graph.outputs[0]]
+    if dtype == "int16":
+        # C's tanh and exponential are not the same everywhere.
+        assert (found != wanted).sum() <= 8 and np.abs(found.astype(int) - wanted).max() <= 1
+    else:
+        np.testing.assert_array_equal(found, bits(wanted))
 
 
 def test_integers_at_float_borders(tmp_path) -> None:

@@ -171,6 +171,63 @@ def _mirror_pad(random: np.random.Generator, dtype: str) -> Case:
     )
 
 
+@move("PAD of another encoding", "int8", "uint8")
+def _pad_encoded(random: np.random.Generator, dtype: str) -> Case:
+    """The kernel moves the integers as they are, and pads with the result's zero point."""
+    made = _pad(random, dtype)
+    made.outputs = [Tensor([1], dtype, **encoding(random, dtype))]
+    return made
+
+
+@move("PAD of plain integers", "uint8")
+def _pad_plain(random: np.random.Generator, dtype: str) -> Case:
+    return _one("PAD", "PadOptions", {}, [2, 3], dtype, {}, _numbers(random.integers(0, 3, (2, 2))))
+
+
+@move("CONCATENATION of several encodings", "uint8")
+def _concatenation_encoded(random: np.random.Generator, dtype: str) -> Case:
+    made = _concatenation(random, dtype)
+    for tensor in (*made.inputs[:2], *made.outputs):
+        assert tensor is not None
+        tensor.scales, tensor.zero_points = encoding(random, dtype).values()
+    return made
+
+
+@move("REVERSE_SEQUENCE", "uint8", "int16", "float32")
+def _reverse_sequence(random: np.random.Generator, dtype: str) -> Case:
+    time, batch = [(1, 0), (0, 1), (2, 0), (1, 2)][int(random.integers(0, 4))]
+    shape = [4, 3, 5]
+    lengths = _numbers(random.integers(1, shape[time] + 1, shape[batch]))
+    fields = {"seqDim": time, "batchDim": batch}
+    return _one(
+        "REVERSE_SEQUENCE", "ReverseSequenceOptions", fields, shape, dtype, _like(random, dtype), lengths
+    )
+
+
+@move("DYNAMIC_UPDATE_SLICE", "int8", "int16", "float32")
+def _update_slice(random: np.random.Generator, dtype: str) -> Case:
+    same, starts = _like(random, dtype), _numbers(random.integers(-1, 5, 3))
+    return _one(
+        "DYNAMIC_UPDATE_SLICE", "", {}, [4, 3, 5], dtype, same, Tensor([2, 1, 3], dtype, **same), starts
+    )
+
+
+@move("DILATE", "int8", "float32")
+def _dilate(random: np.random.Generator, dtype: str) -> Case:
+    filling = Tensor([], dtype, data=3)
+    return _one("DILATE", "", {}, [3, 4], dtype, {}, _numbers(random.integers(1, 4, 2)), filling)
+
+
+def _bitwise(kind: str, options: str) -> None:
+    @move(kind, "int8", "uint8", "int16", "int32")
+    def make(random: np.random.Generator, dtype: str) -> Case:
+        return _one(kind, options, {}, [3, 40], dtype, {}, Tensor([3, 40], dtype))
+
+
+_bitwise("BITWISE_XOR", "BitwiseXorOptions")
+_bitwise("RIGHT_SHIFT", "RightShiftOptions")
+
+
 @move("TILE", "float32", "int32")
 def _tile(random: np.random.Generator, dtype: str) -> Case:
     return _one(
@@ -218,7 +275,7 @@ def _batch_to_space(random: np.random.Generator, dtype: str) -> Case:
     )
 
 
-@move("GATHER")
+@move("GATHER", "int8", "float32", "bool")
 def _gather(random: np.random.Generator, dtype: str) -> Case:
     batched = random.random() < 0.4
     axis = 1 if batched else int(random.integers(0, 3))
@@ -304,7 +361,7 @@ def _one_hot(random: np.random.Generator, dtype: str) -> Case:
     return Case("ONE_HOT", "OneHotOptions", fields, ins[:4], [Tensor([1], dtype)])
 
 
-@move("SCATTER_ND", "float32")
+@move("SCATTER_ND", "float32", "int8", "uint8")
 def _scatter_nd(random: np.random.Generator, dtype: str) -> Case:
     ins = [_numbers(random.integers(0, 3, (4, 1))), Tensor([4, 2], dtype), _numbers([3, 2])]
     return Case("SCATTER_ND", "ScatterNdOptions", {}, ins, [Tensor([1], dtype)])

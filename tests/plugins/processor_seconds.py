@@ -1,8 +1,9 @@
 """Pytest plugin: the processor seconds of each test, which other load on the machine changes little.
 
-`--cpu-durations FILE` appends one JSON line per test when it has ended: `test`, and `setup`, `call`, `teardown` in
-seconds of user and system time, of this process with its ended children. `--cpu-top N` prints the N dearest tests.
-A fixture counts for the test that asks for it first; a child counts for the test in which it is waited for.
+`--cpu-durations FILE` appends one JSON line per test when it has ended: `test`, its `outcome` (passed, failed or
+skipped), and `setup`, `call`, `teardown` in seconds of user and system time, of this process with its ended children.
+`--cpu-top N` prints the N dearest tests. A fixture counts for the test that asks for it first; a child counts for the
+test in which it is waited for.
 """
 
 import json
@@ -44,6 +45,7 @@ class ProcessorSeconds:
         self.file = Path(file).absolute() if file else None
         self.top = top
         self.seconds: dict[str, dict[str, float]] = defaultdict(dict)
+        self.outcomes: dict[str, str] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item):
@@ -66,12 +68,19 @@ class ProcessorSeconds:
 
     def pytest_runtest_logreport(self, report):
         """Runs in every process; only the one without `workerinput` writes."""
+        if report.outcome != "passed" or report.when == "setup":
+            self.outcomes[report.nodeid] = report.outcome
         if report.when == "teardown":
             measured = {name[4:]: value for name, value in report.user_properties if name.startswith("cpu ")}
             self.seconds[report.nodeid] = measured
             if self.file:
                 with self.file.open("a") as lines:
-                    lines.write(json.dumps({"test": report.nodeid, **measured}) + "\n")
+                    lines.write(
+                        json.dumps(
+                            {"test": report.nodeid, "outcome": self.outcomes[report.nodeid], **measured}
+                        )
+                        + "\n"
+                    )
 
     def pytest_terminal_summary(self, terminalreporter):
         if not self.top:

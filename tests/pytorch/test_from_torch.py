@@ -1,5 +1,6 @@
 """`tosaic.from_torch`: both roads, what goes in and comes out, and what is refused."""
 
+import re
 import sys
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from torch_modules import Classifier, Counter, Sorted, Tokens, classifier
 
 import tosaic
+from tosaic.install import install_command
 
 ROADS = pytest.mark.parametrize("road", ["onnx", "executorch"])
 
@@ -255,6 +257,63 @@ def test_a_converted_module_keeps_its_encodings(road):
     assert np.abs(session.run({"image": image})["logits"] - wanted).max() <= 2 * step
 
 
+class Normalized(torch.nn.Module):
+    """Tokens, a norm of their embedding, a product."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.norm = torch.nn.Embedding(30, 16), torch.nn.LayerNorm(16)
+        self.linear = torch.nn.Linear(16, 8)
+
+    def forward(self, ids):
+        return self.linear(self.norm(self.embedding(ids)))
+
+
+class Masked(torch.nn.Module):
+    """Attention whose scores a boolean mask fills."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v, self.o = (torch.nn.Linear(16, 16) for _ in "qkvo")
+
+    def forward(self, x, mask):
+        scores = torch.matmul(self.q(x), self.k(x).transpose(1, 2)) / 4
+        return self.o(torch.matmul(torch.softmax(scores.masked_fill(mask, -1e4), -1), self.v(x)))
+
+
+def sentence(seed):
+    return (torch.randint(0, 30, (1, 6), generator=torch.Generator().manual_seed(seed)),)
+
+
+def sequence(seed):
+    chance = torch.Generator().manual_seed(seed)
+    return torch.randn(1, 6, 16, generator=chance), torch.rand(1, 1, 6, generator=chance) < 0.3
+
+
+@pytest.mark.parametrize(("kind", "inputs"), [(Normalized, sentence), (Masked, sequence)])
+def test_converted_modules_with_tokens_and_masks(kind, inputs):
+    """Ranges are those of all tokens and of masks both ways, not of zeros."""
+    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+        XNNPACKQuantizer,
+        get_symmetric_quantization_config,
+    )
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    torch.manual_seed(0)
+    module = torch.export.export(kind().eval(), inputs(0)).module()
+    quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
+    module = prepare_pt2e(module, quantizer)
+    for seed in range(8):
+        module(*inputs(seed))
+    converted = convert_pt2e(module)
+    session = tosaic.from_torch(converted, inputs(0), target="golden")
+    step = session.outputs[0].encoding.scale
+    for seed in range(50, 53):
+        feed = {each.name: value.numpy() for each, value in zip(session.inputs, inputs(seed), strict=True)}
+        wanted = converted(*inputs(seed)).detach().numpy()
+        assert np.abs(next(iter(session.run(feed).values())) - wanted).max() <= 1.001 * step
+
+
 def test_calibration_data_of_a_prepared_module_by_name():
     from executorch.backends.arm.quantizer import TOSAQuantizer, get_symmetric_quantization_config
     from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
@@ -320,6 +379,60 @@ def test_without_calibration_data_a_warning():
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(
-        tosaic.UnsupportedError, match=r"need the package onnxscript: pip install 'tosaic\[torch\]'"
+        tosaic.UnsupportedError, match=re.escape("need the package onnxscript: " + install_command("torch"))
     ):
         tosaic.from_torch(Classifier(), torch.randn(1, 2, 8, 8), torch.randn(4, 2, 8, 8), target="golden")
+
+
+@ROADS
+def test_called_like_the_module_and_compared_with_it(road):
+    module, image, calibration = classifier()
+    session = tosaic.from_torch(module, image, calibration, road=road, target="golden")
+    assert session.source_agreement.source == "Classifier (torch)"
+    (line,) = session.source_agreement.lines
+    assert line.startswith("against Classifier (torch): logits: SQNR ") and line in repr(session)
+    images = calibration[:3]
+    with torch.no_grad():
+        wanted = module.eval()(images)["logits"]
+    got = session(images)["logits"]
+    assert isinstance(got, torch.Tensor) and got.shape == wanted.shape
+    assert decibels(wanted.numpy(), got.numpy()) > 25
+    assert torch.equal(session(image=images)["logits"], got)
+    assert np.array_equal(session.run(None, {"image": images})[0], got.numpy())
+    session.run(images, check=("golden", "source"))
+    assert session.stats["bit_exact"] is True
+    figures = session.stats["source"]
+    assert (figures["network"], figures["samples"]) == ("Classifier (torch)", 3)
+    with pytest.raises(tosaic.MismatchError, match="wanted are 90.0 dB, as asked"):
+        session.run({"image": image}, check="source", limit_db=90)
+    (port,) = session.get_inputs()
+    assert (port.name, port.shape, port.type) == ("image", [1, 2, 8, 8], "tensor(float)")
+    with pytest.raises(tosaic.InputError, match="the module takes 1 tensors, not 2"):
+        session(image, image)
+
+
+def test_a_module_is_no_model_of_a_session():
+    module, _, _ = classifier()
+    with pytest.raises(
+        tosaic.InputError, match=r"Classifier is a PyTorch module: give it to tosaic.from_torch\("
+    ):
+        tosaic.Session(module)
+
+
+def test_integers_that_are_not_near_the_module_are_warned_of():
+    """Powers: 8 bits of the input alone say nothing of their logarithm."""
+
+    class Log(torch.nn.Module):
+        def forward(self, mels):
+            return torch.log(mels + 1e-6)
+
+    torch.manual_seed(0)
+    powers = 10 ** (torch.rand(20, 1, 8) * 7 - 6)
+    with pytest.warns(tosaic.ModelWarning) as warned:
+        tosaic.from_torch(Log(), powers[0], [(each,) for each in powers], target="golden")
+    texts = [str(each.message) for each in warned]
+    assert any(
+        each.startswith("the integers are not near the module's floats: against Log (torch)")
+        for each in texts
+    )
+    assert any("the 8 bits of input 'mels' alone limit it to " in each for each in texts)

@@ -137,12 +137,18 @@ def test_samples_of_different_number_are_refused():
 
 def test_unsupported_operators_are_named():
     low = Floats()
-    x = low.input("x", (1, 4, 4))
-    graph = low.finish(low.op("REDUCE_PRODUCT", x, axis=1))
-    with pytest.raises(
-        UnsupportedError, match=r"REDUCE_PRODUCT_0 \(tensor 'reduce_product_0' fp32\[1, 1, 4\]\)"
-    ):
+    graph = low.finish(low.binary("POW", low.input("x", (1, 4, 4)), low.input("y", (1, 4, 4))))
+    with pytest.raises(UnsupportedError, match=r"POW_0 \(tensor 'pow_0' fp32\[1, 4, 4\]\)"):
         quantize_graph(graph, samples(graph))
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((4, 5), 1), ((2, 3, 7), 2), ((6, 2), 0), ((4, 1), 1)])
+def test_products_over_an_axis(shape, axis):
+    low = Floats()
+    graph = low.finish(low.op("REDUCE_PRODUCT", low.input("x", shape), axis=axis))
+    quantization = quantize_graph(graph, samples(graph))
+    assert worst_db(quantization) > 30
+    run_everywhere(quantization)
 
 
 _READERS = {

@@ -134,12 +134,6 @@ def test_session_takes_the_file(tmp_path):
     session.run({"x": np.zeros((2, 3, 8, 8), np.int8)}, check=True)
 
 
-def test_a_float_output_leaves_the_model_in_floats():
-    p = Pairs()
-    x = p.node("Exp", p.pair("x", 0.03, 0))
-    assert import_encoded(p.model([2, 3], x)) is None
-
-
 def test_models_without_pairs_are_not_touched():
     p = Pairs()
     assert import_encoded(p.model([2, 3], p.node("Exp", "x"))) is None

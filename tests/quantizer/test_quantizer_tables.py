@@ -9,6 +9,7 @@ from float_networks import Floats, activations, quantize_graph, run_everywhere, 
 from tosaic.compiler.ir import DType
 from tosaic.compiler.quantizer.encoding import Encoding, asymmetric
 from tosaic.compiler.quantizer.tables import INTERPOLATION, int8_table, pieces
+from tosaic.sim.golden import evaluate
 
 CURVES = {
     "gelu": lambda low, x: activations.gelu(low, x),
@@ -86,3 +87,20 @@ def test_a_step_at_a_point_ends():
     """The part where it happens gets smaller and smaller, down to what floats hold."""
     (found,) = pieces(lambda x: (x > 1e-300).astype(float), -1.0, 1.0)
     assert found.high - found.low < 2.0**-20 and found.entries[0] == 0 and found.entries[-1] == 32767
+
+
+def test_sign_of_an_input_that_nothing_else_reads():
+    """A jump: exact for every integer of the input, above, at and below 0."""
+    low = Floats()
+    x = low.input("x", (1, 256))
+    zero = low.scalar(0, x)
+    below = low.select(low.greater(zero, x), low.scalar(-1, x), zero)
+    quantization = quantize_graph(
+        low.finish(low.select(low.greater(x, zero), low.scalar(1, x), below)), samples(low.graph)
+    )
+    source, result = quantization.result.inputs["x"], next(iter(quantization.result.outputs.values()))
+    integers = np.arange(-128, 128).reshape(1, 256).astype(np.int8)
+    (made,) = evaluate(quantization.graph, {"x": integers}).values()
+    wanted = np.sign(integers.astype(int) - source.zero_point)
+    np.testing.assert_array_equal(np.rint(result.dequantize(made)), wanted)
+    run_everywhere(quantization)

@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 import pytest
-from changed_programs import GIVEN_UP, PARALLEL, SAME, WRONG, judge, mutant
+from changed_programs import GIVEN_UP, OVER_ITSELF, PARALLEL, SAME, WRONG, judge, mutant
 
 from tosaic.errors import DeviceError, MachineFault
 from tosaic.hw.config import CONFIGS
@@ -81,6 +81,15 @@ def test_the_sequencer_may_be_ahead_of_a_unit_that_waits(waits):
     assert verdict.emulated == MachineFault("PROGRAM", "VECTOR", 32)
     assert verdict.simulated == MachineFault("ILLEGAL", "SEQUENCER", 48)
     assert verdict.kind == PARALLEL
+
+
+def test_a_program_that_changes_itself():
+    """The machine does not see it: it has read the instructions already, or finds others. The emulator stops."""
+    go = (Opcode.STORE_GO, {"memory_address": PROGRAM_ADDRESS + 32, "row_bytes": 16, "rows": 1})
+    memory, size = place([go])
+    verdict = judge(Stimulus(memory, PROGRAM_ADDRESS, size))
+    assert verdict.emulated == MachineFault("PROGRAM", "STORE", 16)
+    assert verdict.kind == OVER_ITSELF
 
 
 @pytest.mark.parametrize("unit", ["LOAD", "STORE"])

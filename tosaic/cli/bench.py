@@ -9,6 +9,7 @@ from tosaic.cli import options
 from tosaic.cli.files import check_file, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.driver.jobs import RecordFile, place_of, run_jobs
+from tosaic.driver.runnable import runnable
 from tosaic.driver.session import find_config
 from tosaic.driver.targets import find_target
 from tosaic.errors import InputError
@@ -39,6 +40,8 @@ def bench(
     memory_latency: options.Latency = None,
     drop_dead_channels: options.DropDeadChannels = False,
     batch: options.Batch = 1,
+    shape: options.Shape = None,
+    value: options.Value = None,
     check: Annotated[bool, typer.Option("--check", help="Also compare every output with golden.")] = False,
     jobs: options.Processes = 1,
     cluster: options.Cluster = None,
@@ -52,7 +55,15 @@ def bench(
     verbose: options.Verbose = False,
 ) -> None:
     """Cycles, utilization and bytes per inference, beside those of other accelerators where they are known."""
-    from tosaic.driver.bench import MemorySetting, csv_text, markdown_table, measurement, plot_svg, row_of
+    from tosaic.driver.bench import (
+        Compiled,
+        MemorySetting,
+        csv_text,
+        markdown_table,
+        measurement,
+        plot_svg,
+        row_of,
+    )
 
     find_target(on)
     if on == "golden":
@@ -64,11 +75,12 @@ def bench(
     configs = [find_config(options.sized(name, sizes)).name for name in config or ["base"]]
     bandwidths: list[float | None] = [*memory_bandwidth] if memory_bandwidth else [None]
     memories = [MemorySetting(bandwidth, memory_latency) for bandwidth in bandwidths]
+    bound = runnable(chosen, options.bindings(shape, value))
     work = [
-        measurement(m, on, c, memory, check=check, drop_dead_channels=drop_dead_channels, batch=batch)
+        measurement(m, on, c, memory, Compiled(batch, drop_dead_channels, own), check=check)
         for c in configs
         for memory in memories
-        for m in chosen
+        for m, own in zip(chosen, bound, strict=True)
     ]
     with progress_bar("bench") as progress:
         found = run_jobs(work, place_of(jobs, cluster), RecordFile(records), progress)

@@ -54,7 +54,9 @@ def check(
         print(f"{'ok ' if verdict.runs else 'NO '} {verdict.operator.name:32} {str(result):48} {reason}")
     missing = sum(not verdict.runs for verdict in verdicts)
     print(f"{len(verdicts) - missing} of {len(verdicts)} operators run on {chosen.name}")
-    if quantized and computes_floats(graph):
+    if graph.why_floats:
+        print(f"NO  {graph.why_floats}")
+    elif quantized and computes_floats(graph):
         _print_forecast(graph, chosen)
     if missing:
         raise typer.Exit(1)

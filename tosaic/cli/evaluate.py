@@ -12,8 +12,7 @@ from tosaic.cli import options
 from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.driver.evaluate import Evaluation
-from tosaic.driver.evaluate import evaluate as run_evaluation
-from tosaic.driver.evaluate.evaluation import Terms
+from tosaic.driver.evaluate.evaluation import Terms, evaluation_of
 from tosaic.driver.evaluate.page import shown, write_report
 from tosaic.driver.evaluate.parts import evaluate_in_parts
 from tosaic.driver.jobs import RecordFile, place_of
@@ -54,6 +53,8 @@ def evaluate(
             help="Where it runs (default: emulator); may be repeated, as with golden.",
         ),
     ] = None,
+    check_source: options.CheckSource = False,
+    check_source_db: options.CheckSourceDb = None,
     config: options.ConfigOrProgram = None,
     sizes: options.Set = None,
     shape: options.Shape = None,
@@ -77,6 +78,8 @@ def evaluate(
         "labels": labels,
         "config": find_config(options.sized(config or "base", sizes)).name if config or sizes else None,
         "bound": options.bindings(shape, value),
+        "check": check_source,
+        "limit_db": check_source_db,
     }
     targets = on or ["emulator"]
     with progress_bar("evaluate") as progress:
@@ -87,7 +90,9 @@ def evaluate(
             found = evaluate_in_parts(files, targets, place, kept, terms=Terms(**how), progress=progress)
         else:
             arrays = load_samples(data, "test data")
-            found = run_evaluation(model, arrays, against=against, target=targets, progress=progress, **how)
+            found = evaluation_of(
+                model, arrays, list(dict.fromkeys(targets)), against, Terms(**how), progress
+            )
     if as_json is not None:
         with writing_whole(as_json) as scratch:
             scratch.write_text(json.dumps(found.as_json(), indent=1) + "\n")
@@ -95,6 +100,7 @@ def evaluate(
         with writing(report):
             write_report(report, pathlib.Path(model).name, found)
     _print(found)
+    found.judge()
 
 
 def _print(found: Evaluation) -> None:

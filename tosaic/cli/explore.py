@@ -25,8 +25,10 @@ from tosaic.driver.explore import (
 )
 from tosaic.driver.explore import explore as run_exploration
 from tosaic.driver.jobs import RecordFile, place_of
+from tosaic.driver.runnable import runnable
 from tosaic.driver.session import find_config
 from tosaic.errors import InputError
+from tosaic.hw.spelling import meant
 
 LISTED = 12
 """Points of the front that are printed."""
@@ -63,6 +65,8 @@ def explore(
             help="Bytes per cycle (default: 4, 8, 16); may be repeated.",
         ),
     ] = None,
+    shape: options.Shape = None,
+    value: options.Value = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the search.")] = 0,
     jobs: options.Processes = 1,
     cluster: options.Cluster = None,
@@ -92,6 +96,7 @@ def explore(
         points=points,
         area=lambda config: estimate(config, fabric),
         fits=lambda area: chosen is None or fits(_usage(area), chosen),
+        bound=tuple(runnable(models, options.bindings(shape, value))),
         seed=seed,
         optuna=search is Search.OPTUNA,
     )
@@ -102,7 +107,9 @@ def explore(
         raise InputError(_nothing(found, chosen))
     best = best_of(found.points, goal)
     front = front_of(found.points)
-    checked = check_points(front, (rtl, synthesis), tuple(models), fabric, place, kept)
+    checked = check_points(
+        front, (rtl, synthesis), dict(zip(models, question.bound, strict=True)), fabric, place, kept
+    )
     facts = {
         "goal": goal.value,
         "part": chosen.name if chosen else "none, LUTs of six inputs",
@@ -120,7 +127,7 @@ def explore(
 def _part(name: str | None) -> Part | None:
     if name is None or name in PARTS:
         return PARTS[name] if name else None
-    raise InputError(f"no part is called {name!r}; there are {', '.join(PARTS)}")
+    raise InputError(f"no part is called {name!r}; {meant(name, PARTS)}there are {', '.join(PARTS)}")
 
 
 def _usage(area: object) -> Usage:

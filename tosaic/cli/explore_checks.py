@@ -2,11 +2,12 @@
 
 import pathlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tosaic.boards.area import Fabric, synthesize
 from tosaic.boards.tools import ToolError
-from tosaic.driver.bench import MemorySetting, measurement
+from tosaic.compiler.importers.bindings import Bindings
+from tosaic.driver.bench import Compiled, MemorySetting, measurement
 from tosaic.driver.explore import Point
 from tosaic.driver.jobs import Done, Executor, Job, Record, RecordFile, Work, run_jobs
 from tosaic.errors import InputError
@@ -30,7 +31,7 @@ def synthesis_job(job: Job) -> Done:
 def check_points(
     front: Sequence[Point],
     counts: tuple[int, int],
-    models: tuple[pathlib.Path, ...],
+    models: Mapping[pathlib.Path, Bindings],
     fabric: Fabric,
     place: Executor,
     kept: RecordFile,
@@ -45,7 +46,10 @@ def check_points(
 
     for point in _spread(front, counts[0]):
         memory = MemorySetting(point.bandwidth)
-        jobs = [measurement(m, "sim", point.config.name, memory, check=True) for m in models]
+        jobs = [
+            measurement(m, "sim", point.config.name, memory, Compiled(bound=own), check=True)
+            for m, own in models.items()
+        ]
         for model, record in zip(models, run_jobs(jobs, place, kept), strict=True):
             tell(point, "RTL", "cycles", point.cycles[str(model)], record)
     chosen = _spread(front, counts[1])

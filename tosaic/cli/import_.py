@@ -1,6 +1,7 @@
 """`tosaic import`: a model of another format to a TOSA file."""
 
 import pathlib
+import warnings
 from typing import Annotated
 
 import typer
@@ -12,7 +13,7 @@ from tosaic.compiler.importers.bindings import Bindings
 from tosaic.compiler.ir import Graph, write_tosa
 from tosaic.driver.encodings import Encodings, sidecar, write_encodings
 from tosaic.driver.models import open_with_encodings
-from tosaic.errors import InputError
+from tosaic.errors import InputError, ModelWarning
 
 
 def import_(
@@ -68,4 +69,6 @@ def _imported(source: str, bound: Bindings) -> tuple[Graph, Encodings]:
         return import_model(source, bound), {}
     graph, encodings = open_with_encodings(source, bound)
     assert isinstance(graph, Graph)
+    if graph.why_floats:
+        warnings.warn(f"{graph.why_floats}; the TOSA file is in floats", ModelWarning, stacklevel=2)
     return graph, encodings

@@ -90,6 +90,24 @@ Value = Annotated[
         help="An input that always has this value (sr=16000); it is a constant, and what only other values need goes.",
     ),
 ]
+CheckSource = Annotated[
+    bool,
+    typer.Option(
+        "--check-source",
+        help="Compare the outputs with those of the network that the model was made of; exit 3 where one is too far "
+        "away: 3 dB below what quantize measured, or below DB with --check-source=DB.",
+    ),
+]
+CheckSourceDb = Annotated[float | None, typer.Option("--check-source-db", metavar="DB", hidden=True)]
+"""What `--check-source=DB` is made of before it is parsed: an option has a value always or never."""
+Source = Annotated[
+    str | None,
+    typer.Option(
+        "--source",
+        metavar="MODEL",
+        help="That network, where the file beside the model (.quant.json) does not say.",
+    ),
+]
 
 Processes = Annotated[int, typer.Option("-j", "--jobs", metavar="N", min=1, help="Jobs at a time.")]
 Cluster = Annotated[

@@ -17,13 +17,18 @@ from tosaic.driver.models import open_model
 from tosaic.driver.pages import decibels
 from tosaic.driver.quantize import (
     Measurement,
+    Quantization,
     check_floats,
     hold_out,
     load_samples,
     measure,
     quantize_graph,
 )
+from tosaic.driver.quantize.advice import warn_of_inputs
 from tosaic.driver.quantize.page import write_report
+from tosaic.driver.quantize.samples import kept_numbers
+from tosaic.driver.source import Agreement
+from tosaic.driver.source.measured import agreement_with, note_of
 from tosaic.errors import InputError
 
 
@@ -99,11 +104,13 @@ def quantize(
     check_file(output, ".tosa")
     check_file(report)
     arrays = load_samples(calibration)
-    graph = open_model(source, options.bindings(shape, value))
+    bound = options.bindings(shape, value)
+    graph = open_model(source, bound)
     if not isinstance(graph, Graph):
         raise InputError(f"{source} is a compiled program; quantize the model it was made from")
     labels = arrays.pop("labels", None) if "labels" not in graph.inputs else None
     check_floats(graph)
+    numbers = kept_numbers(graph, arrays, held_out)
     (arrays, labels), (test_arrays, test_labels) = hold_out(graph, arrays, labels, held_out)
     with progress_bar("quantize") as progress:
         found = quantize_graph(
@@ -117,25 +124,37 @@ def quantize(
             target_sqnr=target_sqnr,
             keep_int16=keep_int16 or (),
             labels=labels,
+            numbers=numbers,
             progress=progress,
         )
         measured = measure(found, test_labels if test_arrays else labels, progress, test_arrays)
+        agreement = agreement_with(source, bound, found, measured)
     data = write_tosa(found.graph)
     with writing_whole(output) as scratch:
         scratch.write_bytes(data)
     with writing(sidecar(output)):
-        write_encodings(sidecar(output), found.result.inputs, found.result.outputs)
+        note = note_of(source, bound, found, measured, agreement).as_json(output.parent)
+        write_encodings(sidecar(output), found.result.inputs, found.result.outputs, note)
     if report is not None:
         settings = {"method": method.value, "activations": activations.value, "weights": weights.value}
         with writing(report):
             write_report(report, pathlib.Path(source).name, found, measured, settings)
     _print(measured)
+    print(f"{output}: {len(found.graph.operators)} operators, {len(data):,} bytes")
+    _tell(found, measured, agreement)
+
+
+def _tell(found: Quantization, measured: Measurement, agreement: Agreement) -> None:
+    """Prints what the integers stand for, and how near they are to the network; warns where an input limits that."""
     if found.reached is not None:
         print(found.reached.told)
-    print(f"{output}: {len(found.graph.operators)} operators, {len(data):,} bytes")
     for side, encodings in (("input", found.result.inputs), ("output", found.result.outputs)):
         for name, e in encodings.items():
             print(f"{side} {found.graph.tensors[name]}: real = {e.scale:.9g} * (q - {e.zero_point})")
+    for line in agreement.lines:
+        print(f"{line}; {measured.told_samples}")
+    sqnr_db = {each.name: each.sqnr_db for each in agreement.outputs}
+    warn_of_inputs(found, sqnr_db, [dict(given) for given, _ in measured.runs])
 
 
 def _print(measured: Measurement) -> None:

@@ -1,8 +1,9 @@
 """`tosaic run`: compile a model, run it on a target, write the outputs."""
 
+import contextlib
 import json
 import pathlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Annotated, Any
 
 import numpy as np
@@ -11,9 +12,10 @@ import typer
 from tosaic.cli import options
 from tosaic.cli.files import check_file, make_folder, writing, writing_whole
 from tosaic.cli.progress import progress_bar
-from tosaic.driver.arguments import NodeArg, made_up
+from tosaic.driver.arguments import NodeArg, check_shapes, made_up
 from tosaic.driver.session import Session
-from tosaic.errors import InputError
+from tosaic.driver.source import NOT_THE_NETWORK
+from tosaic.errors import InputError, MismatchError
 
 
 def run(
@@ -34,6 +36,9 @@ def run(
     check: Annotated[
         bool, typer.Option("--check", help="Compare every output with golden; exit 3 on a mismatch.")
     ] = False,
+    check_source: options.CheckSource = False,
+    check_source_db: options.CheckSourceDb = None,
+    source: options.Source = None,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Refuse inputs for which the specification leaves the outputs open."),
@@ -99,20 +104,48 @@ def run(
             progress=progress,
             shapes=bound.shapes,
             values=bound.values,
+            source=source,
         )
         values = _inputs(session.inputs, inputs or [], random, session.state)
         for name in values.keys() & session.state.keys():
             session.state[name] = values.pop(name)
         progress(f"run on {on}", 0, 1)
-        outputs = session.run(values, check=check, strict=strict)
+        with _of_made_up(random):
+            checks = _checks(golden=check, source=check_source)
+            outputs = session.run(values, check=checks, strict=strict, limit_db=check_source_db)
     _print_outputs(session, outputs)
-    if output is not None:
-        _write_outputs(output, outputs)
+    _write_outputs(output, outputs)
     _print_figures(session, compressed=compress is not None)
-    if check:
-        compared = f"{len(session.kept)} layers and " if session.kept else ""
-        print(f"bit-exact: {compared}{len(outputs)} outputs equal golden")
+    _print_checks(session, checks)
     _write_measurements(session, model, stats, report, trace)
+
+
+def _checks(**wanted: bool) -> list[str]:
+    """The checks of `Session.run` that are asked for."""
+    return [name for name, asked in wanted.items() if asked]
+
+
+def _print_checks(session: Session, checks: list[str]) -> None:
+    """What was compared with what, and came out equal or near."""
+    if "source" in checks:
+        for line in session.stats["source"]["told"]:
+            print(line)
+    elif checks:
+        print("compared with golden on the same integers, not with your network: --check-source does that")
+    if "golden" in checks:
+        compared = f"{len(session.kept)} layers and " if session.kept else ""
+        print(f"bit-exact: {compared}{len(session.outputs)} outputs equal golden")
+
+
+@contextlib.contextmanager
+def _of_made_up(seed: int | None) -> Iterator[None]:
+    """Says of a mismatch with the network that inputs were made up, if they were."""
+    try:
+        yield
+    except MismatchError as error:
+        if seed is None or not str(error).startswith(NOT_THE_NETWORK):
+            raise
+        raise MismatchError(f"{error}; the inputs were made up (--random): give real ones by -i") from None
 
 
 def _refuse(*contradictions: tuple[bool, str]) -> None:
@@ -129,9 +162,10 @@ def _check_places(folder: pathlib.Path | None, *files: pathlib.Path | None) -> N
     make_folder(folder)
 
 
-def _write_outputs(folder: pathlib.Path, outputs: dict[str, np.ndarray]) -> None:
-    """One NAME.npy file for each output."""
-    for name, value in outputs.items():
+def _write_outputs(folder: pathlib.Path | None, outputs: dict[str, np.ndarray]) -> None:
+    """One NAME.npy file for each output, if there is a folder for them."""
+    for name, value in outputs.items() if folder is not None else ():
+        assert folder is not None
         file = folder / f"{name.replace('/', '_')}.npy"
         with writing_whole(file) as scratch:
             np.save(scratch, value)
@@ -247,6 +281,7 @@ def _inputs(
             f"input {first.name!r} ({first.numpy}{list(first.shape)}) is missing: "
             f"give -i {first.name}=FILE.npy, or --random SEED to make it up"
         )
+    check_shapes(wanted, values)
     return values
 
 

@@ -80,6 +80,7 @@ def serve(
     limits = Limits(turn_seconds=longest_turn, run_seconds=longest_run)
     transport = _open(device)
     try:
+        _test(transport, device)
         server = BoardServer(transport, token, host, port, tls=tls, limits=limits)
         try:
             server.check()
@@ -107,6 +108,14 @@ def _open(device: str) -> "RegisterTransport":
         transport.close()
         raise InputError(f"{transport.name}: this device is served already: give its clients that address")
     return transport
+
+
+def _test(transport: "RegisterTransport", device: str) -> None:
+    """Once for all clients, who cannot compare the machine's clock with their own."""
+    from tosaic.driver.device import Device
+    from tosaic.driver.transports.uri import wants_self_test
+
+    Device(transport, wants_self_test(device)).configuration()
 
 
 def _token(file: pathlib.Path | None) -> tuple[str, str]:

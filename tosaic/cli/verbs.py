@@ -4,7 +4,7 @@ import importlib
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 VERBS = {
     "run": ("tosaic.cli.run", "run"),
@@ -47,12 +47,26 @@ class LazyVerbs(TyperGroup):
         return self.commands[cmd_name]
 
 
+class ValueOrNone(TyperCommand):
+    """A command whose `--check-source` may have a value behind an equals sign."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As of any command."""
+        name = "--check-source"
+        parted = [
+            part
+            for each in args
+            for part in ((name, each.replace("=", "-db=", 1)) if each.startswith(f"{name}=") else (each,))
+        ]
+        return super().parse_args(ctx, parted)
+
+
 def _command(verb: str) -> Any:
     module, name = VERBS[verb]
     found = getattr(importlib.import_module(module), name)
     if not isinstance(found, typer.Typer):
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(verb)(found)
+        alone.command(verb, cls=ValueOrNone)(found)
         found = alone
     command = typer.main.get_command(found)
     command.name = verb

@@ -22,35 +22,41 @@ def verify(
     value: options.Value = None,
     verbose: options.Verbose = False,
 ) -> None:
-    """Check a program on every path, whatever its data: tokens, order of accesses, bounds, micro-operations.
+    """Check a program on every path, whatever its data: tokens, order of accesses, bounds, micro-operations, that what
+    it reads was written, and that loops have an exit.
 
     Exit 1 with the first instruction at fault.
     """
-    from tosaic.sim.emulator.verify import verify as check_program
+    from tosaic.driver.verification import verify_program
 
     opened = open_model(model, options.bindings(shape, value))
     if isinstance(opened, Graph):
         program = compile_graph(opened, find_config(options.sized(config or DEFAULT_CONFIG, sizes)))
     else:
         program = opened
-    if program.others:
-        raise UnsupportedError(
-            f"{model}: programs of several cores are not checked on every path: run it on the emulator with --check"
-        )
-    memory = program.memory()
     try:
-        if program.boot is not None:
-            check_program(program.config, memory, program.boot.program_address, program.boot.program_bytes)
-        done = check_program(program.config, memory, program.program_address, program.program_bytes)
+        done = verify_program(program)
     except DeviceError as error:
         raise UnsafeProgramError(f"{model}: {error}") from None
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{model}: {error}") from None
     print(
         f"{model}: {done.instructions:,} instructions in {done.pieces} pieces between branches: nothing is wrong"
     )
     if done.data_dependent:
-        places = ", ".join(str(offset) for offset in done.data_dependent[:8])
-        more = f" and {len(done.data_dependent) - 8} more" if len(done.data_dependent) > 8 else ""
         print(
-            f"Addresses come from memory at program counter {places}{more}: they stay inside the activation memory, "
-            "but their order was checked for the program's own data only"
+            f"Addresses come from memory at program counter {_listed(done.data_dependent)}: they stay inside the "
+            "activation memory, but their order, and that something was written there, were checked for the program's "
+            "own data only"
         )
+    if done.data_loops:
+        print(
+            f"Loops that end when data say so begin at program counter {_listed(done.data_loops)}: a run on data that "
+            "never do is ended by --max-cycles"
+        )
+
+
+def _listed(offsets: tuple[int, ...]) -> str:
+    """The first few of them."""
+    more = f" and {len(offsets) - 8} more" if len(offsets) > 8 else ""
+    return ", ".join(str(offset) for offset in offsets[:8]) + more

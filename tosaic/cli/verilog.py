@@ -8,6 +8,7 @@ import typer
 from tosaic.cli import options
 from tosaic.cli.build import board_errors, find_board, require_yosys
 from tosaic.cli.files import make_folder, writing
+from tosaic.cli.progress import progress_bar
 from tosaic.driver.session import find_config
 
 
@@ -50,10 +51,15 @@ def verilog(
     from tosaic.hw.verilog import write_folder, write_wishbone_folder
     from tosaic.hw.verilog.bench_run import BENCH
 
-    run = bench_run(network, chosen) if network is not None else None
-    make_folder(output)
-    with writing(output):
-        written = write_wishbone_folder(chosen, output) if wishbone else write_folder(chosen, output, run)
+    with progress_bar("verilog") as progress:
+        run = bench_run(network, chosen, progress) if network is not None else None
+        make_folder(output)
+        with writing(output):
+            written = (
+                write_wishbone_folder(chosen, output, progress)
+                if wishbone
+                else write_folder(chosen, output, run, progress)
+            )
     top = "tosaic_wishbone" if wishbone else "tosaic"
     print(
         f"{output / top}.f: {written.modules} modules, {written.lines:,} lines, configuration {chosen.name}, "
@@ -70,8 +76,8 @@ def _board_verilog(name: str, output: pathlib.Path) -> None:
     board = find_board(name)
     from tosaic.boards.project import make_project, write_project
 
-    with board_errors(board):
-        project = make_project(board)
+    with board_errors(board), progress_bar("verilog") as progress:
+        project = make_project(board, progress)
     make_folder(output)
     with writing(output):
         write_project(project, output)

@@ -13,6 +13,7 @@ from tosaic.compiler.ir.building import FoldingBuilder, LateConstant
 
 _SMALL_ELEMENTS = 64
 """Constants up to this size are not counted; operators are."""
+_NOT_OF_BOOL = ("GATHER", "SCATTER")
 
 
 class Lowering(FoldingBuilder):
@@ -58,12 +59,22 @@ class Lowering(FoldingBuilder):
         output: str | None = None,
         **attributes: Any,
     ) -> str:
-        """Adds an operator with one result, or computes it; TooLargeError when there are too many."""
+        """Adds an operator with one result, or computes it; TooLargeError when there are too many.
+
+        Truth values go as int8 through operators that TOSA has of numbers only.
+        """
         if self.allowance is not None and len(self.graph.operators) >= MAX_OPERATORS:
             raise TooLargeError(
                 f"the model becomes more than {MAX_OPERATORS:,} TOSA operators: make its loops or sequences shorter"
             )
+        if name in _NOT_OF_BOOL and self._is_bool(operands[0]):
+            held = [self.cast(str(x), DType.INT8) if self._is_bool(x) else x for x in operands]
+            moved = self.op(name, *held, **attributes)
+            return super().op("CAST", moved, dtype=DType.BOOL, output=output)
         return super().op(name, *operands, dtype=dtype, output=output, **attributes)
+
+    def _is_bool(self, operand: str | LateConstant) -> bool:
+        return isinstance(operand, str) and self.dtype(operand) is DType.BOOL
 
     # --- layout ---------------------------------------------------------------------------------------------
 
@@ -85,15 +96,18 @@ class Lowering(FoldingBuilder):
 
     def gather(self, x: str, axis: int, indices: str) -> str:
         """numpy.take: the axis is replaced by the shape of `indices` (int32, in range and not negative)."""
-        if self.dtype(x) is DType.BOOL:
-            bits = self.gather(self.cast(x, DType.INT8), axis, indices)
-            return self.cast(bits, DType.BOOL)
         shape, wanted = self.shape(x), self.shape(indices)
         before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
         count = math.prod(wanted)
         flat = self.broadcast_to(self.reshape(indices, (1, count)), (before, count))
-        rows = self.op("GATHER", self.reshape(x, (before, shape[axis], after)), flat)
+        rows = self.gather_rows(self.reshape(x, (before, shape[axis], after)), flat)
         return self.reshape(rows, (*shape[:axis], *wanted, *shape[axis + 1 :]))
+
+    def gather_rows(self, values: str, indices: str) -> str:
+        """Rows of values [N, K, C] at indices [N, W]; of bools, which TOSA's GATHER has not, as int8."""
+        if self.dtype(values) is DType.BOOL:
+            return self.cast(self.op("GATHER", self.cast(values, DType.INT8), indices), DType.BOOL)
+        return self.op("GATHER", values, indices)
 
     # --- arithmetic -----------------------------------------------------------------------------------------
 

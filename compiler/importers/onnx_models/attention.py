@@ -1,12 +1,19 @@
-"""Attention (opset 23 and later), and the causal convolution that keeps a state."""
+"""Attention and rotary embeddings (opset 23 and later), and the causal convolution that keeps a state."""
 
 import math
 
 import numpy as np
 
-from tosaic.compiler.importers.lowering import Lowering, statistics
+from tosaic.compiler.importers.lowering import Lowering
+from tosaic.compiler.importers.lowering.attention import (
+    Scores,
+    attend,
+    by_heads,
+    infinite,
+    joined_heads,
+    rotated,
+)
 from tosaic.compiler.importers.lowering.convolution import convolve
-from tosaic.compiler.importers.lowering.matrix import matmul
 from tosaic.compiler.importers.lowering.windows import AxisWindow
 from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.registry import handles
@@ -31,39 +38,23 @@ def attention(node: OnnxNode) -> list[OnnxValue]:
     past = low.shape(node.raw(4))[2] if node.has(4) else 0
     k = low.concat([node.raw(4), new_k], 2) if node.has(4) else new_k
     v = low.concat([node.raw(5), new_v], 2) if node.has(5) else new_v
-    kept = [node.out_raw(k), node.out_raw(v, node.kind(2))]
-    batch, heads, queries, size = low.shape(q)
-    keys = low.shape(k)[2]
-    k, v = _repeated(low, k, heads), _repeated(low, v, heads)
-    root = math.sqrt(node.attr("scale", 1 / math.sqrt(size)))
-    scores = matmul(low, low.times(q, root), low.times(low.transpose(k, (0, 1, 3, 2)), root))
-    probe = [scores]
-    cap = node.attr("softcap", 0.0)
-    if cap > 0:
-        scores = low.times(low.op("TANH", low.times(scores, 1 / cap)), cap)
-    probe.append(scores)
-    bias = _bias(node, batch, queries, keys, past)
-    if bias is not None:
-        scores = low.add(scores, bias)
-    probe.append(scores)
-    precision = _PRECISIONS.get(node.attr("softmax_precision", 0), low.dtype(scores))
-    wide = low.cast(scores, precision)
-    if bias is None:
-        weights = statistics.softmax(low, wide, (3,))
-    else:
-        weights = _masked_softmax(low, wide, low.cast(bias, precision))
-    weights = low.cast(weights, low.dtype(q))
-    probe.append(weights)
-    y = matmul(low, weights, v)
-    if flat:
-        y = low.reshape(low.transpose(y, (0, 2, 1, 3)), (batch, queries, heads * low.shape(v)[3]))
-    return [node.out_raw(y), *kept, node.out_raw(probe[node.attr("qk_matmul_output_mode", 0)])]
+    batch, _, queries, size = low.shape(q)
+    rules = Scores(
+        scale=node.attr("scale", 1 / math.sqrt(size)),
+        softcap=node.attr("softcap", 0.0),
+        bias=_bias(node, batch, queries, low.shape(k)[2], past),
+        empty_rows=True,
+        precision=_PRECISIONS.get(node.attr("softmax_precision", 0)),
+    )
+    made = attend(low, q, k, v, rules)
+    y = joined_heads(low, made.y) if flat else made.y
+    probe = (made.scores, made.capped, made.biased, made.weights)[node.attr("qk_matmul_output_mode", 0)]
+    return [node.out_raw(y), node.out_raw(k), node.out_raw(v, node.kind(2)), node.out_raw(probe)]
 
 
 def _by_heads(node: OnnxNode, index: int, heads: int | None) -> str:
     """An input as [batch, heads, positions, size]."""
-    low, x = node.low, node.raw(index)
-    shape = low.shape(x)
+    x, shape = node.raw(index), node.shape(index)
     if len(shape) == 4:
         return x
     if len(shape) != 3 or not heads or shape[2] % heads:
@@ -71,16 +62,42 @@ def _by_heads(node: OnnxNode, index: int, heads: int | None) -> str:
             f"input {index} of shape {list(shape)} with {heads} heads",
             "give rank 4, or rank 3 with q_num_heads and kv_num_heads",
         )
-    return low.transpose(low.reshape(x, (shape[0], shape[1], heads, shape[2] // heads)), (0, 2, 1, 3))
+    return by_heads(node.low, x, heads)
 
 
-def _repeated(low: Lowering, x: str, heads: int) -> str:
-    """Each head of keys or values for the group of query heads that shares it."""
-    batch, groups, positions, size = low.shape(x)
-    if groups == heads:
-        return x
-    x = low.tile(low.reshape(x, (batch, groups, 1, positions * size)), (1, 1, heads // groups, 1))
-    return low.reshape(x, (batch, heads, positions, size))
+@handles("RotaryEmbedding")
+def rotary_embedding(node: OnnxNode) -> OnnxValue:
+    """Pairs of elements turned by the angle of their position."""
+    return turned(node, (1, 2, 3))
+
+
+def turned(node: OnnxNode, indices: tuple[int, int, int], offset: str | None = None) -> OnnxValue:
+    """Input 0 with its pairs turned, as it is laid out; `indices` are those of cosines, sines and positions.
+
+    `offset`, of one element, is the position of the first one, if no positions are given.
+    """
+    low, x = node.low, node.raw(0)
+    cosine, sine, position = indices
+    flat, heads = len(node.shape()) == 3, int(node.attr("num_heads", 0))
+    if flat:
+        size = node.shape()[2] // heads if heads else 2 * node.shape(cosine)[-1]
+        x = by_heads(low, x, node.shape()[2] // size)
+    positions = offset or (node.wide(position) if node.has(position) else None)
+    angles = [rows(low, node.raw(i), positions) for i in (cosine, sine)]
+    y = rotated(low, x, angles[0], angles[1], bool(node.attr("interleaved", 0)))
+    return node.out_raw(joined_heads(low, y) if flat else y)
+
+
+def rows(low: Lowering, table: str, positions: str | None) -> str:
+    """The rows of a table [positions, size] at positions [batch, length] of int32; without them it is done already."""
+    if positions is None:
+        return table
+    known = low.data(positions)
+    if known is None:
+        return low.gather(table, 0, positions)
+    if not 0 <= known.min() <= known.max() < low.shape(table)[0]:
+        raise ValueError(f"positions {known.min()} to {known.max()} of {low.shape(table)[0]}")
+    return low.reshape(low.take(table, 0, known), (*known.shape, low.shape(table)[1]))
 
 
 def _bias(node: OnnxNode, batch: int, queries: int, keys: int, past: int) -> str | None:
@@ -107,7 +124,7 @@ def _bias(node: OnnxNode, batch: int, queries: int, keys: int, past: int) -> str
             )
             at = at if sign > 0 else low.negate(at)
             allowed.append(low.greater_equal(low.constant([[[[size]]]], DType.INT32), at))
-        terms += [_infinite(low, part, dtype) for part in allowed]
+        terms += [infinite(low, part, dtype) for part in allowed]
     elif bounds:
         seen = np.all([sign * (distance + past) <= size for size, sign in bounds], axis=0)
         terms.append(low.constant(np.where(seen, 0.0, -np.inf).reshape(1, 1, queries, keys), dtype))
@@ -128,25 +145,7 @@ def _mask(node: OnnxNode, keys: int, dtype: DType) -> str:
     boolean = low.dtype(mask) is DType.BOOL
     if missing > 0:
         mask = low.pad(mask, ((0, 0), (0, 0), (0, 0), (0, missing)), 0 if boolean else -np.inf)
-    return _infinite(low, mask, dtype) if boolean else low.cast(mask, dtype)
-
-
-def _infinite(low: Lowering, allowed: str, dtype: DType) -> str:
-    """0 where allowed, -inf elsewhere."""
-    one = (1,) * low.rank(allowed)
-    return low.select(allowed, low.constant(np.zeros(one), dtype), low.constant(np.full(one, -np.inf), dtype))
-
-
-def _masked_softmax(low: Lowering, scores: str, bias: str) -> str:
-    """softmax over the last axis; a row whose bias is -inf everywhere gives zeros."""
-    nothing = low.constant(np.full((1, 1, 1, 1), -np.inf), low.dtype(bias))
-    empty = low.equal(low.reduce("MAX", bias, (3,)), nothing)
-    zero, one = low.scalar(0, scores), low.scalar(1, scores)
-    # Also a row of scores that are not numbers counts as zeros, so it is replaced, not multiplied.
-    scores = low.select(empty, zero, scores)
-    powers = low.op("EXP", low.sub(scores, low.reduce("MAX", scores, (3,))))
-    total = low.select(empty, one, low.reduce("SUM", powers, (3,)))
-    return low.div(low.select(empty, zero, powers), total)
+    return infinite(low, mask, dtype) if boolean else low.cast(mask, dtype)
 
 
 @handles("CausalConvWithState")

@@ -5,8 +5,10 @@ what the QDQ format says of the same operator: DequantizeLinear of its operands,
 its result. So is QLinearConv and QLinearMatMul in such a model: each integer tensor then stands
 between a pair, and becomes the same integers as in the QDQ format.
 
-FusedConv, which its optimizer writes: a convolution, a sum and an activation. Scaler (ai.onnx.ml), which converters of
-scikit-learn write: a difference and a product.
+QuantizeLinear and DequantizeLinear of that domain, which had 16 bits first, are those of the default domain.
+
+FusedConv and FusedGemm, which its optimizer writes: a convolution or product, a sum and an activation. Scaler
+(ai.onnx.ml), which converters of scikit-learn write: a difference and a product.
 """
 
 from collections.abc import Callable
@@ -39,7 +41,12 @@ def expand_contributed(model: Any) -> None:
         try:
             rewriting.begin(node)
             form(rewriting)
-        except (LookupError, TypeError, ValueError) as error:
+        except (
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+        ) as error:  # attributes of other types, too
             reason = " ".join(str(error).split())[:200]
             raise ModelError(
                 f"{node.op_type} {node.name!r}: its inputs do not fit the operator ({reason})"
@@ -104,11 +111,10 @@ class _Rewriting:
     def add(self, op: str, inputs: list[str], output: str | None = None, **attributes: Any) -> str:
         result = output or self.name(op.lower())
         kept = {name: value for name, value in attributes.items() if value is not None}
-        self.nodes.append(
-            self.onnx.helper.make_node(
-                op, inputs, [result], f"{self.node.name}/{op}" if self.node.name else "", **kept
-            )
-        )
+        label = f"{self.node.name}/{op}" if self.node.name else ""
+        same = sum(each.op_type == op for each in self.nodes)
+        label += f"_{same}" if label and same else ""
+        self.nodes.append(self.onnx.helper.make_node(op, inputs, [result], label, **kept))
         return result
 
     def real(self, first: int, axis: int = 0) -> str:
@@ -146,6 +152,19 @@ class _Rewriting:
     def encode(self, real: str, encoding: list[str], output: str) -> None:
         self.add("QuantizeLinear", [real, *encoding], output)
         self.encodings[output] = encoding
+
+    def activate(self, real: str, kind: str, parameters: dict[str, float]) -> None:
+        """The node's result: `real` through an activation by its name, if there is one."""
+        if kind and kind not in _ACTIVATIONS:
+            raise UnsupportedError(
+                f"{self.label}: its activation {kind!r} is not known; take the model before this optimization"
+            )
+        named = {name: parameters[name] for name in _ACTIVATIONS.get(kind, ()) if name in parameters}
+        if kind == "Clip" and self.opset >= 11:
+            ends = [self.constant(np.array(value, np.float32), "end") for value in named.values()]
+            self.add(kind, [real, *ends], self.node.output[0])
+        else:
+            self.add(kind or "Identity", [real], self.node.output[0], **named)
 
     def refuse_channels_last(self) -> None:
         if self.attributes.get("channels_last", 0):
@@ -246,6 +265,13 @@ def _moved(r: _Rewriting) -> None:
             r.encode(real, encoding, output)
 
 
+def _default(r: _Rewriting) -> None:
+    """QuantizeLinear or DequantizeLinear: without `axis` one scale for the tensor."""
+    many = "axis" in r.attributes and r.opset >= 13
+    r.add(r.node.op_type, list(r.node.input), r.node.output[0], axis=r.attributes["axis"] if many else None)
+    r.learn(r.node)
+
+
 _MOVES = frozenset(
     """DepthToSpace Expand Flatten Gather Identity MaxPool Pad ReduceMax ReduceMin Reshape Resize Slice SpaceToDepth
     Split Squeeze Tile Transpose Unsqueeze Upsample""".split()
@@ -254,11 +280,17 @@ _ACTIVATIONS: dict[str, tuple[str, ...]] = {
     "Relu": (),
     "Sigmoid": (),
     "Tanh": (),
+    "HardSwish": (),
+    "Softplus": (),
+    "Softsign": (),
+    "Elu": ("alpha",),
     "LeakyRelu": ("alpha",),
+    "ThresholdedRelu": ("alpha",),
     "HardSigmoid": ("alpha", "beta"),
+    "Selu": ("alpha", "gamma"),
     "Clip": ("min", "max"),
 }
-"""What FusedConv may have behind it, with the names of its `activation_params`, in their order."""
+"""What FusedConv and FusedGemm may have behind them, with the names of their parameters, in FusedConv's order."""
 _FUSED = ("activation", "activation_params")
 
 
@@ -268,20 +300,20 @@ def _fused_convolution(r: _Rewriting) -> None:
     real = r.add("Conv", operands if r.has(2) else operands[:2], **kept)
     if r.has(3):
         real = r.add("Add", [real, r.node.input[3]])
-    kind = r.attributes.get("activation", b"").decode()
-    if kind and kind not in _ACTIVATIONS:
-        raise UnsupportedError(
-            f"{r.label}: its activation {kind!r} is not known; take the model before this optimization"
-        )
     values = [float(value) for value in r.attributes.get("activation_params", ())]
-    if kind == "Clip" and r.opset >= 11:
-        ends = [r.constant(np.array(value, np.float32), "end") for value in values]
-        r.add(kind, [real, *ends], r.node.output[0])
-    elif kind:
-        named = dict(zip(_ACTIVATIONS[kind], values, strict=False))
-        r.add(kind, [real], r.node.output[0], **named)
-    else:
-        r.add("Identity", [real], r.node.output[0])
+    kind = r.attributes.get("activation", b"").decode()
+    r.activate(real, kind, dict(zip(_ACTIVATIONS.get(kind, ()), values, strict=False)))
+
+
+def _fused_gemm(r: _Rewriting) -> None:
+    own = {name: value for name, value in r.attributes.items() if not name.startswith("activation")}
+    given = {
+        name.removeprefix("activation_"): float(value)
+        for name, value in r.attributes.items()
+        if name.startswith("activation_")
+    }
+    real = r.add("Gemm", list(r.node.input), **own)
+    r.activate(real, r.attributes.get("activation", b"").decode(), given)
 
 
 def _scaler(r: _Rewriting) -> None:
@@ -294,7 +326,9 @@ def _scaler(r: _Rewriting) -> None:
 
 _FORMS: dict[tuple[str, str], Callable[[_Rewriting], None]] = {
     ("ai.onnx.ml", "Scaler"): _scaler,
+    (DOMAIN, "DequantizeLinear"): _default,
     (DOMAIN, "FusedConv"): _fused_convolution,
+    (DOMAIN, "FusedGemm"): _fused_gemm,
     (DOMAIN, "QGemm"): _gemm,
     (DOMAIN, "QLinearAdd"): _elementwise("Add"),
     (DOMAIN, "QLinearAveragePool"): _pool("AveragePool"),
@@ -306,6 +340,7 @@ _FORMS: dict[tuple[str, str], Callable[[_Rewriting], None]] = {
     (DOMAIN, "QLinearSigmoid"): _unary("Sigmoid"),
     (DOMAIN, "QLinearSoftmax"): _softmax,
     (DOMAIN, "QLinearWhere"): _where,
+    (DOMAIN, "QuantizeLinear"): _default,
 }
 _WITH_THEM = {"QLinearConv": _convolution, "QLinearMatMul": _product}
 """Operators of the default domain that are rewritten beside them."""

@@ -15,6 +15,10 @@ from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.errors import ModelError
 
 _PRODUCTS = {"MatMulInteger": "MatMul", "ConvInteger": "Conv"}
+_TO_FLOAT = "MatMulIntegerToFloat"
+_WHOLE = "DynamicQuantizeMatMul"
+_FUSED = {_TO_FLOAT: (1, 3, 5, 6), _WHOLE: (1, 2, 3, 4)}
+"""Products that ONNX Runtime's optimizer writes: where weights, their scale and zero point, and the bias are."""
 _LSTM = "DynamicQuantizeLSTM"
 _LSTM_INPUTS = 8
 """Of the float LSTM; scales and zero points of both weights follow."""
@@ -28,7 +32,7 @@ def expand_dynamic(model: Any) -> None:
     ModelError for a layer whose weights contradict each other.
     """
     kinds = {node.op_type for node in model.graph.node}
-    if "DynamicQuantizeLinear" not in kinds and _LSTM not in kinds:
+    if not kinds & {"DynamicQuantizeLinear", _LSTM, _WHOLE}:
         return
     rewriting, nodes = _Rewriting(model), []
     for node in model.graph.node:
@@ -71,6 +75,8 @@ class _Rewriting:
             return [
                 self.onnx.helper.make_node(_PRODUCTS[node.op_type], inputs, node.output, node.name, **kept)
             ]
+        if node.op_type == _WHOLE or (node.op_type == _TO_FLOAT and node.input[0] in self.real):
+            return self._fused_product(node) if self._has_known_factors(node) else [node]
         if node.op_type == _LSTM and node.domain == "com.microsoft" and self._has_known_weights(node):
             return [self._lstm(node)]
         return [node]
@@ -82,13 +88,44 @@ class _Rewriting:
             return False
         readers = self.readers[whole] + self.readers[zero_point]
         return bool(readers) and all(
-            reader.op_type in _PRODUCTS
-            and (reader.input[0], (*reader.input, "", "")[2]) == (whole, zero_point)
-            and whole not in reader.input[1:]
-            and all(name in self.tensors for name in (*reader.input[1:2], *reader.input[3:4]) if name)
-            and self._is_cast(reader.output[0])
+            self._is_fused_product_of(node, reader)
+            or (
+                reader.op_type in _PRODUCTS
+                and (reader.input[0], (*reader.input, "", "")[2]) == (whole, zero_point)
+                and whole not in reader.input[1:]
+                and all(name in self.tensors for name in (*reader.input[1:2], *reader.input[3:4]) if name)
+                and self._is_cast(reader.output[0])
+            )
             for reader in readers
         )
+
+    def _is_fused_product_of(self, node: Any, reader: Any) -> bool:
+        """Whether a product that gives reals takes the integers of a DynamicQuantizeLinear, and nothing else of it."""
+        if reader.op_type != _TO_FLOAT:
+            return False
+        whole, scale, zero_point = node.output
+        given = [*reader.input, *[""] * 7][:7]
+        own = (given[0], given[2], given[4]) == (whole, scale, zero_point)
+        return own and whole not in given[1:] and self._has_known_factors(reader)
+
+    def _has_known_factors(self, node: Any) -> bool:
+        given = [*node.input, *[""] * 7]
+        weights, scale, zero_point, _ = (given[index] for index in _FUSED[node.op_type])
+        return all(name in self.tensors for name in (weights, scale)) and zero_point in (*self.tensors, "")
+
+    def _fused_product(self, node: Any) -> list[Any]:
+        """The product of the real input by the reals that the weights stand for, and the bias."""
+        given = [*node.input, *[""] * 7]
+        weights, scale, zero_point, bias = (given[index] for index in _FUSED[node.op_type])
+        whole = self._array(weights).astype(np.float32)
+        whole = whole - (self._array(zero_point).astype(np.float32) if zero_point else np.float32(0))
+        stem = node.output[0]
+        real = self._constant((whole * self._array(scale)).astype(np.float32), f"{stem}/weights")
+        product = f"{stem}/product" if bias else stem
+        nodes = [self.onnx.helper.make_node("MatMul", [node.input[0], real], [product], node.name)]
+        if bias:
+            nodes.append(self.onnx.helper.make_node("Add", [product, bias], [stem], f"{stem}/Add"))
+        return nodes
 
     def _is_cast(self, name: str) -> bool:
         """Whether only casts to floats read a tensor."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tosaic.compiler.importers.onnx_models import package_process
+from tosaic.compiler.importers.onnx_models.opsets import set_opset
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.importers.onnx_models.reader import add_defaults
 from tosaic.compiler.importers.onnx_models.values import OnnxValue
@@ -39,7 +40,9 @@ def expand(node: Any, inputs: Sequence[OnnxValue | None], opset: int) -> list[An
         return None
     if len(inlined.graph.node) == 1 and inlined.graph.node[0].op_type == node.op_type:
         return None
-    return _renamed(list(inlined.graph.node), set(node.input) | set(node.output), next(iter(node.output)))
+    nodes = list(inlined.graph.node)
+    set_opset(nodes, opset)
+    return _renamed(nodes, set(node.input) | set(node.output), next(iter(node.output)))
 
 
 _SPELLING = {"float32": "FLOAT", "float64": "DOUBLE"}

@@ -20,6 +20,9 @@ from tosaic.compiler.importers.onnx_models import (
     images,
     layout,
     matrices,
+    microsoft_attention,
+    microsoft_layers,
+    microsoft_weights,
     quantized,
     recurrent,
     reductions,
@@ -29,16 +32,22 @@ from tosaic.compiler.importers.onnx_models import (
 from tosaic.compiler.importers.onnx_models.functions import expand
 from tosaic.compiler.importers.onnx_models.loops import Unroller
 from tosaic.compiler.importers.onnx_models.node import OnnxNode
-from tosaic.compiler.importers.onnx_models.opsets import opset_of
+from tosaic.compiler.importers.onnx_models.opsets import (
+    DEFAULT_DOMAINS,
+    operator_name,
+    opset_of,
+    opset_of_node,
+)
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.importers.onnx_models.placeholders import result_types
-from tosaic.compiler.importers.onnx_models.quantized_pairs import check_scale, join_pairs
+from tosaic.compiler.importers.onnx_models.quantized_pairs import as_marker, check_scale
 from tosaic.compiler.importers.onnx_models.reader import (
     node_label,
     read_model,
     stored_bytes,
 )
 from tosaic.compiler.importers.onnx_models.reference_nodes import computable, compute
+from tosaic.compiler.importers.onnx_models.refusals import why_not
 from tosaic.compiler.importers.onnx_models.registry import HANDLERS
 from tosaic.compiler.importers.onnx_models.values import KINDS, OFFSET, STORAGE, OnnxValue, constant_value
 from tosaic.compiler.importers.survey import Survey
@@ -53,6 +62,9 @@ _HANDLER_MODULES = (
     images,
     layout,
     matrices,
+    microsoft_attention,
+    microsoft_layers,
+    microsoft_weights,
     quantized,
     recurrent,
     reductions,
@@ -75,17 +87,19 @@ def import_onnx(
 
 
 def import_onnx_pairs(source: "str | pathlib.Path | Any", bound: Bound = None) -> Graph | None:
-    """As `import_onnx`, with a marker for each pair of QuantizeLinear and DequantizeLinear; None if there is none."""
-    model = read_model(source, bound)
-    return OnnxImporter(model, Survey()).run() if join_pairs(model.graph) else None
+    """As `import_onnx`, with a marker for each QuantizeLinear and DequantizeLinear; None if there is none."""
+    importer = OnnxImporter(read_model(source, bound), Survey(), markers=True)
+    graph = importer.run()
+    return graph if importer.markers_made else None
 
 
 class OnnxImporter:
     """The state of one import: the graph under construction and the values by name."""
 
-    def __init__(self, model: Any, survey: Survey) -> None:
+    def __init__(self, model: Any, survey: Survey, markers: bool = False) -> None:
         self.onnx = load_onnx_package()
-        self.model, self.survey = model, survey
+        self.model, self.survey, self.markers = model, survey, markers
+        self.markers_made = False
         self.opset = opset_of(model)
         self.allowance = Allowance(stored_bytes(model.graph))
         self.low = Lowering(model.graph.name or "main", self.allowance)
@@ -113,18 +127,17 @@ class OnnxImporter:
     def _constants(self, graph: Any) -> None:
         for tensor in graph.initializer:
             self.values[tensor.name] = constant_value(tensor.name, self.onnx.numpy_helper.to_array(tensor))
-        for sparse in graph.sparse_initializer:
-            self.values[sparse.values.name] = constant_value(sparse.values.name, self._dense(sparse))
 
     def _dense(self, sparse: Any) -> np.ndarray:
         values = self.onnx.numpy_helper.to_array(sparse.values)
         where = self.onnx.numpy_helper.to_array(sparse.indices)
         self.low.make_room(sparse.dims, values.dtype)
         dense = np.zeros(tuple(sparse.dims), values.dtype)
-        if where.ndim == 1:
-            dense.reshape(-1)[where] = values
-        else:
-            dense[tuple(where.T)] = values
+        if where.ndim == 2:
+            where = np.ravel_multi_index(tuple(where.T), dense.shape)
+        if where.shape != values.shape or (where < 0).any():
+            raise ValueError(f"{values.size} values at indices {list(where.shape)}")
+        dense.reshape(-1)[where] = values
         return dense
 
     def _input(self, value: Any) -> None:
@@ -220,12 +233,13 @@ class OnnxImporter:
 
     def _translated(self, node: Any) -> list[OnnxValue]:
         inputs = [self.values[name] if name else None for name in node.input]
+        opset = opset_of_node(node, self.opset)
         attributes = {a.name: self.onnx.helper.get_attribute_value(a) for a in node.attribute}
         if node.op_type == "Constant" and "sparse_value" in attributes:
             return [constant_value("", self._dense(attributes["sparse_value"]))]
         check_scale(node, inputs)
-        if computable(node.op_type, inputs):
-            known = compute(node, inputs, self.opset, self.allowance)
+        if node.domain in DEFAULT_DOMAINS and computable(node.op_type, inputs):
+            known = compute(node, inputs, opset, self.allowance)
             if known is not None:
                 return [constant_value("", value) for value in known]
         if node.op_type == "If":
@@ -233,17 +247,21 @@ class OnnxImporter:
         if node.op_type == "Loop":
             return self.unroller.loop(node, inputs, attributes["body"])
         if node.op_type == "Scan":
-            return self.unroller.scan(node, inputs, attributes, self.opset)
+            return self.unroller.scan(node, inputs, attributes, opset)
         view = OnnxNode(
             self.low,
             node.op_type,
             node.name or next(iter(node.output), ""),
-            self.opset,
+            opset,
             attributes,
             inputs,
             node.output,
         )
-        handler = HANDLERS.get(node.op_type)
+        marker = as_marker(view) if self.markers else None
+        if marker is not None:
+            self.markers_made = True
+            return [marker]
+        handler = HANDLERS.get(operator_name(node))
         if handler is None:
             return self._function(node, inputs, view)
         try:
@@ -256,11 +274,9 @@ class OnnxImporter:
         """An operator without a handler, by its function body."""
         for index in _SHAPE_INPUTS.get(node.op_type, ()):
             view.const(index)
-        body = expand(node, inputs, self.opset)
+        body = expand(node, inputs, view.opset)
         if body is None:
-            view.unsupported(
-                "the operator has no TOSA form", "replace it in the model, or compute it outside"
-            )
+            view.unsupported(*why_not(node.op_type))
         self._nodes(body)
         return [self.values[name] if name else OnnxValue("", "float32", ()) for name in node.output]
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from tosaic.compiler.importers.lowering.layout import extend
-from tosaic.compiler.importers.lowering.slicing import strided
+from tosaic.compiler.importers.lowering.slicing import reversed_sequences, strided
 from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.registry import handles
 from tosaic.compiler.importers.onnx_models.values import OFFSET, OnnxValue
@@ -268,18 +268,8 @@ def gather_nd(node: OnnxNode) -> OnnxValue:
 @handles("ReverseSequence")
 def reverse_sequence(node: OnnxNode) -> OnnxValue:
     """The first elements of each sequence backwards, as many as its length says."""
-    low, shape = node.low, node.shape()
     time, batch = int(node.attr("time_axis", 0)), int(node.attr("batch_axis", 1))
-    order = [batch, time, *range(2, len(shape))]
-    steps, count = shape[time], shape[batch]
-    low.make_room((steps,), np.int64)
-    step = low.constant(np.arange(steps)[None], DType.INT32)
-    length = low.reshape(node.wide(1), (count, 1))
-    backwards = low.sub(low.plus(length, -1), step)
-    indices = low.select(low.greater(length, step), backwards, low.broadcast_to(step, (count, steps)))
-    rows = low.reshape(low.transpose(node.raw(), order), (count, steps, math.prod(shape[2:])))
-    taken = low.reshape(low.op("GATHER", rows, indices), (count, steps, *shape[2:]))
-    return node.out_raw(low.transpose(taken, order))
+    return node.out_raw(reversed_sequences(node.low, node.raw(), node.wide(1), batch, time))
 
 
 @handles("OneHot")

@@ -1,5 +1,10 @@
-"""Versions of ONNX's operators: models of older ones than the importer knows are converted by the package onnx."""
+"""Versions of ONNX's operators: models of older ones than the importer knows are converted by the package onnx.
 
+A local function may be of another opset than its model. Its nodes keep their own one in their metadata when they join
+the model's, and each is read, checked and computed by it.
+"""
+
+from collections.abc import Iterator
 from typing import Any
 
 from tosaic.compiler.importers.onnx_models import package_process
@@ -7,8 +12,19 @@ from tosaic.compiler.importers.onnx_models.errors import first_line
 from tosaic.errors import UnsupportedError
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
+
+
+def operator_name(node: Any) -> str:
+    """An operator's type, with its domain if that is not the default one."""
+    return str(node.op_type if node.domain in DEFAULT_DOMAINS else f"{node.domain}.{node.op_type}")
+
+
 OLDEST_OPSET = 7
 """Older models are converted to it."""
+_OWN_OPSET = "tosaic.opset"
+"""Key of a node's metadata, and the domain of functions that hold one such node."""
+_FUNCTIONS = 8
+"""The first IR version that has local functions."""
 _INITIALIZERS_ARE_INPUTS = 3
 """The last IR version where every initializer is one of the graph's inputs."""
 
@@ -16,6 +32,73 @@ _INITIALIZERS_ARE_INPUTS = 3
 def opset_of(model: Any) -> int:
     """Version of the default domain's operators."""
     return next(entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAINS)
+
+
+def opset_of_node(node: Any, opset: int) -> int:
+    """Version of the default domain's operators by which a node is read, in a model of `opset`."""
+    return next((int(entry.value) for entry in node.metadata_props if entry.key == _OWN_OPSET), opset)
+
+
+def set_opset(nodes: Any, opset: int) -> None:
+    """Notes the version of nodes that have none yet, and of those in the graphs inside."""
+    for node in all_nodes(nodes):
+        if not any(entry.key == _OWN_OPSET for entry in node.metadata_props):
+            node.metadata_props.add(key=_OWN_OPSET, value=str(opset))
+
+
+def all_nodes(nodes: Any) -> Iterator[Any]:
+    """Nodes and those in the graphs inside, outer ones first."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                yield from all_nodes(graph.node)
+
+
+def with_one_opset(model: Any) -> None:
+    """Makes local functions of the model's own opset, in place; the nodes of others note theirs."""
+    opset = opset_of(model)
+    versions = {entry.domain: entry.version for entry in model.opset_import}
+    for function in model.functions:
+        for entry in function.opset_import:
+            if entry.domain in DEFAULT_DOMAINS and entry.version != opset:
+                if entry.version < OLDEST_OPSET or opset < OLDEST_OPSET:
+                    raise UnsupportedError(
+                        f"local function {function.name!r} is of opset {entry.version}, in a model of opset {opset}; "
+                        f"both must be {OLDEST_OPSET} or newer: export the model again with a newer opset"
+                    )
+                set_opset(function.node, entry.version)
+            entry.version = (
+                opset if entry.domain in DEFAULT_DOMAINS else versions.get(entry.domain, entry.version)
+            )
+
+
+def mixed_as_functions(onnx: Any, model: Any) -> None:
+    """Puts each node of an opset of its own into a local function again, in place: the package infers by one opset."""
+    opset = opset_of(model)
+    for node in list(all_nodes(model.graph.node)):
+        own = opset_of_node(node, opset)
+        if (
+            own == opset
+            or node.domain not in DEFAULT_DOMAINS
+            or any(attribute.HasField("g") for attribute in node.attribute)
+        ):
+            continue
+        body = onnx.NodeProto()
+        body.CopyFrom(node)
+        # A function may not name an input or output twice, or leave one out.
+        inputs = list(dict.fromkeys(name for name in node.input if name))
+        outputs = [name for name in node.output if name]
+        name = f"node_{len(model.functions)}"
+        imports = [onnx.helper.make_opsetid("", own)]
+        model.functions.append(onnx.helper.make_function(_OWN_OPSET, name, inputs, outputs, [body], imports))
+        node.Clear()
+        node.op_type, node.domain = name, _OWN_OPSET
+        node.input.extend(inputs)
+        node.output.extend(outputs)
+    if model.functions:
+        model.opset_import.append(onnx.helper.make_opsetid(_OWN_OPSET, 1))
+        model.ir_version = max(model.ir_version, _FUNCTIONS)
 
 
 def upgraded(onnx: Any, model: Any) -> Any:

@@ -3,13 +3,18 @@
 from typing import Any
 
 from tosaic.compiler.importers.onnx_models import package_process
+from tosaic.compiler.importers.onnx_models.opsets import mixed_as_functions
+from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.importers.onnx_models.values import KINDS, STORAGE
 
 
 def result_types(model: Any) -> dict[str, tuple[str, tuple[int, ...]]]:
     """Element type and shape by name, of the tensors that TOSA can hold and whose shape ONNX can infer."""
+    whole = load_onnx_package().ModelProto()
+    whole.CopyFrom(model)
+    mixed_as_functions(load_onnx_package(), whole)
     try:
-        inferred = package_process.infer_shapes(model)
+        inferred = package_process.infer_shapes(whole)
     except ValueError:  # it refuses, or crashes
         return {}
     found = {}

@@ -1,78 +1,83 @@
-"""QuantizeLinear and DequantizeLinear in pairs: what they say of the tensor between float operators."""
+"""QuantizeLinear and DequantizeLinear as markers: what they say of the tensors between float operators."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.importers.lowering.encoding_marker import mark
-from tosaic.compiler.importers.onnx_models.node import OnnxNode
-from tosaic.compiler.importers.onnx_models.package import load_onnx_package
-from tosaic.compiler.importers.onnx_models.registry import handles
-from tosaic.compiler.importers.onnx_models.values import OFFSET, STORAGE, OnnxValue
+from tosaic.compiler.importers.lowering.encoding_marker import mark_dequantized, mark_quantized
+from tosaic.compiler.importers.onnx_models.node import OnnxNode, storage
+from tosaic.compiler.importers.onnx_models.values import KINDS, OFFSET, STORAGE, OnnxValue
 from tosaic.errors import UnsupportedError
 
-PAIR = "QuantizeDequantize"
+_HELD = ("int8", "uint8", "int16", "uint16")
 
 
-def join_pairs(graph: Any) -> int:
-    """Makes one node of each pair in an ONNX graph (changed in place); how many there are.
+def as_marker(node: OnnxNode) -> OnnxValue | None:
+    """A marker for the quantizer, in the place of a node; None for what computes in floats as well as in integers.
 
-    A pair has one scale and one zero point, both initializers, the same on both sides; only DequantizeLinear reads
-    what is between. Constants are left alone: they are folded.
+    UnsupportedError for a QuantizeLinear whose integers the machine has not: it has one scale and one zero point for a
+    tensor, and none for 16 bits.
     """
-    onnx = load_onnx_package()
-    constants = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
-    outputs = {value.name for value in graph.output}
-    readers: dict[str, list[Any]] = {}
-    for node in graph.node:
-        for name in node.input:
-            readers.setdefault(name, []).append(node)
-    gone: set[str] = set()
-    made: dict[int, list[Any]] = {}
-    for index, node in enumerate(graph.node):
-        if node.op_type != "QuantizeLinear" or node.input[0] in constants or node.output[0] in outputs:
+    if node.op not in ("QuantizeLinear", "DequantizeLinear") or node.value(0).data is not None:
+        return None
+    if node.op == "QuantizeLinear":
+        kind = _result_kind(node)
+        if kind not in _HELD:
+            node.unsupported(f"it makes {kind}", "quantize activations to int8 or uint8")
+        encoding = _encoding(node, kind)
+        return node.out_raw(mark_quantized(node.low, node.raw(0), STORAGE[kind], *encoding), kind)
+    if node.kind(0) not in _HELD or not all(_is_one(node, index) for index in (1, 2)):
+        return None
+    encoding = _encoding(node, node.kind(0))
+    number = int(node.attr("output_dtype", 0))
+    kind = KINDS.get(number, "float32") if number else node.kind(1)
+    return node.out_raw(mark_dequantized(node.low, node.raw(0), storage(node, kind), *encoding), kind)
+
+
+def _result_kind(node: OnnxNode) -> str:
+    number = int(node.attr("output_dtype", 0))
+    if node.has(2):
+        return node.kind(2)
+    return KINDS.get(number, f"data type {number}") if number else "uint8"
+
+
+def _is_one(node: OnnxNode, index: int) -> bool:
+    """Whether a scale or zero point is known, and one number."""
+    if not node.has(index):
+        return True
+    data = node.value(index).data
+    return data is not None and data.size == 1
+
+
+def _encoding(node: OnnxNode, kind: str) -> tuple[float, int]:
+    """Scale and zero point of integers, as they are held."""
+    for index, what in ((1, "scale"), (2, "zero point")):
+        if _is_one(node, index):
             continue
-        followers = readers.get(node.output[0], [])
-        parameters = _parameters(node, constants)
-        if not followers or parameters is None:
-            continue
-        if any(f.op_type != "DequantizeLinear" or _parameters(f, constants) != parameters for f in followers):
-            continue
-        results = [f.output[0] for f in followers]
-        gone.update(results)
-        joined = onnx.helper.make_node(
-            PAIR, list(node.input), [results[0]], node.name or results[0], domain=node.domain
+        value = node.value(index)
+        if value.data is None:
+            node.unsupported(
+                f"its {what} {value.name!r} is computed at run time",
+                "quantize the model statically, with calibration data, or give the float model to tosaic quantize",
+            )
+        node.unsupported(
+            f"its {what} {value.name!r} has {value.data.size} elements",
+            "give an activation one scale and zero point",
         )
-        aliases = [onnx.helper.make_node("Identity", [results[0]], [name]) for name in results[1:]]
-        made[index] = [joined, *aliases]
-    nodes = []
-    for index, node in enumerate(graph.node):
-        if index in made:
-            nodes += made[index]
-        elif not (node.op_type == "DequantizeLinear" and node.output[0] in gone):
-            nodes.append(node)
-    del graph.node[:]
-    graph.node.extend(nodes)
-    return len(made)
-
-
-def _parameters(node: Any, constants: dict[str, np.ndarray]) -> tuple[float, int, str] | None:
-    """(scale, zero point, kind), if they are known and one of each; int16 must have zero point 0 as it is held."""
-    if len(node.input) < 2 or node.input[1] not in constants or constants[node.input[1]].size != 1:
-        return None
-    scale = float(constants[node.input[1]].reshape(-1)[0])
-    zero_point, kind = 0, "uint8"
-    if len(node.input) > 2 and node.input[2]:
-        if node.input[2] not in constants or constants[node.input[2]].size != 1:
-            return None
-        kind = constants[node.input[2]].dtype.name
-        zero_point = int(constants[node.input[2]].reshape(-1)[0])
-    if any(attribute.name == "output_dtype" and attribute.i for attribute in node.attribute):
-        return None
+    scale = float(node.const(1).reshape(-1)[0])
+    if not 0 < scale < np.inf:
+        node.unsupported(f"its scale {node.value(1).name!r} is {scale}", "quantize the model again")
+    zero_point = int(node.const(2).reshape(-1)[0]) if node.has(2) else 0
     held = zero_point - OFFSET.get(kind, 0)
-    fits = kind in ("int8", "uint8") or (kind in ("int16", "uint16") and held == 0)
-    return (scale, zero_point, kind) if fits and 0 < scale < np.inf else None
+    if held and STORAGE[kind].bits == 16:
+        name = node.value(2).name if node.has(2) else "0, its default,"
+        node.unsupported(
+            f"its zero point {name!r} is {zero_point}, and integers of 16 bits have {OFFSET.get(kind, 0)} here",
+            "quantize with symmetric activations (ONNX Runtime: extra_options={'ActivationSymmetric': True}), or give "
+            "it to tosaic quantize --activations int16",
+        )
+    return scale, held
 
 
 def check_scale(node: Any, inputs: Sequence[OnnxValue | None]) -> None:
@@ -85,13 +90,3 @@ def check_scale(node: Any, inputs: Sequence[OnnxValue | None]) -> None:
             f"{node.op_type} {node.name or node.output[0]!r}: its scale {node.input[1]!r} is not finite; masks of "
             "minus infinity cannot be quantized so: use a large negative number in the float model, or tosaic quantize"
         )
-
-
-@handles(PAIR)
-def quantize_dequantize(node: OnnxNode) -> OnnxValue:
-    """A marker for the quantizer."""
-    kind = node.kind(2) if node.has(2) else "uint8"
-    zero_point = int(node.const(2).reshape(-1)[0]) if node.has(2) else 0
-    held = zero_point - OFFSET.get(kind, 0)
-    scale = float(node.const(1).reshape(-1)[0])
-    return node.out_raw(mark(node.low, node.raw(0), STORAGE[kind], scale, held))

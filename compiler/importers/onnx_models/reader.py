@@ -4,7 +4,7 @@ import math
 import pathlib
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tosaic.compiler.importers.bindings import Bindings, Bound, Shapes, Values, bound_array, check_names
@@ -12,7 +12,17 @@ from tosaic.compiler.importers.onnx_models import package_process
 from tosaic.compiler.importers.onnx_models.contributed import expand_contributed
 from tosaic.compiler.importers.onnx_models.dynamic_quantization import expand_dynamic
 from tosaic.compiler.importers.onnx_models.errors import first_line
-from tosaic.compiler.importers.onnx_models.opsets import DEFAULT_DOMAINS, OLDEST_OPSET, opset_of, upgraded
+from tosaic.compiler.importers.onnx_models.microsoft_signatures import adopt_operators, check_signature
+from tosaic.compiler.importers.onnx_models.opsets import (
+    DEFAULT_DOMAINS,
+    OLDEST_OPSET,
+    all_nodes,
+    mixed_as_functions,
+    opset_of,
+    opset_of_node,
+    upgraded,
+    with_one_opset,
+)
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.errors import InputError, ModelError, UnsupportedError
 from tosaic.nnr.errors import NnrError
@@ -25,6 +35,10 @@ _POSITIVE = frozenset(
 """Attributes that are counts."""
 _LARGEST_AXIS = 64
 """Of `axis` and `axes`, far above any rank in use."""
+_WIDE_PAIRS = 21
+"""The opset whose QuantizeLinear has 16 bits."""
+_SIXTEEN_BITS = (4, 5)
+"""uint16 and int16 in TensorProto.DataType."""
 
 
 def read_model(source: "str | pathlib.Path | Any", bound: Bound = None) -> Any:
@@ -41,10 +55,13 @@ def read_model(source: "str | pathlib.Path | Any", bound: Bound = None) -> Any:
         model.CopyFrom(source)
         model = _without_nnr(onnx, model, None)
     check_versions(onnx, model)
+    for graph in _all_graphs(model.graph):
+        _sparse_as_nodes(onnx, graph)
     if model.functions:
         model = _without_functions(model)
     expand_dynamic(model)
     expand_contributed(model)
+    adopt_operators(model)
     check_graph(onnx, model.graph, opset_of(model), set())
     bindings = Bindings.of(bound)
     bind_shapes(onnx, model, bindings.shapes)
@@ -61,6 +78,7 @@ def _without_functions(model: Any) -> Any:
     onnx = load_onnx_package()
     skeleton = onnx.ModelProto()
     skeleton.CopyFrom(model)
+    with_one_opset(skeleton)
     for tensor in skeleton.graph.initializer:  # only the names have to be known
         name = tensor.name
         tensor.Clear()
@@ -74,6 +92,28 @@ def _without_functions(model: Any) -> Any:
     del expanded.graph.initializer[:]
     expanded.graph.initializer.extend(model.graph.initializer)
     return expanded
+
+
+def _all_graphs(graph: Any) -> Iterator[Any]:
+    """A graph and those inside its nodes."""
+    yield graph
+    for attribute in (attribute for node in all_nodes(graph.node) for attribute in node.attribute):
+        yield from (attribute.g,) if attribute.HasField("g") else ()
+
+
+def _sparse_as_nodes(onnx: Any, graph: Any) -> None:
+    """Makes a Constant of each sparse initializer, in place: the package's inference knows those only."""
+    made = [
+        onnx.helper.make_node("Constant", [], [sparse.values.name], sparse.values.name, sparse_value=sparse)
+        for sparse in graph.sparse_initializer
+    ]
+    if not made:
+        return
+    names = {node.output[0] for node in made}
+    inputs, nodes = [value for value in graph.input if value.name not in names], list(graph.node)
+    for field, values in ((graph.input, inputs), (graph.node, made + nodes), (graph.sparse_initializer, [])):
+        del field[:]
+        field.extend(values)
 
 
 def stored_bytes(graph: Any) -> int:
@@ -147,7 +187,6 @@ def check_graph(onnx: Any, graph: Any, opset: int, outer: set[str]) -> None:
     """SSA, order, names, operators, arity and attributes of a graph and the graphs inside its nodes."""
     inputs = [value.name for value in graph.input]
     constants = [tensor.name for tensor in graph.initializer]
-    constants += [tensor.values.name for tensor in graph.sparse_initializer]
     if len(set(inputs)) != len(inputs):
         raise ModelError(f"graph {graph.name!r} has two inputs of one name; names must be unique")
     for tensor in graph.initializer:
@@ -169,7 +208,7 @@ def check_graph(onnx: Any, graph: Any, opset: int, outer: set[str]) -> None:
                         f"{label} reads {name!r} before the node that writes it: nodes must be sorted, without cycles"
                     )
                 raise ModelError(f"{label} reads {name!r}, which nothing defines")
-        _check_node(onnx, node, opset)
+        _check_node(onnx, node, opset_of_node(node, opset))
         for attribute in node.attribute:
             for subgraph in (attribute.g, *attribute.graphs) if attribute.type in (5, 10) else ():
                 if attribute.type == 10 and subgraph is attribute.g:
@@ -209,15 +248,8 @@ def _check_data_length(onnx: Any, tensor: Any) -> None:
 def _check_node(onnx: Any, node: Any, opset: int) -> None:
     label = node_label(node)
     if node.domain not in DEFAULT_DOMAINS:
-        way_out = (
-            "dynamic quantization and ONNX Runtime's own optimizations make such operators: take the model as it was "
-            "exported"
-            if node.domain == "com.microsoft"
-            else "replace it by operators of the default domain, or give it as a local function"
-        )
-        raise UnsupportedError(
-            f"{label}: operator {node.op_type} of domain {node.domain!r} has no importer; {way_out}"
-        )
+        check_signature(node, label)
+        return
     try:
         schema = onnx.defs.get_schema(node.op_type, opset, "")
     except Exception:
@@ -350,8 +382,12 @@ def _check_inference(onnx: Any, model: Any) -> None:
     skeleton.CopyFrom(model)
     _drop_big_data(skeleton.graph)
     for node in skeleton.graph.node:
-        add_defaults(onnx, node, opset_of(model))
+        if node.domain in DEFAULT_DOMAINS:
+            add_defaults(onnx, node, opset_of_node(node, opset_of(model)))
+    if opset_of(model) < _WIDE_PAIRS:
+        _hide_pairs(onnx, skeleton.graph)
     skeleton.graph.input.extend(_hide_rounded_up(onnx, skeleton.graph))
+    mixed_as_functions(onnx, skeleton)
     try:
         package_process.check_types(skeleton)
     except package_process.PackageRefusalError as error:
@@ -360,6 +396,19 @@ def _check_inference(onnx: Any, model: Any) -> None:
     except package_process.PackageCrashError as error:
         where = "the model" if error.late else _first_crash(onnx, skeleton)
         raise ModelError(f"{where} is malformed: inferring its types and shapes, {error}") from None
+
+
+def _hide_pairs(onnx: Any, graph: Any) -> None:
+    """Casts in the place of QuantizeLinear and DequantizeLinear of 16 bits, which ONNX Runtime has in every opset."""
+    types = {tensor.name: tensor.data_type for tensor in graph.initializer}
+    for node in graph.node:
+        types.update((node.output[0], a.t.data_type) for a in node.attribute if a.name == "value")
+    for node in graph.node:
+        kind = types.get((*node.input, "", "", "")[2])
+        if node.op_type not in ("QuantizeLinear", "DequantizeLinear") or kind not in _SIXTEEN_BITS:
+            continue
+        kind = kind if node.op_type == "QuantizeLinear" else onnx.TensorProto.FLOAT
+        node.CopyFrom(onnx.helper.make_node("Cast", [node.input[0]], list(node.output), node.name, to=kind))
 
 
 def _hide_rounded_up(onnx: Any, graph: Any) -> list[Any]:

@@ -140,13 +140,30 @@ def cum_sum(node: OnnxNode) -> OnnxValue:
     return node.out(x)
 
 
-def _shifted(low: Lowering, x: str, axis: int, distance: int, reverse: bool) -> str:
+@handles("CumProd")
+def cum_prod(node: OnnxNode) -> OnnxValue:
+    """Shifted products, doubling the distance."""
+    low, x = node.low, node.wide()
+    axis = int(node.const(1).reshape(-1)[0])
+    if not -low.rank(x) <= axis < low.rank(x):
+        raise ValueError(f"axis {axis} of rank {low.rank(x)}")
+    axis, reverse = axis % low.rank(x), bool(node.attr("reverse", 0))
+    if node.attr("exclusive", 0):
+        x = _shifted(low, x, axis, 1, reverse, 1)
+    distance = 1
+    while distance < low.shape(x)[axis]:
+        x = low.mul(x, _shifted(low, x, axis, distance, reverse, 1))
+        distance *= 2
+    return node.out(x)
+
+
+def _shifted(low: Lowering, x: str, axis: int, distance: int, reverse: bool, fill: int = 0) -> str:
     pads = [(0, 0)] * low.rank(x)
     pads[axis] = (-distance, distance) if reverse else (distance, -distance)
     if distance >= low.shape(x)[axis]:
         low.make_room(low.shape(x), np.int64)
-        return low.constant(np.zeros(low.shape(x)), low.dtype(x))
-    return low.pad(x, pads)
+        return low.constant(np.full(low.shape(x), fill), low.dtype(x))
+    return low.pad(x, pads, fill)
 
 
 # --- normalizations -------------------------------------------------------------------------------------------

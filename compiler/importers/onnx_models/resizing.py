@@ -90,8 +90,8 @@ def _positions(
         if length == 1:
             return x * 0 + (begin + end) * (size - 1) / 2
         return begin * (size - 1) + x * (end - begin) * (size - 1) / (length - 1)
-    if transformation == "pytorch_half_pixel" and length == 1:
-        return x * 0 - 0.5
+    if transformation == "pytorch_half_pixel" and count == 1:
+        return x * 0
     shift = size / 2 * (1 - count / length) if transformation == "half_pixel_symmetric" else 0.0
     return shift + (x + 0.5) / scale - 0.5
 

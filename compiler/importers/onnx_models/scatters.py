@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.scatter import ScatterMode, known_to_differ, scatter
 from tosaic.compiler.importers.lowering.sorting import ranked
 from tosaic.compiler.importers.onnx_models.node import OnnxNode
@@ -58,6 +59,58 @@ def scatter_nd(node: OnnxNode) -> OnnxValue:
     return _result(node, low.reshape(result, shape))
 
 
+@handles("TensorScatter")
+def tensor_scatter(node: OnnxNode) -> OnnxValue:
+    """A cache with new rows along an axis, from an index of each sequence on."""
+    low, shape = node.low, node.shape()
+    axis, mode = node.axis(-2), node.attr("mode", "linear")
+    if mode not in ("linear", "circular"):
+        raise ValueError(f"mode {mode!r}")
+    if not 0 < axis < len(shape):
+        raise ValueError(f"axis {axis} of {list(shape)}")
+    first = node.wide(2) if node.has(2) else low.constant(np.zeros(shape[0]), DType.INT32)
+    data, new = (node.raw(i) for i in (0, 1))
+    return node.out_raw(written_rows(low, data, new, axis, first, circular=mode == "circular"))
+
+
+def written_rows(low: Lowering, data: str, new: str, axis: int, first: str, circular: bool = False) -> str:
+    """`data` with the rows of `new` along `axis`, from position `first` [batch] on; past the end it begins again.
+
+    ValueError where known positions leave an axis that is not circular.
+    """
+    shape, added = low.shape(data), low.shape(new)
+    size, count = shape[axis], added[axis]
+    if added != (*shape[:axis], count, *shape[axis + 1 :]) or count > size or low.shape(first) != shape[:1]:
+        raise ValueError(f"{list(added)} at {list(low.shape(first))} positions of {list(shape)}")
+    known = low.data(first)
+    if known is not None and not circular and not (0 <= known.min() <= known.max() <= size - count):
+        raise ValueError(f"{count} rows from {known.min()} to {known.max()} on of {size}")
+    if known is not None and len(set(known.tolist())) == 1 and 0 <= known[0] <= size - count:
+        start = int(known[0])
+        parts = [low.slice_axis(data, axis, 0, start)] if start else []
+        parts.append(new)
+        if start + count < size:
+            parts.append(low.slice_axis(data, axis, start + count, size - start - count))
+        return low.concat(parts, axis) if len(parts) > 1 else new
+    before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    places = low.add(
+        low.reshape(first, (shape[0], 1)), low.constant(np.arange(count).reshape(1, count), DType.INT32)
+    )
+    if circular:
+        whole = low.scalar(size, places)
+        places = low.sub(places, low.mul(low.div(places, whole), whole))
+        places = low.select(low.is_negative(places), low.add(places, whole), places)
+    rows = low.broadcast_to(low.reshape(places, (shape[0], 1, count)), (shape[0], before // shape[0], count))
+    # Neighbours on an axis that is long enough: no place twice, as SCATTER wants it.
+    result = low.op(
+        "SCATTER",
+        low.reshape(data, (before, size, after)),
+        low.reshape(rows, (before, count)),
+        low.reshape(new, (before, count, after)),
+    )
+    return low.reshape(result, shape)
+
+
 def _from_the_front(node: OnnxNode, sizes: np.ndarray) -> str:
     """The indices as int32, negative ones counted from the end; `sizes` are those of their last axis, or one."""
     low, known = node.low, node.value(1).data
@@ -75,8 +128,6 @@ def _put(node: OnnxNode, order: list[int], box: tuple[int, int, int], places: st
     low, mode = node.low, _MODES[node.attr("reduction", "none")]
     arithmetic = mode != "update"
     data, updates = (node.wide(i) if arithmetic else node.raw(i) for i in (0, 2))
-    if low.dtype(data) is DType.BOOL:
-        data, updates = (low.cast(x, DType.INT8) for x in (data, updates))
     if mode == "mul" and not low.dtype(data).is_float and not known_to_differ(low, places):
         node.unsupported(
             "TOSA reduces integers by no product", "make the indices constant, and different from each other"
@@ -92,9 +143,7 @@ def _put(node: OnnxNode, order: list[int], box: tuple[int, int, int], places: st
 
 
 def _result(node: OnnxNode, tensor: str) -> OnnxValue:
-    if node.attr("reduction", "none") != "none":
-        return node.out(tensor)
-    return node.out_raw(node.low.cast(tensor, DType.BOOL) if node.kind() == "bool" else tensor)
+    return node.out_raw(tensor) if node.attr("reduction", "none") == "none" else node.out(tensor)
 
 
 @handles("TopK")

@@ -1,6 +1,7 @@
 """Elementwise arithmetic of several tensors."""
 
 import functools
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -8,16 +9,21 @@ import numpy as np
 from tosaic.compiler.importers.lowering import Lowering, activations
 from tosaic.compiler.importers.lowering.division import floor_divide
 from tosaic.compiler.importers.lowering.power import power
+from tosaic.compiler.importers.lowering.rescaling import ONE, rescaled
+from tosaic.compiler.importers.tflite import fixed_point
+from tosaic.compiler.importers.tflite.fixed_point_graph import divided_by_power
 from tosaic.compiler.importers.tflite.multipliers import (
     Multiplier,
     fused,
     quantized_multiplier,
     rescale,
     widened,
+    wrapped,
 )
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.registry import handles
-from tosaic.compiler.importers.tflite.values import TfliteValue
+from tosaic.compiler.importers.tflite.tables import centred, of_pairs
+from tosaic.compiler.importers.tflite.values import OFFSET, TfliteValue
 from tosaic.compiler.ir import DType
 
 _SUM_SHIFT = {"INT8": 20, "UINT8": 20, "INT16": 15}
@@ -80,16 +86,28 @@ def add(node: TfliteNode) -> str:
     if result.kind == "INT16" and node.option("PotScaleInt16", True):
         scales = [float(node.value(0).scale), float(node.value(1).scale), float(result.scale)]
         if all(np.frexp(scale)[0] == 0.5 for scale in scales):
-            node.unsupported(
-                "16-bit tensors whose scales are powers of two have an older kernel",
-                "convert the model again with pot_scale_int16 false",
-            )
+            return fused(node, _sum_of_powers(node, scales))
     shift = _SUM_SHIFT[result.kind]
     wide, twice = _wide_pair(node, shift)
     ratio = twice / float(np.float32(1 << shift) * result.scale)
     total = low.op(name, *wide)
     y = rescale(node, total, [quantized_multiplier(ratio)], node.result_type(), 0, result.zero_point)
     return fused(node, y)
+
+
+def _sum_of_powers(node: TfliteNode, scales: list[float]) -> str:
+    """TFLite's older kernel of 16-bit tensors whose scales are powers of two: one input is on the result's grid."""
+    shifts = [round(math.log2(scale / scales[2])) for scale in scales[:2]]
+    if max(shifts) != 0:
+        node.unsupported(
+            f"scales of {scales[0]} and {scales[1]} for a result of {scales[2]}: in TFLite's older kernel one is the "
+            "result's, and the other not larger",
+            "convert the model again with pot_scale_int16 false",
+        )
+    low = node.low
+    wide = [low.cast(node.x(index), DType.INT32) for index in (0, 1)]
+    parts = [divided_by_power(node, x, low.scalar(-shift, x)) for x, shift in zip(wide, shifts, strict=True)]
+    return rescaled(low, low.binary(node.kind, *parts), [ONE], DType.INT16)
 
 
 @handles("MUL")
@@ -99,9 +117,10 @@ def multiply(node: TfliteNode) -> str:
     if not node.is_quantized:
         return activated(node, low.mul(node.x(0), node.x(1)))
     a, b, result = node.value(0), node.value(1), node.result()
-    ratio = float(a.scale * b.scale / result.scale)
-    y = rescale(node, _product(node), [quantized_multiplier(ratio)], node.result_type(), 0, result.zero_point)
-    return fused(node, y)
+    multiplier = quantized_multiplier(float(a.scale * b.scale / result.scale))
+    largest = math.prod(int(np.abs(centred(v)).max()) for v in (a, b))
+    product, multipliers = wrapped(node, _product(node), [multiplier], largest)
+    return fused(node, rescale(node, product, multipliers, node.result_type(), 0, result.zero_point))
 
 
 def _product(node: TfliteNode) -> str:
@@ -131,24 +150,46 @@ def squared_difference(node: TfliteNode) -> str:
 
 def _without_integers(node: TfliteNode) -> None:
     if node.is_quantized:
-        node.unsupported("TFLite's int8 kernels have none of it", "leave it in float32")
+        node.unsupported(f"TFLite has no kernel of it for {node.value().kind.lower()}", "leave it in float32")
 
 
 @handles("DIV")
 def divide(node: TfliteNode) -> str:
-    """The quotient; of integers truncated."""
-    _without_integers(node)
+    """The quotient; of plain integers truncated, of quantized ones in TFLite's fixed point."""
+    if node.is_quantized:
+        return fused(node, _quotient(node))
     return activated(node, node.low.div(*node.low.aligned(node.x(0), node.x(1))))
+
+
+def _quotient(node: TfliteNode) -> str:
+    a, b, result = node.value(0), node.value(1), node.result()
+    multiplier = quantized_multiplier(float(a.scale / (b.scale * result.scale)))
+    if result.kind == "INT16":
+        node.unsupported(
+            "TFLite's kernel of 16 bits divides numbers of 32 bits, and TOSA has no such division",
+            "quantize it to int8, or leave it in float32",
+        )
+    return of_pairs(node, lambda x, y: fixed_point.quotient(x, y, multiplier))
 
 
 @handles("FLOOR_DIV", "FLOOR_MOD")
 def floor_division(node: TfliteNode) -> str:
-    """The quotient rounded down, or the rest, which has the divisor's sign."""
-    _without_integers(node)
+    """The quotient rounded down, or the rest, which has the divisor's sign; of the stored integers."""
     low, which = node.low, 0 if node.kind == "FLOOR_DIV" else 1
     a, b = low.aligned(node.x(0), node.x(1))
+    dtype = low.dtype(a)
     if node.is_float:
         return floor_divide(low, a, b)[which]
+    if node.is_quantized and node.value().kind in OFFSET:
+        node.unsupported(
+            f"TFLite has no kernel of it for {node.value().kind.lower()}", "use int16 or float32"
+        )
+    a, b = low.cast(a, DType.INT32), low.cast(b, DType.INT32)
+    return low.cast(_floor_divided(low, a, b, which), dtype)
+
+
+def _floor_divided(low: Lowering, a: str, b: str, which: int) -> str:
+    """The quotient (`which` is 0) or the rest (1) of int32."""
     over, under = low.data(a), low.data(b)
     if over is not None and under is not None and (under != 0).all():
         return low.constant(over // under if which == 0 else over % under, low.dtype(a))

@@ -4,6 +4,7 @@ from tosaic.compiler.importers.tflite.arithmetic import scaled
 from tosaic.compiler.importers.tflite.multipliers import quantized_multiplier
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.registry import handles
+from tosaic.compiler.importers.tflite.values import OFFSET
 from tosaic.compiler.ir import DType
 
 _SHIFT = 8
@@ -12,7 +13,9 @@ _SHIFT = 8
 
 def _operands(node: TfliteNode) -> tuple[str, str]:
     low = node.low
-    if node.is_quantized:
+    # TFLite orders 16-bit tensors by their integers, whatever they stand for.
+    by_integers = node.value().kind == "INT16" and node.kind not in ("EQUAL", "NOT_EQUAL")
+    if node.is_quantized and not by_integers:
         values = [node.value(0), node.value(1)]
         wide = [scaled(node, v, _SHIFT, quantized_multiplier(float(v.scale))) for v in values]
         return wide[0], wide[1]
@@ -42,6 +45,25 @@ def logic(node: TfliteNode) -> str:
     if node.kind == "LOGICAL_NOT":
         return low.op(node.kind, node.x())
     return low.binary(node.kind, node.x(0), node.x(1))
+
+
+@handles("BITWISE_XOR")
+def exclusive_or(node: TfliteNode) -> str:
+    """Of the stored bits; unsigned integers are held with the highest one inverted."""
+    low, kind = node.low, node.value().kind
+    y = low.binary("LOGICAL_XOR" if kind == "BOOL" else "BITWISE_XOR", node.x(0), node.x(1))
+    return low.binary("BITWISE_XOR", y, low.scalar(-OFFSET[kind], y)) if kind in OFFSET else y
+
+
+@handles("RIGHT_SHIFT")
+def right_shift(node: TfliteNode) -> str:
+    """The stored integers, shifted by as many bits as they have at most."""
+    low, value, dtype = node.low, node.value(), node.low.dtype(node.x())
+    offset, bits = OFFSET.get(value.kind, 0), dtype.numpy.itemsize * 8
+    a, b = (low.plus(low.cast(node.x(index), DType.INT32), offset) for index in (0, 1))
+    inside = low.minimum(low.maximum(b, low.scalar(0, b)), low.scalar(bits - 1, b))
+    y = low.binary("ARITHMETIC_RIGHT_SHIFT", a, inside, round=False)
+    return low.cast(low.plus(y, -offset), dtype)
 
 
 @handles("SELECT", "SELECT_V2")

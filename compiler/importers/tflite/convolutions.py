@@ -15,9 +15,11 @@ from tosaic.compiler.importers.tflite.multipliers import (
     fused,
     quantized_multiplier,
     rescale,
+    wrapped,
 )
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.registry import handles
+from tosaic.compiler.importers.tflite.tables import centred
 from tosaic.compiler.ir import DType
 
 _SPATIAL_OPTIONS = {"D": "StrideD", "H": "StrideH", "W": "StrideW"}
@@ -81,8 +83,22 @@ def accumulated(
     result = node.result()
     if node.low.dtype(sums) is DType.INT48 and node.has(bias) and node.value(bias).kind == "INT32":
         sums = _in_32_bits(node, sums)
+    sums, multipliers = wrapped(node, sums, multipliers, _largest_sum(node, bias), rounding)
     y = rescale(node, sums, multipliers, node.result_type(), 0, result.zero_point, rounding)
     return fused(node, y)
+
+
+def _largest_sum(node: TfliteNode, bias: int) -> int:
+    """A bound of the sums' sizes; 0 if the weights are unknown."""
+    low, weight = node.low, node.low.data(node.x(1))
+    if weight is None:
+        return 0
+    channels = 3 if node.kind == "DEPTHWISE_CONV_2D" else 4 if node.kind == "CONV_3D" else 0
+    sizes = np.abs(weight.astype(np.int64) - zero_points(node)[1])
+    sums = np.moveaxis(sizes, channels, 0).reshape(sizes.shape[channels], -1).sum(1)
+    sums = sums * int(np.abs(centred(node.value())).max())
+    added = low.data(node.x(bias)) if node.has(bias) else None
+    return int((sums if added is None else sums + np.abs(added.astype(np.int64)).reshape(-1)).max())
 
 
 def _in_32_bits(node: TfliteNode, sums: str) -> str:
@@ -149,24 +165,12 @@ def fully_connected(node: TfliteNode) -> str:
     sums = convolve(low, x, kernel, bias, pixel, 1, zero_points(node))
     if low.dtype(sums) is DType.INT48:
         # TFLite multiplies by all 31 bits. What saturates at 32 bits must saturate in the result as well.
-        if any(exponent < -15 for _, exponent in multipliers) and not _fits_32_bits(node):
+        if any(exponent < -15 for _, exponent in multipliers) and not 0 < _largest_sum(node, 2) < 1 << 31:
             node.unsupported(
                 "sums that need more than 32 bits", "quantize it to int8, or give it less inputs"
             )
         sums = _in_32_bits(node, sums)
     return low.reshape(accumulated(node, sums, 2, multipliers, "SINGLE_ROUND"), shape)
-
-
-def _fits_32_bits(node: TfliteNode) -> bool:
-    """Whether no input of 16 bits makes a sum beyond 32 bits."""
-    low, weight = node.low, node.low.data(node.x(1))
-    if weight is None:
-        return False
-    largest = np.abs(weight.astype(np.int64)).reshape(weight.shape[0], -1).sum(1) << 15
-    bias = low.data(node.x(2)) if node.has(2) else None
-    if bias is not None:
-        largest = largest + np.abs(bias.astype(np.int64)).reshape(-1)
-    return bool((largest < 1 << 31).all())
 
 
 @handles("TRANSPOSE_CONV")

@@ -1,4 +1,4 @@
-"""Functions of one tensor: of reals by the shared lowering, of int8 by a table of what TFLite's kernels compute."""
+"""Functions of one tensor: of reals by the shared lowering, of integers by tables of what TFLite's kernels compute."""
 
 import functools
 import math
@@ -7,62 +7,20 @@ from collections.abc import Callable
 import numpy as np
 
 from tosaic.compiler.importers.lowering import Lowering, activations
+from tosaic.compiler.importers.lowering.rescaling import ONE, rescaled
 from tosaic.compiler.importers.lowering.rounding import sign
-from tosaic.compiler.importers.tflite import fixed_point, wide_curves
+from tosaic.compiler.importers.tflite import fixed_point, float32, wide_curves
 from tosaic.compiler.importers.tflite.multipliers import (
     activation_range,
     quantized_multiplier,
     rescale,
-    round_half_away,
     widened,
 )
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.registry import HANDLERS, Handler, handles
-from tosaic.compiler.importers.tflite.values import RANGES, TfliteValue
+from tosaic.compiler.importers.tflite.tables import centred, looked_up, real_table, single, table
+from tosaic.compiler.importers.tflite.values import OFFSET, RANGES
 from tosaic.compiler.ir import DType
-
-Curve = Callable[[TfliteNode, np.ndarray], np.ndarray]
-"""The results of int8 inputs, given as q - zero point; not saturated, without the result's zero point."""
-_FIXED_BITS = 4
-"""Integer bits of the argument of logistic and tanh."""
-
-
-def table(node: TfliteNode, results: np.ndarray) -> str:
-    """A TABLE of 256 results (without the zero point, not saturated) for the 256 values of input 0."""
-    low, result = node.low, node.result()
-    least, most = RANGES[result.kind]
-    return low.op(
-        "TABLE", node.x(), low.constant(np.clip(results + result.zero_point, least, most), DType.INT8)
-    )
-
-
-def centred(value: TfliteValue) -> np.ndarray:
-    """q - zero point for the 256 values of q."""
-    return np.arange(-128, 128) - value.zero_point
-
-
-def real_table(node: TfliteNode, function: Callable[[np.ndarray], np.ndarray]) -> str:
-    """TFLite's LUTPopulate: a function of reals, at 256 values (int8) or at 513 with lines between them (int16)."""
-    value, result = node.value(), node.result()
-    if value.kind == "INT16":
-        entries = wide_curves.populated(function, float(value.scale), float(result.scale))
-        return wide_curves.rounded_table(node, entries)
-    reals = value.scale * centred(value).astype(np.float32)
-    scaled = _single(function(reals.astype(np.float64))) * (np.float32(1) / result.scale)
-    return table(node, round_half_away(scaled).astype(np.int64))
-
-
-def _single(values: np.ndarray) -> np.ndarray:
-    return values.astype(np.float32)
-
-
-def refuse_int16(node: TfliteNode) -> None:
-    """UnsupportedError for a 16-bit input of a function that has no table of TFLite's."""
-    if node.value().kind == "INT16":
-        node.unsupported(
-            "16-bit activations: TFLite's kernel interpolates where TOSA's TABLE has no points",
-            "quantize this operator to int8, or leave it in float32",
-        )
 
 
 def curve(real: Callable[[TfliteNode, str], str], integer: Callable[[TfliteNode], str]) -> Handler:
@@ -77,55 +35,36 @@ def curve(real: Callable[[TfliteNode, str], str], integer: Callable[[TfliteNode]
 # --- logistic and tanh ------------------------------------------------------------------------------------------
 
 
-def _fixed(
-    node: TfliteNode, function: Callable[[np.ndarray, int], np.ndarray], bits: int
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """The results of a gemmlowp function, its arguments, and from where on the kernel saturates."""
-    x = centred(node.value())
-    fraction, left_shift = math.frexp(float(node.value().scale) * 2.0 ** (31 - _FIXED_BITS))
-    multiplier = (math.floor(fraction * (1 << 31) + 0.5), left_shift)
-    radius = fixed_point.input_radius(_FIXED_BITS, left_shift)
-    inner = np.where(np.abs(x) < radius, x, 0)
-    y = fixed_point.divided_by_power(
-        function(fixed_point.multiplied(inner, multiplier), _FIXED_BITS), 31 - bits
-    )
-    return y, x, radius
-
-
 @handles("LOGISTIC")
 def logistic(node: TfliteNode) -> str:
-    """1 / (1 + exp(-x)); of int8 with scale 1/256 and the lowest zero point, as the kernel assumes."""
+    """1 / (1 + exp(-x)); of integers on the grid that the kernel writes."""
     if not node.is_quantized:
         return node.low.op("SIGMOID", node.x())
     if node.value().kind == "INT16":
+        _check_grid(node, 2.0**-15)
         return wide_curves.looked_up(node, wide_curves.logistic(node))
-    y, x, radius = _fixed(node, fixed_point.logistic, 8)
-    saturated = np.where(x <= -radius, 0, np.where(x >= radius, 255, y))
-    return _on_grid(node, saturated, 1 / 256, -128)
+    _check_grid(node, 1 / 256)
+    return real_table(node, float32.logistic)
 
 
 @handles("TANH")
 def tanh(node: TfliteNode) -> str:
-    """The hyperbolic tangent; of int8 with scale 1/128 and zero point 0, as the kernel assumes."""
+    """The hyperbolic tangent; of 16 bits on the grid that the kernel writes."""
     if not node.is_quantized:
         return node.low.op("TANH", node.x())
     if node.value().kind == "INT16":
+        _check_grid(node, 2.0**-15)
         return wide_curves.looked_up(node, wide_curves.tanh(node))
-    y, x, radius = _fixed(node, fixed_point.tanh, 7)
-    saturated = np.where(x <= -radius, -128, np.where(x >= radius, 127, y))
-    return _on_grid(node, saturated, 1 / 128, 0)
+    return real_table(node, float32.tanh)
 
 
-def _on_grid(node: TfliteNode, results: np.ndarray, scale: float, zero_point: int) -> str:
-    """A table of results that the kernel writes on its own grid; UnsupportedError if the file's is another."""
-    result = node.result()
-    if result.scale != np.float32(scale) or result.zero_point != zero_point:
+def _check_grid(node: TfliteNode, scale: float) -> None:
+    """UnsupportedError if the result's scale is not the only one that TFLite's kernel takes."""
+    found = node.result().scale
+    if found != np.float32(scale):
         node.unsupported(
-            f"its result has scale {result.scale} and zero point {result.zero_point}; the kernel's are {scale} and "
-            f"{zero_point}",
-            "quantize the model again",
+            f"its result has scale {found}, and TFLite's kernel has {scale} only", "quantize the model again"
         )
-    return table(node, results)
 
 
 # --- rectifiers -------------------------------------------------------------------------------------------------
@@ -176,11 +115,15 @@ def _two_slopes(node: TfliteNode, positive: float, negative: float) -> str:
     if value.kind != "INT16":
         x = centred(value)
         return table(node, np.where(x >= 0, fixed_point.multiplied(x, up), fixed_point.multiplied(x, down)))
-    if down[0] < 0:
-        node.unsupported("a negative slope", "use a positive one, or int8")
     low, wide = node.low, widened(node, value)
-    parts = [rescale(node, wide, [m], DType.INT16, 0, result.zero_point) for m in (up, down)]
-    return low.select(low.is_negative(wide), parts[1], parts[0])
+    if down[0] < 0:
+        falling = low.negate(rescale(node, wide, [(-down[0], down[1])], DType.INT32))
+        down_part = rescaled(low, falling, [ONE], DType.INT16, zeros=(0, result.zero_point))
+    else:
+        down_part = rescale(node, wide, [down], DType.INT16, 0, result.zero_point)
+    return low.select(
+        low.is_negative(wide), down_part, rescale(node, wide, [up], DType.INT16, 0, result.zero_point)
+    )
 
 
 def _signed_multiplier(real: float) -> tuple[int, int]:
@@ -195,6 +138,11 @@ def prelu(node: TfliteNode) -> str:
     if not node.is_quantized:
         return activations.leaky_relu(low, *low.aligned(node.x(), node.real(1)))
     value, alpha, result = node.value(), node.value(1), node.result()
+    if value.kind == "INT16" and alpha.kind != "INT8":
+        node.unsupported(
+            f"TFLite's kernel of 16 bits reads its slopes as int8, and they are {alpha.kind.lower()}",
+            "give int8 slopes, or leave it in float32",
+        )
     up = quantized_multiplier(float(value.scale / result.scale))
     down = quantized_multiplier(float(value.scale * alpha.scale / result.scale))
     slopes = low.data(alpha.tensor)
@@ -218,8 +166,11 @@ def _hard_swish_reals(node: TfliteNode, x: str) -> str:
 
 def _hard_swish_integers(node: TfliteNode) -> str:
     """TFLite's kernel computes in 16 bits."""
-    refuse_int16(node)
     value, result = node.value(), node.result()
+    if value.kind == "INT16":
+        node.unsupported(
+            "TFLite has no kernel of it for int16", "quantize it to int8, or leave it in float32"
+        )
     fine_scale = np.float32(1 / 128) * value.scale
     out = quantized_multiplier(float(fine_scale / result.scale))
     reluish = quantized_multiplier(float(fine_scale / np.float32(3 / 32768)))
@@ -231,11 +182,11 @@ def _hard_swish_integers(node: TfliteNode) -> str:
     if reluish[1] > 0:
         gate = _short_range(gate << (reluish[1] - 1))
     gate = fixed_point.doubling_high_product(gate, _short(reluish[0]), 15)
-    gate = _short_range(gate << 1) if reluish[1] > 0 else fixed_point.divided_by_power(gate, -reluish[1])
+    gate = _short_range(gate << 1) if reluish[1] > 0 else fixed_point.divided_by_power(gate, -reluish[1], 15)
     gate = (gate + (1 << 15)) >> 1
     product = gate * shifted
     high = np.where(product >= 0, product >> 15, -(-product >> 15))
-    return table(node, fixed_point.divided_by_power(high, -out[1]))
+    return table(node, fixed_point.divided_by_power(high, -out[1], 15))
 
 
 def _short(significand: int) -> int:
@@ -256,28 +207,20 @@ def _real_curve(
     return curve(real, lambda node: real_table(node, function))
 
 
-def _erf(x: np.ndarray) -> np.ndarray:
-    return np.vectorize(math.erf)(x)
-
-
 @handles("GELU")
 def gelu(node: TfliteNode) -> str:
     """x times the normal distribution function, or its approximation by tanh."""
     approximate = bool(node.option("Approximate", False))
     if not node.is_quantized:
         return activations.gelu(node.low, node.x(), approximate)
-    if approximate:
-        return real_table(
-            node, lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-        )
-    return real_table(node, lambda x: 0.5 * x * (1 + _erf(x * math.sqrt(0.5))))
+    return real_table(node, float32.gelu_by_tanh if approximate else float32.gelu)
 
 
 HANDLERS["ELU"] = _real_curve(
     lambda node, x: activations.elu(node.low, x, 1.0),
     lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x),
 )
-HANDLERS["EXP"] = _real_curve(lambda node, x: node.low.op("EXP", x), np.exp)
+HANDLERS["EXP"] = _real_curve(lambda node, x: node.low.op("EXP", x), float32.exp)
 
 
 @handles("LOG")
@@ -293,14 +236,46 @@ def log(node: TfliteNode) -> str:
 @handles("ABS")
 def absolute(node: TfliteNode) -> str:
     """The size of each element."""
+    low, x = node.low, node.x()
     if not node.is_quantized:
-        return node.low.op("ABS", node.x())
-    refuse_int16(node)
+        # The size of the lowest integer wraps.
+        short = low.dtype(x) is DType.INT16
+        return low.cast(low.op("ABS", low.cast(x, DType.INT32) if short else x), low.dtype(x))
     value, result = node.value(), node.result()
-    x = np.abs(centred(value))
-    if value.scale == result.scale:
-        return table(node, x)
-    return table(node, fixed_point.multiplied(x, quantized_multiplier(float(value.scale / result.scale))))
+    multiplier = quantized_multiplier(float(value.scale / result.scale))
+    if value.kind == "INT16":
+        return rescale(
+            node, low.op("ABS", widened(node, value)), [multiplier], DType.INT16, 0, result.zero_point
+        )
+    return table(node, fixed_point.multiplied(np.abs(centred(value)), multiplier))
+
+
+@handles("SQRT")
+def square_root(node: TfliteNode) -> str:
+    """The root; of integers cut off to a step below, and zero of what is negative, which the kernel refuses."""
+    if not node.is_quantized:
+        return node.low.sqrt(node.x())
+    value, result = node.value(), node.result()
+    if value.kind == "UINT8":
+        node.unsupported(
+            "TFLite has no kernel of it for uint8", "quantize it to int8, or leave it in float32"
+        )
+    reals = value.scale * single(np.maximum(centred(value), 0))
+    return looked_up(node, (np.sqrt(reals) / result.scale).astype(np.int64))
+
+
+@handles("NEG")
+def negate(node: TfliteNode) -> str:
+    """The stored integers with the other sign, whatever they stand for; the lowest one wraps."""
+    low, x = node.low, node.x()
+    dtype = low.dtype(x)
+    if node.value().kind in OFFSET:
+        node.unsupported(
+            f"TFLite has no kernel of it for {node.value().kind.lower()}", "use int8, or leave it in float32"
+        )
+    if dtype not in (DType.INT8, DType.INT16):
+        return low.negate(x)
+    return low.cast(low.negate(low.cast(x, DType.INT32)), dtype)
 
 
 @handles("RSQRT")
@@ -312,7 +287,7 @@ def reciprocal_root(node: TfliteNode) -> str:
     value, result = node.value(), node.result()
     if value.kind == "INT16":
         largest = np.float32(RANGES["INT16"][1]) * result.scale
-        return real_table(node, lambda x: np.where(x > 0, 1 / np.sqrt(np.where(x > 0, x, 1)), largest))
+        return real_table(node, lambda x: np.where(x > 0, float32.inverse_root(x), largest))
     scale = 1.0 / float(np.sqrt(value.scale) * result.scale)
     multiplier = quantized_multiplier(scale)
     results = [_inverse_root(int(x), multiplier) for x in centred(value)]
@@ -362,21 +337,19 @@ def _inverse_root_multiplier(x: int) -> tuple[int, int]:
 
 
 _PLAIN: dict[str, Callable[[Lowering, str], str]] = {
-    "SQRT": lambda low, x: low.sqrt(x),
     "SQUARE": lambda low, x: low.mul(x, x),
     "SIN": lambda low, x: low.op("SIN", x),
     "COS": lambda low, x: low.op("COS", x),
     "CEIL": lambda low, x: low.op("CEIL", x),
     "FLOOR": lambda low, x: low.op("FLOOR", x),
     "ROUND": lambda low, x: low.round_half_even(x),
-    "NEG": lambda low, x: low.negate(x),
     "SIGN": sign,
 }
 
 
 def _plain(node: TfliteNode) -> str:
     if node.is_quantized:
-        node.unsupported("TFLite has no kernel of it for quantized integers", "leave it in float32")
+        node.unsupported("TFLite's kernels of it are for reals only", "leave it in float32")
     return _PLAIN[node.kind](node.low, node.x())
 
 

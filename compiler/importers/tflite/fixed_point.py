@@ -33,12 +33,16 @@ def doubling_high_product(a: np.ndarray, b: np.ndarray | int, bits: int = 31) ->
     return np.minimum((np.asarray(a, np.int64) * b + (1 << (bits - 1))) >> bits, (1 << bits) - 1)
 
 
-def divided_by_power(x: np.ndarray, exponent: int) -> np.ndarray:
-    """RoundingDivideByPOT: x / 2^exponent, ties away from zero."""
-    if exponent == 0:
-        return x
-    half = 1 << (exponent - 1)
-    return np.where(x >= 0, (x + half) >> exponent, -((-x + half) >> exponent))
+def divided_by_power(x: np.ndarray, exponent: int | np.ndarray, bits: int = _BITS) -> np.ndarray:
+    """RoundingDivideByPOT: x / 2^exponent, ties away from zero.
+
+    The kernel does not mean to divide by more than 2^bits: its mask of the rest is -1 then, and of the exponent
+    processors take five bits.
+    """
+    inside = np.minimum(exponent, bits)
+    half = (np.int64(1) << inside) >> 1
+    rounded = np.where(x >= 0, (x + half) >> inside, -((-x + half) >> inside))
+    return np.where(exponent > bits, (x >> (exponent & _BITS)) + (x >= 0), rounded)
 
 
 def times_power(x: np.ndarray, exponent: int, bits: int = _BITS) -> np.ndarray:
@@ -108,3 +112,18 @@ def tanh(a: np.ndarray, integer_bits: int, bits: int = _BITS) -> np.ndarray:
 def input_radius(integer_bits: int, left_shift: int) -> int:
     """CalculateInputRadius: the largest integer that a left shift keeps inside of the fixed-point range."""
     return math.floor(((1 << integer_bits) - 1) * 2.0 ** (31 - integer_bits) / 2.0**left_shift)
+
+
+def quotient(a: np.ndarray, b: np.ndarray, multiplier: Multiplier) -> np.ndarray:
+    """DivElementwise: a / b times a multiplier, for b other than 0, which the kernel refuses.
+
+    Below one half of a step it divides by more than 2^31: zero becomes one, and others the ends of the grid.
+    """
+    significand, exponent = multiplier
+    a, b = np.where(b < 0, -a, a), np.where(b == 0, 1, np.abs(b))
+    length = np.frexp(b.astype(np.float64))[1].astype(np.int64)
+    fraction = (b << (_BITS + 1 - length)) - (1 << _BITS)
+    inverse = times_power(_reciprocal(fraction, _BITS), 1)
+    headroom = _BITS - np.frexp(np.where(a < 0, ~a, a).astype(np.float64))[1].astype(np.int64)
+    scaled = doubling_high_product(doubling_high_product(a << headroom, inverse), significand)
+    return divided_by_power(scaled, np.maximum(headroom + length - 1 - exponent, 0))

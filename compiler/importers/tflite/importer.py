@@ -109,6 +109,7 @@ class TfliteImporter:
         self.lost: dict[int, str] = {}
         # What the source calls the tensors of the graph under construction.
         self.names: dict[str, str] = {}
+        self.origins: dict[str, TfliteNode] = {}
 
     def run(self) -> Graph:
         """The finished TOSA graph; of a survey that met operators without a TOSA form, the unfinished one."""
@@ -242,8 +243,10 @@ class TfliteImporter:
         outputs = [graph.tensors[i] for i in operator.outputs]
         inner = [graph.tensors[i] for i in operator.intermediates if i >= 0]
         node = TfliteNode(self.low, operator, inputs, outputs, name_of(graph, operator), inner)
-        first = len(self.low.graph.operators)
-        results = self._handled(node)
+        node.origins, first = self.origins, len(self.low.graph.operators)
+        node.made = results = self._handled(node)
+        if len(results) == 1 and all(value is None or value.tensor != results[0] for value in inputs):
+            self.origins.setdefault(results[0], node)
         for changed, left in node.changes.items():
             self.variables.change(node.x(changed), left)
         name_after(node.name, self.low.graph.operators[first:])
@@ -286,7 +289,10 @@ class TfliteImporter:
             raise UnsupportedError(f"{node}: {error}") from None
         except ModelError as error:
             # An operator that TOSA does not have in this form: a rank, a type, a window.
-            node.unsupported(f"it has no TOSA form here: {error}", _way_out(self.model))
+            way_out = (
+                "use float32, or int8 with a scale" if "data types" in str(error) else _way_out(self.model)
+            )
+            node.unsupported(f"it has no TOSA form here: {error}", way_out)
         except MemoryError:
             node.unsupported("it needs more memory than there is", "make its sizes smaller")
         except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError, AttributeError) as error:

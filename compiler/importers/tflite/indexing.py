@@ -9,6 +9,7 @@ from tosaic.compiler.importers.lowering.sorting import ranked
 from tosaic.compiler.importers.tflite.arithmetic import filled
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.registry import handles
+from tosaic.compiler.importers.tflite.values import OFFSET
 from tosaic.compiler.ir import DType
 
 
@@ -29,7 +30,7 @@ def gather(node: TfliteNode) -> str:
     shape, wanted = node.shape(), node.shape(1)
     batch = math.prod(shape[:axis])
     values = low.reshape(node.x(), (batch, shape[axis], math.prod(shape[axis + 1 :])))
-    rows = low.op("GATHER", values, low.reshape(node.x(1), (batch, math.prod(wanted[batch_axes:]))))
+    rows = low.gather_rows(values, low.reshape(node.x(1), (batch, math.prod(wanted[batch_axes:]))))
     return low.reshape(rows, (*wanted, *shape[axis + 1 :]))
 
 
@@ -63,10 +64,14 @@ def scatter_nd(node: TfliteNode) -> str:
     low, shape = node.low, tuple(node.integers(2))
     named = node.shape(0)[-1]
     count, inner = math.prod(node.shape(0)[:-1]), math.prod(shape[named:])
-    dtype = low.dtype(node.x(1))
-    zeros = filled(low, (1, math.prod(shape[:named]), inner), 0, dtype)
+    dtype, x, kind = low.dtype(node.x(1)), node.x(1), node.value(1).kind
+    if dtype.is_integer and dtype is not DType.BOOL:
+        # Integers of 8 and 16 bits wrap.
+        x = low.plus(low.cast(x, DType.INT32), OFFSET.get(kind, 0))
+    zeros = filled(low, (1, math.prod(shape[:named]), inner), 0, low.dtype(x))
     places = low.reshape(_flat_indices(node, 0, shape[:named]), (1, count))
-    return low.reshape(scatter(low, zeros, places, low.reshape(node.x(1), (1, count, inner)), "add"), shape)
+    total = scatter(low, zeros, places, low.reshape(x, (1, count, inner)), "add")
+    return low.reshape(low.cast(low.plus(total, -OFFSET.get(kind, 0)), dtype), shape)
 
 
 @handles("ONE_HOT")

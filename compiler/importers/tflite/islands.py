@@ -1,104 +1,93 @@
-"""Float operators between two quantized tensors of 8 bits: a function of 256 values, and so a TABLE.
+"""Float operators between DEQUANTIZE and QUANTIZE: a function of the values of one quantized tensor, and so a table.
 
-Quantizers leave single operators in floats, between DEQUANTIZE and QUANTIZE. Where all of them are elementwise and
-their only input is one int8 tensor, the whole island is tabulated, and the model runs in integers.
+Quantizers leave single operators in floats. Where all of them are elementwise and their only input is one tensor of 8
+or 16 bits, the whole island is tabulated, by TFLite's own float32 arithmetic, and the model runs in integers.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from tosaic.compiler.importers.lowering import Lowering
-from tosaic.compiler.ir import DType, Operator, Tensor, nearest
-from tosaic.compiler.ir.building import fold
+from tosaic.compiler.importers.tflite import float32
+from tosaic.compiler.importers.tflite.float_kernels import Kernel, cast_to, kernel_of
+from tosaic.compiler.importers.tflite.node import TfliteNode
+from tosaic.compiler.importers.tflite.tables import centred, single
+from tosaic.compiler.importers.tflite.values import RANGES, TfliteValue
 
 _LONGEST = 64
 """Operators of an island that are followed back."""
-_ELEMENTWISE = {
-    "ABS",
-    "ADD",
-    "CAST",
-    "CEIL",
-    "CLAMP",
-    "EQUAL",
-    "EXP",
-    "FLOOR",
-    "GREATER",
-    "GREATER_EQUAL",
-    "LOG",
-    "LOGICAL_AND",
-    "LOGICAL_NOT",
-    "LOGICAL_OR",
-    "MAXIMUM",
-    "MINIMUM",
-    "MUL",
-    "NEGATE",
-    "POW",
-    "RECIPROCAL",
-    "RSQRT",
-    "SELECT",
-    "SIGMOID",
-    "SUB",
-    "TANH",
-}
 
 
 @dataclass(frozen=True)
 class Island:
-    """The int8 tensor that an elementwise function starts at, and its float results for -128 to 127."""
+    """The quantized tensor that a function starts at, and the results for all its values, in steps of the grid."""
 
-    source: str
+    source: TfliteValue
     results: np.ndarray
 
 
-def island_of(low: Lowering, tensor: str) -> Island | None:
-    """The island whose last tensor is `tensor`; None if it is none."""
-    chain = _chain(low, tensor)
-    if chain is None:
+def island_of(node: TfliteNode) -> Island | None:
+    """The island that a QUANTIZE ends; None if there is none. Results are without the zero point, not saturated."""
+    low, tensor = node.low, node.x()
+    operators = _operators(node, tensor)
+    sources = {each.value().tensor: each.value() for each in operators if each.kind == "DEQUANTIZE"}
+    if len(sources) != 1:
         return None
-    source, operators = chain
-    if low.rank(source) == 0:
+    (source,) = sources.values()
+    if low.rank(source.tensor) == 0 or low.shape(source.tensor) != low.shape(tensor):
         return None
-    line = np.arange(-128, 128, dtype=np.int8).reshape(256, *(1,) * (low.rank(source) - 1))
-    known = {source: Tensor(source, line.shape, DType.INT8, line)}
-    for op in operators:
-        operands = [known.get(name) or low.graph.tensors[name] for name in op.inputs]
-        made = low.graph.tensors[op.outputs[0]]
-        if op.op == "CAST" and operands[0].dtype is DType.BOOL:
-            return None
-        folded = fold(op.op, operands, op.attributes, made.dtype)
-        if folded is None:
-            return None
-        data, dtype = folded
-        held = nearest(data, dtype) if dtype.is_float else data.astype(dtype.numpy)
-        known[op.outputs[0]] = Tensor(made.name, held.shape, dtype, held)
-    results = known[tensor].data
-    if results is None or results.size != line.size or not np.isfinite(results).all():
-        return None
-    return Island(source, results.reshape(-1))
-
-
-def _chain(low: Lowering, tensor: str) -> tuple[str, list[Operator]] | None:
-    """The int8 tensor that `tensor` is a function of, and the operators between in order."""
-    producers = {op.outputs[0]: op for op in low.graph.operators[-4 * _LONGEST :]}
-    sources: set[str] = set()
-    wanted, needed = [tensor], set[str]()
-    while wanted and len(needed) <= _LONGEST:
-        name = wanted.pop()
-        constant = low.data(name)
-        if constant is not None:
-            if constant.size != 1:
+    known: dict[str, np.ndarray] = {}
+    with np.errstate(all="ignore"):
+        for each in reversed(operators):
+            made = each.made[0]
+            if each.kind == "DEQUANTIZE":
+                known[made] = source.scale * single(centred(source))
+                continue
+            kernel = _kernel(each)
+            operands = [
+                _constant(each, i) if v.tensor not in known else known[v.tensor] for i, v in _inputs(each)
+            ]
+            if kernel is None or any(operand is None for operand in operands):
                 return None
-        elif low.dtype(name) is DType.INT8:
-            sources.add(name)
-        elif name not in producers or producers[name].op not in _ELEMENTWISE:
-            return None
-        elif name not in needed:
-            needed.add(name)
-            wanted.extend(producers[name].inputs)
-    if wanted or len(sources) != 1 or not needed:
+            known[made] = kernel(*operands)
+        steps = known[tensor] / node.result().scale
+    return Island(source, float32.to_int32(steps)) if steps.shape == centred(source).shape else None
+
+
+def _operators(node: TfliteNode, tensor: str) -> list[TfliteNode]:
+    """The operators that `tensor` is computed by, each before those that it reads; empty if they are no island."""
+    found: list[TfliteNode] = []
+    wanted = [tensor]
+    while wanted:
+        each = node.origins.get(wanted.pop())
+        if each is None or len(found) > _LONGEST:
+            return []
+        if each in found:
+            found.remove(each)
+        found.append(each)
+        if each.kind == "DEQUANTIZE":
+            value = each.value()
+            if value.kind not in RANGES or not value.is_quantized or value.scales_count > 1:
+                return []
+            continue
+        wanted += [v.tensor for i, v in _inputs(each) if _constant(each, i) is None]
+    return found
+
+
+def _inputs(node: TfliteNode) -> list[tuple[int, TfliteValue]]:
+    return [(index, value) for index, value in enumerate(node.inputs) if value is not None]
+
+
+def _constant(node: TfliteNode, index: int) -> np.ndarray | None:
+    """An input that is one known number; None otherwise."""
+    value = node.value(index)
+    data = node.low.data(value.tensor)
+    if data is None or data.size != 1 or value.is_quantized:
         return None
-    (source,) = sources
-    if low.shape(source) != low.shape(tensor):
-        return None
-    return source, [op for op in low.graph.operators[-4 * _LONGEST :] if op.outputs[0] in needed]
+    return data.reshape(())[()]
+
+
+def _kernel(node: TfliteNode) -> Kernel | None:
+    if node.kind == "CAST":
+        return cast_to(node.outputs[0].kind)
+    return kernel_of(node.kind, node.operator.options)

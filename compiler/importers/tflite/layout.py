@@ -6,10 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from tosaic.compiler.importers.lowering.layout import PadMode, extend
-from tosaic.compiler.importers.lowering.slicing import strided
+from tosaic.compiler.importers.lowering.slicing import reversed_sequences, strided
 from tosaic.compiler.importers.tflite.arithmetic import activated, filled
+from tosaic.compiler.importers.tflite.multipliers import round_half_away
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.registry import handles
+from tosaic.compiler.importers.tflite.tables import single, table
+from tosaic.compiler.importers.tflite.values import OFFSET
 from tosaic.compiler.ir import DType
 
 
@@ -56,21 +59,27 @@ def transpose(node: TfliteNode) -> str:
 
 @handles("CONCATENATION")
 def concatenation(node: TfliteNode) -> str:
-    """Parts one after the other, which have one encoding."""
+    """Parts one after the other; of uint8 each may have an encoding of its own."""
     low = node.low
-    parts = []
-    for index in range(len(node.inputs)):
-        part, value = node.x(index), node.value(index)
-        result = node.result()
-        if value.is_quantized and (value.scale, value.zero_point) != (result.scale, result.zero_point):
-            node.unsupported(
-                f"input {value.name!r} has another encoding than the result",
-                "give all parts the result's encoding",
-            )
-        if 0 not in low.shape(part):
-            parts.append(part)
+    parts = [_on_result_grid(node, i) for i in range(len(node.inputs)) if 0 not in node.shape(i)]
     y = low.concat(parts or [node.x()], node.axis(node.option("Axis")))
     return y if node.is_quantized else activated(node, y)
+
+
+def _on_result_grid(node: TfliteNode, index: int) -> str:
+    """A part of a concatenation in the result's encoding, in float32 as TFLite's kernel of uint8 has it."""
+    value, result = node.value(index), node.result()
+    if not value.is_quantized or (value.scale, value.zero_point) == (result.scale, result.zero_point):
+        return value.tensor
+    if value.kind != "UINT8":
+        node.unsupported(
+            f"input {value.name!r} has another encoding than the result, and TFLite joins them as they are",
+            "give all parts the result's encoding, or put QUANTIZE before the others",
+        )
+    scale = value.scale * (np.float32(1) / result.scale)
+    bias = np.float32(-(value.zero_point + OFFSET["UINT8"])) * scale
+    scaled = single(np.arange(256)) * scale + bias
+    return table(node, round_half_away(scaled).astype(np.int64), value.tensor)
 
 
 @handles("PACK")
@@ -172,7 +181,7 @@ def node_index(node: TfliteNode, index: int, size: int) -> int:
 @handles("PAD", "PADV2")
 def pad(node: TfliteNode) -> str:
     """A value around the elements: the integer that stands for zero, or the given one."""
-    low, value = node.low, node.value()
+    low = node.low
     pairs = [(int(a), int(b)) for a, b in node.known(1).reshape(-1, 2)]
     if node.has(2):
         known = low.data(node.x(2))
@@ -180,8 +189,22 @@ def pad(node: TfliteNode) -> str:
             node.unsupported("the value that it pads with is computed at run time", "make it a constant")
         filling = known.reshape(-1)[0].item()
     else:
-        filling = value.zero_point if value.is_quantized else 0
+        filling = node.zero_of_result()
     return low.pad(node.x(), pairs, filling)
+
+
+@handles("DILATE")
+def dilate(node: TfliteNode) -> str:
+    """A known value between the elements."""
+    low, x, (filling,) = node.low, node.x(), node.known(2).reshape(-1)
+    for axis, distance in enumerate(node.integers(1)):
+        shape = low.shape(x)
+        before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+        pads = [(0, 0), (0, 0), (0, distance - 1), (0, 0)]
+        spread = low.pad(low.reshape(x, (before, shape[axis], 1, after)), pads, filling.item())
+        line = low.reshape(spread, (*shape[:axis], shape[axis] * distance, *shape[axis + 1 :]))
+        x = low.slice_axis(line, axis, 0, (shape[axis] - 1) * distance + 1)
+    return x
 
 
 @handles("MIRROR_PAD")
@@ -220,6 +243,26 @@ def reverse(node: TfliteNode) -> str:
     for axis in node.integers(1):
         x = node.low.reverse(x, node.axis(axis))
     return x
+
+
+@handles("REVERSE_SEQUENCE")
+def reverse_sequence(node: TfliteNode) -> str:
+    """The first elements of each sequence backwards, as many as its length says."""
+    rank = len(node.shape())
+    batch, time = node.axis(node.option("BatchDim"), rank), node.axis(node.option("SeqDim"), rank)
+    return reversed_sequences(node.low, node.x(), node.x(1), batch, time)
+
+
+@handles("DYNAMIC_UPDATE_SLICE")
+def update_slice(node: TfliteNode) -> str:
+    """A box of the tensor replaced, at a place that is known."""
+    low, shape, box = node.low, node.shape(), node.shape(1)
+    starts = [min(max(start, 0), n - m) for start, n, m in zip(node.integers(2), shape, box, strict=True)]
+    pads = [(start, n - m - start) for start, n, m in zip(starts, shape, box, strict=True)]
+    low.make_room(shape, np.bool_)
+    inside = np.zeros(shape, np.bool_)
+    inside[tuple(slice(start, start + m) for start, m in zip(starts, box, strict=True))] = True
+    return low.select(low.constant(inside, DType.BOOL), low.pad(node.x(1), pads), node.x())
 
 
 @handles("SHAPE")
@@ -272,12 +315,8 @@ def space_to_batch(node: TfliteNode) -> str:
     """The padded image's blocks become images of the batch."""
     low, blocks = node.low, node.integers(1)
     pads = [(int(a), int(b)) for a, b in node.known(2).reshape(-1, 2)]
-    value = node.value()
-    padded = low.pad(
-        node.x(),
-        [(0, 0), *pads, *[(0, 0)] * (len(node.shape()) - 1 - len(pads))],
-        value.zero_point if value.is_quantized else 0,
-    )
+    rest = [(0, 0)] * (len(node.shape()) - 1 - len(pads))
+    padded = low.pad(node.x(), [(0, 0), *pads, *rest], node.zero_of_result())
     for axis, block in enumerate(blocks, 1):
         shape = low.shape(padded)
         outer, inner = math.prod(shape[1:axis]), math.prod(shape[axis + 1 :])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tosaic.compiler.importers.lowering.rescaling import rescaled
+from tosaic.compiler.importers.lowering.rescaling import ONE, rescaled
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.values import RANGES, TfliteValue
 from tosaic.compiler.ir import DType
@@ -14,6 +14,8 @@ Multiplier = tuple[int, int]
 """Significand of 31 bits and exponent: significand * 2^(exponent - 31)."""
 
 _BITS = 31
+_LARGEST = {DType.INT8: (1 << 8) - 1, DType.INT16: 1 << 15}
+"""Sizes of what a tensor holds, less its zero point."""
 _LEAST_EXPONENT = -31
 _LEAST_SHIFT, _MOST_SHIFT = 2, 62
 """RESCALE's."""
@@ -48,6 +50,9 @@ def rescale(
     Two roundings, as most of TFLite's reference kernels round; the sum with `output_zero` saturates.
     """
     low = node.low
+    if low.dtype(x) in _LARGEST and _wraps(multipliers, _LARGEST[low.dtype(x)]):
+        x, input_zero = rescaled(low, x, [ONE], DType.INT32, zeros=(input_zero, 0)), 0
+        x, multipliers = wrapped(node, x, multipliers, _LARGEST[DType.INT16])
     shifts = [_BITS - exponent for _, exponent in multipliers]
     if not all(_LEAST_SHIFT <= shift <= _MOST_SHIFT for shift in shifts):
         node.unsupported(
@@ -59,17 +64,49 @@ def rescale(
     return rescaled(low, x, scales, dtype, zeros=(input_zero, output_zero), rounding=rounding)
 
 
+def wrapped(
+    node: TfliteNode, x: str, multipliers: Sequence[Multiplier], largest: int, rounding: str = "DOUBLE_ROUND"
+) -> tuple[str, Sequence[Multiplier]]:
+    """Sums whose size is at most `largest`, and multipliers, as `rescale` takes them where TFLite's 32 bits overflow.
+
+    Its kernel of two roundings multiplies by the power of two first, and wraps there. UnsupportedError of the others.
+    """
+    low = node.low
+    if low.dtype(x) is DType.INT48 or rounding != "DOUBLE_ROUND":
+        if any(largest * 2.0**exponent >= 1 << _BITS for _, exponent in multipliers):
+            node.unsupported(
+                "results of more than 32 bits, which wrap in TFLite's kernel",
+                "quantize the model again: its result has too small a scale",
+            )
+        return x, multipliers
+    if not _wraps(multipliers, largest):
+        return x, multipliers
+    shape = (*[1] * (low.rank(x) - 1), len(multipliers))
+    shifts = np.array([max(exponent, 0) for _, exponent in multipliers]).reshape(shape)
+    shifted = low.op("LOGICAL_LEFT_SHIFT", x, low.constant(shifts, DType.INT32))
+    return shifted, [(significand, min(exponent, 0)) for significand, exponent in multipliers]
+
+
+def _wraps(multipliers: Sequence[Multiplier], largest: int) -> bool:
+    most = max(exponent for _, exponent in multipliers)
+    return 0 < most < _BITS and largest << most >= 1 << _BITS
+
+
 def _rescale_wide(
     node: TfliteNode, x: str, multipliers: Sequence[Multiplier], dtype: DType, output_zero: int
 ) -> str:
     """Of 48-bit sums: TFLite keeps 15 bits of the significand, and rounds once."""
-    short = []
-    for significand, exponent in multipliers:
-        reduced = (significand + (1 << 15)) >> 16 if significand < _SHORT_LARGEST else (1 << _SHORT_BITS) - 1
-        short.append((reduced, _SHORT_BITS - exponent))
+    short = [short_multiplier(multiplier) for multiplier in multipliers]
     if not all(_LEAST_SHIFT <= shift <= _MOST_SHIFT for _, shift in short):
         node.unsupported("a ratio of scales above 2^13", "quantize the model again: its scales do not fit")
     return rescaled(node.low, x, short, dtype, zeros=(0, output_zero))
+
+
+def short_multiplier(multiplier: Multiplier) -> tuple[int, int]:
+    """A significand of 15 bits, and the right shift of the product: what TFLite multiplies 48 bits by."""
+    significand, exponent = multiplier
+    reduced = (significand + (1 << 15)) >> 16 if significand < _SHORT_LARGEST else (1 << _SHORT_BITS) - 1
+    return reduced, _SHORT_BITS - exponent
 
 
 def widened(node: TfliteNode, value: TfliteValue, left_shift: int = 0) -> str:
@@ -86,6 +123,7 @@ def activation_range(node: TfliteNode, function: str) -> tuple[int, int]:
         "RELU": (0.0, None),
         "RELU6": (0.0, 6.0),
         "RELU_N1_TO_1": (-1.0, 1.0),
+        "RELU_0_TO_1": (0.0, 1.0),
     }
     if function not in bounds:
         node.unsupported(f"the fused activation {function}", "write it as an operator of its own")

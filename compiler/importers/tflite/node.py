@@ -42,6 +42,10 @@ class TfliteNode(SourceNode):
         self.inputs, self.outputs, self.intermediates = list(inputs), list(outputs), list(intermediates)
         self.changes: dict[int, str] = {}
         """What the operator leaves in inputs that it changes, by their index; a handler sets it."""
+        self.origins: dict[str, TfliteNode] = {}
+        """The operators so far that have one result, by the tensor that holds it."""
+        self.made: list[str] = []
+        """The tensors of its results, once it is lowered."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}"
@@ -139,6 +143,11 @@ class TfliteNode(SourceNode):
         if self.is_quantized and tensor.quantization is None and tensor.kind in ("INT8", "UINT8", "INT16"):
             self.unsupported(f"its result {tensor.name!r} has no scale", "quantize the model again")
         return value
+
+    def zero_of_result(self) -> int:
+        """The integer, as it is held, that stands for zero in result 0; 0 of reals."""
+        value = self.result()
+        return value.zero_point if value.is_quantized else -OFFSET.get(value.kind, 0)
 
     def result_type(self, index: int = 0) -> DType:
         """The TOSA type that holds a result."""

@@ -20,7 +20,7 @@ def pool(node: TfliteNode) -> str:
     if node.kind == "MAX_POOL_2D":
         y = max_pool(low, x, windows)
         return fused(node, y) if node.is_quantized else activated(node, y)
-    if not node.is_quantized:
+    if node.is_float:
         return activated(node, average_pool(low, x, windows))
     x, windows = fit(low, x, windows)
     # The mean of the stored integers; halves go away from zero, which for unsigned ones is the lowest.
@@ -35,7 +35,7 @@ def pool(node: TfliteNode) -> str:
         pad=flat_pads(windows),
         acc_type=DType.INT32,
     )
-    return fused(node, y)
+    return fused(node, y) if node.is_quantized else activated(node, y)
 
 
 @handles("L2_POOL_2D")

@@ -4,9 +4,17 @@ import math
 
 import numpy as np
 
-from tosaic.compiler.importers.tflite.multipliers import quantized_multiplier, rescale, widened
+from tosaic.compiler.importers.lowering.rescaling import ONE, rescaled
+from tosaic.compiler.importers.tflite.fixed_point_graph import divided_by_power, high_product, inverse_root
+from tosaic.compiler.importers.tflite.multipliers import (
+    quantized_multiplier,
+    rescale,
+    short_multiplier,
+    widened,
+)
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.registry import handles
+from tosaic.compiler.importers.tflite.tables import centred
 from tosaic.compiler.ir import DType
 
 _REDUCTIONS = {
@@ -17,6 +25,9 @@ _REDUCTIONS = {
     "REDUCE_ANY": "ANY",
     "REDUCE_ALL": "ALL",
 }
+_GRID_BITS = 7
+_LONGEST_ROW = (1 << 29) // 255**2
+"""Elements whose squares have a sum of 29 bits."""
 
 
 def _axes(node: TfliteNode) -> list[int]:
@@ -30,7 +41,7 @@ def reduction(node: TfliteNode) -> str:
     if node.is_quantized and node.kind == "SUM":
         return _scaled_sum(node, axes, keep, 1)
     if node.is_quantized and node.kind == "REDUCE_PROD":
-        node.unsupported("a product of quantized integers", "leave it in float32")
+        return _scaled_product(node, axes, keep)
     return low.reduce(_REDUCTIONS[node.kind], node.x(), axes, keep)
 
 
@@ -66,6 +77,33 @@ def _scaled_sum(node: TfliteNode, axes: list[int], keep: bool, count: int) -> st
         total = low.op("REDUCE_SUM", total, axis=axis)
     y = rescale(node, total, [(significand, exponent)], node.result_type(), 0, result.zero_point)
     return y if keep else low.reshape(y, [n for i, n in enumerate(node.shape()) if i not in axes])
+
+
+def _scaled_product(node: TfliteNode, axes: list[int], keep: bool) -> str:
+    """The product of (q - zero point), which TFLite's kernel scales after each factor, and once more in the end."""
+    low, value, result, shape = node.low, node.value(), node.result(), node.shape()
+    count = math.prod(shape[axis] for axis in axes)
+    ratio = float(value.scale) / float(result.scale) ** (1.0 / count)
+    significand, shift = short_multiplier(quantized_multiplier(ratio))
+    rest = [axis for axis in range(len(shape)) if axis not in axes]
+    factor = int(np.abs(centred(value)).max())
+    largest, bound = factor, 0
+    for _ in range(count - 1):
+        bound = max(bound, largest * factor)
+        largest = (largest * factor * significand >> shift) + 1
+    if max(bound, largest) >= 1 << 31:
+        node.unsupported(f"a product of {count} integers that leaves 32 bits", "leave it in float32")
+    scale = [(significand << 16, shift + 16)]
+    x = low.reshape(
+        low.transpose(widened(node, value), [*axes, *rest]), (count, *(shape[axis] for axis in rest))
+    )
+    total = low.slice_axis(x, 0, 0, 1)
+    for place in range(1, count):
+        product = low.mul(total, low.slice_axis(x, 0, place, 1))
+        total = rescaled(low, product, scale, DType.INT32)
+    y = rescaled(low, total, scale, node.result_type(), zeros=(0, result.zero_point))
+    kept = [1 if axis in axes else size for axis, size in enumerate(shape)]
+    return low.reshape(y, kept if keep else [shape[axis] for axis in rest])
 
 
 @handles("ARG_MAX", "ARG_MIN")
@@ -104,6 +142,27 @@ def l2_normalization(node: TfliteNode) -> str:
     """x by the root of the sum of the squares of its row."""
     low, x = node.low, node.x()
     if node.is_quantized:
-        node.unsupported("TFLite's integer kernel of it", "leave it in float32")
+        return _integer_l2_normalization(node)
     squares = low.reduce("SUM", low.mul(x, x), [low.rank(x) - 1])
     return low.mul(x, low.op("RSQRT", low.maximum(squares, low.scalar(1e-12, squares))))
+
+
+def _integer_l2_normalization(node: TfliteNode) -> str:
+    """On a grid of 1/128; uint8 and int8 round at different places."""
+    low, value, result = node.low, node.value(), node.result()
+    depth = node.shape()[-1]
+    if depth > _LONGEST_ROW:
+        node.unsupported(f"rows of {depth} elements, {_LONGEST_ROW} at most", "leave it in float32")
+    x = widened(node, value)
+    squares = low.reduce("SUM", low.mul(x, x), [low.rank(x) - 1])
+    significand, right = inverse_root(node, squares)
+    shift = low.scalar(_GRID_BITS, right)
+    if value.kind == "UINT8":
+        left, rest = shift, right
+    else:
+        left = low.maximum(low.sub(shift, right), low.scalar(0, right))
+        rest = low.maximum(low.sub(right, shift), low.scalar(0, right))
+    product = high_product(node, low.binary("LOGICAL_LEFT_SHIFT", x, left), significand)
+    return rescaled(
+        low, divided_by_power(node, product, rest), [ONE], DType.INT8, zeros=(0, result.zero_point)
+    )

@@ -4,6 +4,7 @@ import numpy as np
 
 from tosaic.compiler.importers.lowering.rescaling import rescaled
 from tosaic.compiler.importers.lowering.resize import Filter, filter_matrix, mix, pick
+from tosaic.compiler.importers.tflite.fixed_point_graph import shifted_down
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.registry import handles
 from tosaic.compiler.importers.tflite.values import OFFSET
@@ -12,6 +13,7 @@ from tosaic.compiler.ir import DType
 _FRACTION_BITS = 10
 """TFLite's integer kernel counts positions in 1/1024."""
 _MOST_BITS = 32
+_BYTE = 8
 _MOST_SCALE = 1 << 11
 """RESIZE's largest scale of level 8K."""
 
@@ -74,24 +76,44 @@ def _integers(node: TfliteNode) -> str:
     ]
     if node.value().kind != "INT16" and all(axis.is_exact for axis in axes):
         return _resized(node, axes)
-    element_bits = 16 if node.value().kind == "INT16" else 8
-    bits = sum(axis.weight_bits for axis in axes) + 1
-    if element_bits + bits > _MOST_BITS:
-        node.unsupported(
-            f"{element_bits}-bit elements and positions of {bits} bits, {_MOST_BITS} together at most",
-            "resize by a whole factor, or in int8",
-        )
+    bits = sum(axis.weight_bits for axis in axes)
     x = low.cast(node.x(), DType.INT32)
+    element_bits = 16 if node.value().kind == "INT16" else 8
+    if element_bits + bits + 1 > _MOST_BITS:
+        return _in_two_parts(node, x, axes, bits)
+    # One more bit in front of the last rounding: see `_rounded`.
+    return _rounded(node, _mixed(node, x, axes, 2), bits + 1)
+
+
+def _mixed(node: TfliteNode, x: str, axes: "list[_FixedAxis]", factor: int = 1) -> str:
+    """The weighted sums of neighbours, times `factor` and the axes' powers of two."""
+    low = node.low
     for number, axis in enumerate(axes, 1):
-        # One more bit in front of the last rounding: see `_rounded`.
-        factor = 2 if number == 2 else 1
+        times = factor if number == 2 else 1
         lower, upper = low.take(x, number, axis.lower), low.take(x, number, axis.upper)
         line = [1] * low.rank(x)
         line[number] = len(axis.lower)
-        near = low.constant(((1 << axis.weight_bits) - axis.weight).reshape(line) * factor, DType.INT32)
-        far = low.constant(axis.weight.reshape(line) * factor, DType.INT32)
+        near = low.constant(((1 << axis.weight_bits) - axis.weight).reshape(line) * times, DType.INT32)
+        far = low.constant(axis.weight.reshape(line) * times, DType.INT32)
         x = low.add(low.mul(lower, near), low.mul(upper, far))
-    return _rounded(node, x, bits)
+    return x
+
+
+def _in_two_parts(node: TfliteNode, x: str, axes: "list[_FixedAxis]", bits: int) -> str:
+    """16-bit elements by their upper and lower bytes, where the sums of whole ones leave 32 bits."""
+    low = node.low
+    upper = shifted_down(node, x, _BYTE)
+    lower = _mixed(node, low.sub(x, low.times(upper, 1 << _BYTE)), axes)
+    # The sums in 1/256 without their last byte, which only tells ties apart.
+    sums = low.add(_mixed(node, upper, axes), shifted_down(node, lower, _BYTE))
+    raised = low.plus(sums, 1 << (bits - _BYTE - 1))
+    rest = low.binary("BITWISE_AND", raised, low.scalar((1 << (bits - _BYTE)) - 1, raised))
+    last = low.binary("BITWISE_AND", lower, low.scalar((1 << _BYTE) - 1, lower))
+    tie = low.equal(low.binary("BITWISE_OR", rest, last), low.scalar(0, rest))
+    y = shifted_down(node, raised, bits - _BYTE)
+    # Ties go away from zero.
+    y = low.select(low.op("LOGICAL_AND", tie, low.is_negative(sums)), low.plus(y, -1), y)
+    return low.cast(y, DType.INT16)
 
 
 class _FixedAxis:

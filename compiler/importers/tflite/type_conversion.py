@@ -3,9 +3,10 @@
 import numpy as np
 
 from tosaic.compiler.importers.tflite.islands import island_of
-from tosaic.compiler.importers.tflite.multipliers import quantized_multiplier, rescale, round_half_away
+from tosaic.compiler.importers.tflite.multipliers import quantized_multiplier, rescale
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.registry import handles
+from tosaic.compiler.importers.tflite.tables import looked_up
 from tosaic.compiler.importers.tflite.values import OFFSET, RANGES
 from tosaic.compiler.ir import DType
 
@@ -25,10 +26,12 @@ def quantize(node: TfliteNode) -> str:
     if result.quantization is None:
         node.unsupported(f"its result {result.name!r} has no scale", "quantize the model again")
     least, most = (float(bound) for bound in RANGES[result.kind])
-    island = island_of(low, node.x()) if node.result_type() is DType.INT8 else None
+    island = island_of(node)
     if island is not None:
-        places = round_half_away(island.results / result.scale) + result.zero_point
-        return low.op("TABLE", island.source, low.constant(np.clip(places, least, most), DType.INT8))
+        # In 32 bits the sum with the zero point wraps.
+        zero_point = result.zero_point + OFFSET.get(result.kind, 0)
+        total = (island.results + zero_point).astype(np.int32).astype(np.int64)
+        return looked_up(node, total - zero_point, island.source)
     grid = low.times(node.x(), 1.0 / float(result.scale))
     # The cast rounds; the bounds are inside of the type, so that it never wraps.
     limited = low.clamp(low.plus(grid, float(result.zero_point)), least, most)

@@ -50,6 +50,12 @@ class TfliteValue:
         return self.quantization is not None and self.kind in INTEGER_KINDS
 
     @property
+    def scales_count(self) -> int:
+        """Scales of a quantized tensor."""
+        assert self.quantization is not None
+        return self.quantization.scales.size
+
+    @property
     def scale(self) -> np.float32:
         """The only scale of a quantized tensor."""
         assert self.quantization is not None

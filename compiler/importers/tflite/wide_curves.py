@@ -1,5 +1,6 @@
 """Functions of 16-bit integers: a TABLE where its lines meet TFLite's kernel everywhere, else element by element."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -21,18 +22,23 @@ _SIGMOID_STEPS = 24
 
 def looked_up(node: TfliteNode, results: np.ndarray, x: str = "") -> str:
     """`results` for the 65,536 values of a 16-bit tensor (input 0 without one), from the lowest on."""
-    low, x = node.low, x or node.x()
+    x = x or node.x()
     entries = np.append(results[:: 1 << _STEP_BITS], results[-1])
     # The last entry is behind the last value: the line through the last block's ends, as far as it is one.
     last = results[-(1 << _STEP_BITS) :]
     entries[-1] = np.clip(2 * last[64] - last[0], -(1 << 15), (1 << 15) - 1)
     if np.array_equal(_interpolated(entries), results):
         return rounded_table(node, entries, x)
-    low.make_room((_VALUES,), np.int16)
-    values = low.constant(results.reshape(1, _VALUES, 1), DType.INT16)
-    count = int(np.prod(low.shape(x)))
-    places = low.plus(low.cast(low.reshape(x, (1, count)), DType.INT32), _VALUES // 2)
-    return low.reshape(low.op("GATHER", values, places), low.shape(x))
+    return gathered(node, results, x, DType.INT16)
+
+
+def gathered(node: TfliteNode, results: np.ndarray, x: str, dtype: DType) -> str:
+    """`results` for the values of an integer tensor from the lowest on, half of which are below zero."""
+    low, shape = node.low, node.low.shape(x)
+    low.make_room(results.shape, dtype.numpy)
+    values = low.constant(results.reshape(1, -1, 1), dtype)
+    places = low.plus(low.cast(low.reshape(x, (1, math.prod(shape))), DType.INT32), len(results) // 2)
+    return low.reshape(low.op("GATHER", values, places), shape)
 
 
 def _interpolated(entries: np.ndarray) -> np.ndarray:
@@ -48,29 +54,42 @@ def populated(
     out_scale: float,
     zero: int = 0,
     out_zero: int = 0,
+    real: type[np.floating] = np.float32,
 ) -> np.ndarray:
     """LUTPopulate: 513 values of a function; a curve that bends between two shares the error of the middle among them.
 
-    In float32, as the interpreter computes it.
+    In float32, as the interpreter computes it, or in float64.
     """
-    single = np.float32
     least, most = DType.INT16.min, DType.INT16.max
-    lowest, highest = (single(scale) * single(bound - zero) for bound in (least, most))
-    out_low, out_high = (single(out_scale) * single(bound - out_zero) for bound in (least, most))
-    step = (highest - lowest) / single(_VALUES >> _STEP_BITS)
-    inverse = single(_VALUES) / (out_high - out_low)
+    lowest, highest = (real(scale) * real(bound - zero) for bound in (least, most))
+    out_low, out_high = (real(out_scale) * real(bound - out_zero) for bound in (least, most))
+    step = (highest - lowest) / real(_VALUES >> _STEP_BITS)
+    inverse = real(_VALUES) / (out_high - out_low)
 
     def at(x: np.ndarray) -> np.ndarray:
-        return function(x.astype(np.float64)).astype(single) * inverse
+        return function(x.astype(np.float64)).astype(real) * inverse
 
-    count = np.arange((_VALUES >> _STEP_BITS) + 1).astype(single)
+    count = np.arange((_VALUES >> _STEP_BITS) + 1).astype(real)
     here = lowest + count * step
-    sample = round_half_away(at(here)).astype(single)
-    halves = round_half_away((at(lowest + (count + 1) * step) + sample) / single(2)).astype(single)
-    error = halves - round_half_away(at(here + step / single(2))).astype(single)
-    entries = sample - round_half_away(error / single(2))
-    entries[-1] = round_half_away(at(np.array(highest)))
-    return np.clip(entries, least, most).astype(np.int64)
+    with np.errstate(all="ignore"):
+        sample = round_half_away(at(here)).astype(real)
+        halves = round_half_away((at(lowest + (count + 1) * step) + sample) / real(2)).astype(real)
+        error = halves - round_half_away(at(here + step / real(2))).astype(real)
+        entries = sample - round_half_away(error / real(2))
+        entries[-1] = round_half_away(at(np.array(highest)))
+    return np.where(np.isnan(entries), 0, np.clip(entries, least, most)).astype(np.int64)
+
+
+def lines(node: TfliteNode, entries: np.ndarray) -> str:
+    """TFLite's lines between 513 entries; steep ones wrap in its 16 bits, where TOSA's TABLE does not allow them."""
+    slopes = np.diff(entries)
+    if np.array_equal(slopes.astype(np.int16), slopes):
+        return rounded_table(node, entries)
+    place, fraction = np.divmod(np.arange(_VALUES), 1 << _STEP_BITS)
+    rises = (
+        slopes.astype(np.int16).astype(np.int64)[place] * fraction + (1 << (_STEP_BITS - 1))
+    ) >> _STEP_BITS
+    return looked_up(node, (entries[place] + rises).astype(np.int16).astype(np.int64))
 
 
 def rounded_table(node: TfliteNode, entries: np.ndarray, x: str = "") -> str:

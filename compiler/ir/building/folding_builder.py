@@ -129,6 +129,10 @@ class FoldingBuilder:
         """Adds `value` before and after each axis; negative amounts cut elements off."""
         cut = [(max(-before, 0), max(-after, 0)) for before, after in pads]
         kept = [n - before - after for n, (before, after) in zip(self.shape(x), cut, strict=True)]
+        if min(kept, default=1) <= 0:
+            whole = [n + before + after for n, (before, after) in zip(self.shape(x), pads, strict=True)]
+            if min(whole) > 0:  # nothing of x is left
+                return self.constant(np.full(whole, value), self.dtype(x))
         x = self.slice(x, [before for before, _ in cut], kept)
         grown = [max(amount, 0) for pair in pads for amount in pair]
         if not any(grown):

@@ -89,7 +89,10 @@ def test_lines_are_short_and_signals_have_names(folder):
 
 
 def test_the_wishbone_wrapper_comes_in_modules(tmp_path):
+    """Which lint takes as they are."""
     written = write_wishbone_folder(CONFIG, tmp_path)
+    lint = run(LINT_WISHBONE, tmp_path)
+    assert (lint.returncode, lint.stderr) == (0, "")
     listed = (tmp_path / "tosaic_wishbone.f").read_text().split()
     assert (listed[0], len(listed)) == ("rtl/tosaic_wishbone.v", written.modules)
     assert sorted(listed) == sorted(f"rtl/{path.name}" for path in (tmp_path / "rtl").iterdir())
@@ -109,6 +112,7 @@ def test_the_wishbone_wrapper_comes_in_modules(tmp_path):
 
 
 LINT = ["verilator", "--lint-only", "-Wall", "lint.vlt", "-f", "tosaic.f"]
+LINT_WISHBONE = [*LINT[:-1], "tosaic_wishbone.f", "--top-module", "tosaic_wishbone"]
 
 
 def test_verilator_lint(folder):
@@ -144,7 +148,9 @@ def test_every_waiver_is_needed(tmp_path):
     """By one of the configurations, and none of them needs another; but for those of results without a name."""
     waivers = set(
         re.findall(
-            r'^lint_off -rule (\w+) -file "(\S+_\S+)" -match "(.*)"$', lint_configuration({}), re.MULTILINE
+            r'^lint_off -rule (\w+) -file "(\S+_\S+)" -match "(.*)"$',
+            lint_configuration("tosaic", {}),
+            re.MULTILINE,
         )
     )
     assert len(waivers) > 80
@@ -152,6 +158,10 @@ def test_every_waiver_is_needed(tmp_path):
         (tmp_path / name).mkdir()
         write_folder(CONFIGS[name], tmp_path / name)
         lint = run(LINT, tmp_path / name)
+        assert (lint.returncode, lint.stderr) == (0, ""), name
+        (tmp_path / name / "wishbone").mkdir()
+        write_wishbone_folder(CONFIGS[name], tmp_path / name / "wishbone")
+        lint = run(LINT_WISHBONE, tmp_path / name / "wishbone")
         assert (lint.returncode, lint.stderr) == (0, ""), name
         said = run([word for word in LINT if word != "lint.vlt"], tmp_path / name).stderr
         for warning in set(re.findall(r"%Warning-(\w+): (rtl/\w+\.v):\d+:\d+: ([^\n]*)", said)):
@@ -257,7 +267,7 @@ def test_icarus_and_verilator_give_the_same_memory(folder, case):
     if shutil.which("iverilog"):
         defined = [f"-Ptosaic_bench.{name}={value}" for name, value in parameters.items()]
         build = run(
-            ["iverilog", "-g2005", "-Wall", "-Wno-timescale", "-s", "tosaic_bench", *defined, "-o", "bench"]
+            ["iverilog", "-g2005", "-Wall", "-s", "tosaic_bench", *defined, "-o", "bench"]
             + ["-f", "tosaic.f", "tosaic_bench.v"],
             folder,
         )
@@ -271,7 +281,6 @@ def test_icarus_and_verilator_give_the_same_memory(folder, case):
                 "--lint-only",
                 "--timing",
                 "-Wno-lint",
-                "-Wno-TIMESCALEMOD",
                 "--top-module",
                 "tosaic_bench",
                 *defined,
@@ -328,9 +337,28 @@ def test_fusesoc_and_ip_xact_name_every_file_and_port(folder):
 
 @pytest.fixture(scope="module")
 def network_folder(tmp_path_factory):
+    """A folder with a run, and the steps that were told while it was written."""
     path = tmp_path_factory.mktemp("network")
-    write_folder(CONFIG, path, bench_run(DIGITS, CONFIG))
+    steps = []
+
+    def progress(what, done, total):
+        assert 0 <= done <= max(total, 1)
+        steps.append(what)
+
+    write_folder(CONFIG, path, bench_run(DIGITS, CONFIG, progress), progress)
+    (path / "steps").write_text("\n".join(dict.fromkeys(steps)))
     return path
+
+
+def test_each_step_is_told(network_folder):
+    *compiling, last = (network_folder / "steps").read_text().split(f"run {DIGITS}\n")
+    assert compiling != [""]
+    assert last.splitlines() == [
+        "tosaic: Verilog by Amaranth and Yosys",
+        "tidy modules",
+        "name signals",
+        "write modules",
+    ]
 
 
 def test_a_network_s_bench_knows_its_memory_and_outputs(network_folder):
@@ -358,7 +386,7 @@ def test_a_network_s_bench_knows_its_memory_and_outputs(network_folder):
 @pytest.mark.nightly
 def test_a_network_s_bench_passes_or_fails(network_folder):
     """The bench itself, by Verilator: half a minute of compilation."""
-    options = ["-Wno-lint", "-Wno-TIMESCALEMOD", "-O3", "--Mdir", "bench", "--top-module", "tosaic_bench"]
+    options = ["-Wno-lint", "-O3", "--Mdir", "bench", "--top-module", "tosaic_bench"]
     made = run(
         ["verilator", "--cc", "--exe", "--main", "--timing", *options, "-f", "tosaic.f", "tosaic_bench.v"],
         network_folder,
@@ -373,15 +401,35 @@ def test_a_network_s_bench_passes_or_fails(network_folder):
     built = run([*compiler, *flags, *include_flags, *sources, *runtime, "-o", "run_bench"], network_folder)
     assert built.returncode == 0, built.stderr
 
-    def last_word():
-        said = run(["./run_bench"], network_folder).stdout.splitlines()
-        return [line for line in said if line.startswith(("PASS", "FAIL"))]
+    def last_word(*arguments):
+        """And whether the exit code is 0."""
+        done = run(["./run_bench", *arguments], network_folder)
+        words = [line for line in done.stdout.splitlines() if line.startswith(("PASS", "FAIL"))]
+        return [*words, done.returncode == 0]
 
-    assert last_word() == ["PASS: 10 bytes"]
+    assert last_word() == ["PASS: 10 bytes", True]
+    assert last_word("+max_cycles=100") == ["FAIL", False]
     expected = (network_folder / "expected.hex").read_text().split()
     expected[1] = f"{int(expected[1], 16) ^ 1:x}"
     (network_folder / "expected.hex").write_text("\n".join(expected) + "\n")
-    assert last_word() == ["FAIL: 1 of 10 bytes"]
+    assert last_word() == ["FAIL: 1 of 10 bytes", False]
+
+
+def test_no_file_has_a_timescale_where_others_have_none(network_folder):
+    """An error in IEEE 1364-2005, 19.8: slang and VCS refuse it."""
+    texts = {path: path.read_text() for path in network_folder.rglob("*.v")}
+    assert len(texts) > 80
+    assert {path.name for path, text in texts.items() if re.search(r"`timescale", text)} == set()
+
+
+def test_what_is_no_pass_is_an_exit_code(network_folder):
+    """The bench ends in three places: too late, with something wrong, and well. The nightly test runs all."""
+    text = re.sub(r"//.*", "", (network_folder / "tosaic_bench.v").read_text())
+    assert re.findall(r"(?:if \(failed\) )?\$(?:fatal\(1\)|finish);", text) == [
+        "$fatal(1);",
+        "if (failed) $fatal(1);",
+        "$finish;",
+    ]
 
 
 def test_a_network_s_bench_starts_one_core():

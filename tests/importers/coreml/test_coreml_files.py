@@ -1,6 +1,7 @@
 """Files: containers, inputs and outputs, weights, the schema, the command line."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -17,6 +18,7 @@ from tosaic.compiler.importers.survey import Form
 from tosaic.compiler.ir import DType
 from tosaic.driver.session import Session
 from tosaic.errors import InputError, ModelError, UnsupportedError
+from tosaic.install import install_command
 
 RANDOM = np.random.default_rng(15)
 COPY = [layer("copy", ["x"], ["y"])]
@@ -139,7 +141,7 @@ def test_kinds_of_models_are_refused_by_name(tmp_path):
 
 def test_without_protobuf_the_way_to_install_it_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "google.protobuf", None)
-    with pytest.raises(UnsupportedError, match=r"pip install 'tosaic\[coreml\]'"):
+    with pytest.raises(UnsupportedError, match=re.escape(install_command("coreml"))):
         messages.__wrapped__()  # not the classes that are made already
 
 

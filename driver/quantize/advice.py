@@ -1,0 +1,145 @@
+"""Warnings on what limits a quantization: too few samples, one sample that sets a range alone, an input whose encoding
+alone is too coarse."""
+
+import dataclasses
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tosaic.compiler.ir import DType, Graph
+from tosaic.errors import ModelWarning
+from tosaic.sim.golden import evaluate
+
+from .measurement import Difference
+from .prepared import Quantization
+from .samples import Samples
+
+FEW_SAMPLES = 16
+"""With fewer, ranges are those of chance: 4 samples gave a face detector 9 dB, 32 samples 26 dB."""
+ALONE = 2.0
+"""A sample that makes a range this many times as wide costs all others a bit."""
+_SEVERAL = 8
+"""Samples that it takes to call one odd."""
+LEAST_DB = {DType.INT8: 20.0, DType.INT16: 35.0}
+"""An output below this is looked into."""
+_TRIED = 8
+"""Samples whose inputs are rounded alone."""
+
+
+@dataclasses.dataclass
+class _Range:
+    """The two least and the two largest extremes of any sample, and whose the outermost are; 0 is inside."""
+
+    low: list[float] = dataclasses.field(default_factory=lambda: [0.0, 0.0])
+    high: list[float] = dataclasses.field(default_factory=lambda: [0.0, 0.0])
+    lowest: int = -1
+    highest: int = -1
+
+    def add(self, sample: int, least: float, most: float) -> None:
+        if least < self.low[0]:
+            self.low, self.lowest = [least, self.low[0]], sample
+        else:
+            self.low[1] = min(self.low[1], least)
+        if most > self.high[0]:
+            self.high, self.highest = [most, self.high[0]], sample
+        else:
+            self.high[1] = max(self.high[1], most)
+
+    def without(self, sample: int) -> float:
+        """How wide the range is without a sample."""
+        return self.high[self.highest == sample] - self.low[self.lowest == sample]
+
+
+class Extremes:
+    """Which sample makes the range of which tensor."""
+
+    def __init__(self) -> None:
+        self._ranges: dict[str, _Range] = {}
+        self._samples = 0
+
+    def observe(self, values: Mapping[str, np.ndarray]) -> None:
+        """One sample: arrays by tensor."""
+        for name, value in values.items():
+            if value.dtype.kind == "f" and value.size:
+                finite = value if np.all(np.isfinite(value)) else value[np.isfinite(value)]
+                if finite.size:
+                    found = self._ranges.setdefault(name, _Range())
+                    found.add(self._samples, float(finite.min()), float(finite.max()))
+        self._samples += 1
+
+    def alone(self) -> dict[str, tuple[int, float]]:
+        """By tensor that one sample makes ALONE times as wide or more: the sample, and how many times."""
+        found = {}
+        for name, each in self._ranges.items() if self._samples >= _SEVERAL else ():
+            whole = each.high[0] - each.low[0]
+            for sample in {each.lowest, each.highest} - {-1}:
+                rest = each.without(sample)
+                if rest > 0 and whole >= ALONE * rest:
+                    found[name] = sample, whole / rest
+        return found
+
+
+def warn_of_samples(
+    graph: Graph, samples: Samples, extremes: Extremes, numbers: Sequence[int] | None = None
+) -> None:
+    """ModelWarning where ranges hang on too few samples, or on one alone; `numbers` are what its owner calls samples by
+    their places."""
+    shapes = [graph.tensors[name].shape for name in samples[0]]
+    count = len(samples) * min((shape[0] for shape in shapes if shape), default=1)
+    if count < FEW_SAMPLES:
+        _warn(
+            f"the ranges are those of {count} calibration sample{'s' * (count > 1)}: give {FEW_SAMPLES} or more, such "
+            "as the model will see"
+        )
+    alone = extremes.alone()
+    if not alone:
+        return
+    # What enters explains what is computed from it.
+    name = next((name for name in graph.inputs if name in alone), next(iter(alone)))
+    sample, times = alone[name]
+    kind = "input" if name in graph.inputs else "tensor"
+    _warn(
+        f"calibration sample {sample if numbers is None else numbers[sample]} alone makes the range of {kind} {name!r} "
+        f"{times:.3g} times as wide as all others do, and the steps of its integers as coarse: leave it out unless the "
+        "model will see such values"
+    )
+
+
+def warn_of_inputs(found: Quantization, sqnr_db: Mapping[str, float], samples: Samples) -> None:
+    """ModelWarning naming the input whose encoding alone keeps an output below LEAST_DB, where golden's floats with
+    nothing but that input rounded say so. `sqnr_db` has what was measured of each output."""
+    source, result = found.source, found.result
+    low = [
+        name
+        for name, each in result.outputs.items()
+        if sqnr_db.get(name, np.inf) < LEAST_DB.get(each.dtype, 0)
+    ]
+    if not low:
+        return
+    chosen = samples[:_TRIED]
+    wanted = [evaluate(source, sample) for sample in chosen]
+    limits: dict[str, dict[str, float]] = {name: {} for name in low}
+    for name, encoding in result.inputs.items():
+        differences = {output: Difference(output, "", "", output) for output in low}
+        for sample, floats in zip(chosen, wanted, strict=True):
+            rounded = encoding.dequantize(encoding.quantize(sample[name])).astype(sample[name].dtype)
+            got = evaluate(source, {**sample, name: rounded})
+            for output, difference in differences.items():
+                difference.add(floats[output], got[output])
+        for output, difference in differences.items():
+            limits[output][name] = difference.sqnr_db
+    for output, by_input in limits.items():
+        if not by_input:
+            continue
+        name = min(by_input, key=lambda each: by_input[each])
+        if by_input[name] < LEAST_DB[result.outputs[output].dtype]:
+            _warn(
+                f"output {output!r} has {sqnr_db[output]:.1f} dB: the {result.inputs[name].dtype.bits} bits of input "
+                f"{name!r} alone limit it to {by_input[name]:.1f} dB; give that input more even values (their "
+                "logarithm or root, computed before the model), or quantize with int16 activations"
+            )
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, ModelWarning, stacklevel=4)
