@@ -12,12 +12,15 @@ from tosaic.errors import UnsupportedError
 
 
 def refuse_floats(opened: Graph | Program, model: str, target: str, bound: Bindings) -> None:
-    """UnsupportedError, with the command that helps, for a float graph on the accelerator."""
+    """UnsupportedError for a float graph on the accelerator: with the command that helps, but where a quantized model has
+    a reason of its own."""
     if target == "golden" or not isinstance(opened, Graph):
         return
     try:
         require_integers(opened)
     except UnsupportedError as error:
+        if opened.why_floats:
+            raise
         raise UnsupportedError(f"{error}: {quantize_command(model, bound)}") from None
 
 

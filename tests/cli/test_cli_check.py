@@ -114,14 +114,16 @@ def test_nothing_of_integers(tosaic, here):
 
 def test_no_integer_form(tosaic, here):
     build = GraphBuilder()
-    x = build.add("FLOOR", [build.input("x", (1, 4), DType.FP32)])
-    build.output(build.add("REDUCE_PRODUCT", [x], axis=1))
-    write_tosa(build.finish(), here / "product.tosa")
-    outcome = tosaic("check", "product.tosa")
+    x, bias = build.input("x", (1, 4, 4, 2), DType.FP32), build.input("bias", (3,), DType.FP32)
+    weights = build.constant(np.ones((3, 1, 1, 2), np.float32), DType.FP32)
+    zero = build.constant(np.zeros(1, np.float32), DType.FP32)
+    sizes = dict(pad=[0, 0, 0, 0], stride=[1, 1], dilation=[1, 1], acc_type=DType.FP32)
+    build.output(build.add("CONV2D", [x, weights, bias, zero, zero], dtype=DType.FP32, **sizes))
+    write_tosa(build.finish(), here / "biased.tosa")
+    outcome = tosaic("check", "biased.tosa")
     assert (outcome.code, outcome.err) == (1, "")
     assert told(outcome) == [
-        "NO REDUCE_PRODUCT_1 (tensor 'reduce_product_0' fp32[1, 1]): REDUCE_PRODUCT has no integer form in the "
-        "quantizer; replace it in the model, or compute it outside"
+        "NO CONV2D_2 (tensor 'bias' fp32[3]): a bias computed at run time has no integer form; make it a constant"
     ]
 
 

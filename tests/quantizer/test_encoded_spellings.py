@@ -296,11 +296,11 @@ def test_a_float_output_and_both_ways_out(tmp_path):
 def test_the_reason_is_that_of_the_operator(tmp_path):
     n = net()
     x = n.pair(real_input(n), (np.float32(0.1), np.int8(0)))
-    said = refusal(n.model([n.pair(n.node("ReduceProd", x, axes=[1]))]).model, tmp_path / "net.onnx")
-    assert said.startswith("ReduceProd_2")
-    assert said.endswith(
-        "REDUCE_PRODUCT has no integer form in the quantizer; replace it in the model, or compute it outside"
-    )
+    largest = n.node("ReduceMax", x, axes=[0, 2, 3], keepdims=0)
+    weights = n.constant(np.ones((4, 4, 1, 1), np.float32))
+    said = refusal(n.model([n.pair(n.node("Conv", x, weights, largest))]).model, tmp_path / "net.onnx")
+    assert said.startswith("Conv_")
+    assert said.endswith("a bias computed at run time has no integer form; make it a constant")
 
 
 def test_a_scale_that_is_computed_at_run_time(tmp_path):
