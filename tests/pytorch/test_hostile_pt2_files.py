@@ -104,6 +104,12 @@ def expression_of_code(tree):
     first["sizes"][0] = {"as_expr": {"expr_str": CODE, "hint": None}}
 
 
+@kind(r"a size of the program is the expression \"Symbol\('s0', integer=__import__")
+def expression_of_a_symbol_with_code(tree):
+    text = f"Symbol('s0', integer={CODE})"
+    graph(tree)["sym_int_values"]["n"] = {"as_expr": {"expr_str": text, "hint": None}}
+
+
 @kind(r"a size of the program is the expression '9\*\*9\*\*9\*\*9'")
 def expression_without_end(tree):
     graph(tree)["sym_int_values"]["n"] = {"as_expr": {"expr_str": "9**9**9**9", "hint": None}}
@@ -133,7 +139,9 @@ def loads_a_library(tree):
     graph(tree)["nodes"][0]["target"] = "torch.ops.load_library"
 
 
-@kind("calls 'torch.ops.aten.from_file.default', which is not an operator of PyTorch that computes tensors only")
+@kind(
+    "calls 'torch.ops.aten.from_file.default', which is not an operator of PyTorch that computes tensors only"
+)
 def reads_a_file(tree):
     graph(tree)["nodes"][0]["target"] = "torch.ops.aten.from_file.default"
 
@@ -154,11 +162,6 @@ def key_of_an_imported_enumeration(tree):
     context = json.dumps([{"__enum__": True, "fqn": "pwned_module:x", "name": "x"}])
     spec = [1, {"type": "builtins.dict", "context": context, "children_spec": []}]
     tree["graph_module"]["module_call_graph"][0]["signature"]["out_spec"] = json.dumps(spec)
-
-
-@kind(r"range_constraints of the program is 'u99999999999', which is not of its kind")
-def endless_symbols(tree):
-    tree["range_constraints"]["u99999999999"] = {"min_val": 0, "max_val": 9}
 
 
 @kind("the program holds an object of class 'a.B'")
@@ -204,6 +207,7 @@ def test_inputs_notes_and_guards_are_left_out(members, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tree = json.loads(members["models/model.json"])
     tree["guards_code"] = [CODE]
+    tree["range_constraints"] = {"u99999999999": {"min_val": 0, "max_val": 9}}  # it counts up to the number
     for node in graph(tree)["nodes"]:
         node["metadata"]["custom"] = node["metadata"]["source_fn_stack"] = "{[" + CODE
     hostile = {"models/model.json": json.dumps(tree).encode(), "data/sample_inputs/model.pt": saved(Marker())}
@@ -212,6 +216,18 @@ def test_inputs_notes_and_guards_are_left_out(members, tmp_path, monkeypatch):
     found = evaluate("net.pt2", {"input": samples}, against="net.pt2", target="golden")
     assert (found.samples, found.outputs[0].sqnr_db > 100) == (16, True)
     assert not pathlib.Path(MARK).exists()
+
+
+def test_open_dimensions_are_told_as_before(tmp_path):
+    """Sizes of symbols are arithmetic: what PyTorch writes for open dimensions is read, and told by the input."""
+    shapes = ({0: torch.export.Dim.AUTO, 2: torch.export.Dim.AUTO},)
+    module = torch.nn.Conv2d(1, 2, 3, stride=2)
+    program = torch.export.export(module, (torch.zeros(2, 1, 9, 9),), dynamic_shapes=shapes)
+    torch.export.save(program, tmp_path / "net.pt2")
+    with pytest.raises(
+        Error, match=r"input 'input' has open dimensions \[.*\]; export without dynamic_shapes"
+    ):
+        Session(tmp_path / "net.pt2", "golden")
 
 
 def test_a_small_file_of_large_weights(members, tmp_path):

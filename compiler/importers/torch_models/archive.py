@@ -72,8 +72,8 @@ def _members(path: pathlib.Path) -> dict[str, bytes]:
         whole = sum(info.file_size for info in archive.infolist())
         if whole > _allowed_bytes(path, 1):
             raise ModelError(
-                f"{path}: its members take {whole >> 20} MiB, of which the file of {path.stat().st_size >> 10} KiB is a "
-                f"compressed form; {_AGAIN}, which compresses nothing"
+                f"{path}: its members take {whole >> 20} MiB, of which the file of {path.stat().st_size >> 10} KiB "
+                f"is a compressed form; {_AGAIN}, which compresses nothing"
             )
         for info in archive.infolist():
             name = info.filename.partition("/")[2]
@@ -122,8 +122,8 @@ def _check_payload(
         file, meta = entry["path_name"], entry["tensor_meta"]
         if entry["use_pickle"] is not False or meta is None or not file.startswith(prefix):
             raise Refused(
-                f"{folder.split('/')[1].rstrip('s')} {name!r} is a Python object, {_CODE}; export a module whose weights "
-                "are plain tensors"
+                f"{folder.split('/')[1].rstrip('s')} {name!r} is a Python object, {_CODE}; export a module whose "
+                "weights are plain tensors"
             )
         if meta["device"]["type"] != "cpu":
             raise Refused(f"{name!r} is on device {meta['device']['type']!r}; export module.cpu()")

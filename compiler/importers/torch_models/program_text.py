@@ -1,8 +1,8 @@
 """The text of an exported program: which of its strings PyTorch may read.
 
-torch.export.load hands strings of a program to sympy's evaluator, imports modules that they name, and looks operators up
-by attribute; what it makes writes Python code of names and guards. So each string is here a name, unless its key says
-that it is something else that does nothing.
+torch.export.load hands strings of a program to sympy's evaluator, imports modules that they name, and looks operators
+up by attribute; what it makes writes Python code of names and guards. So each string is here a name, unless its key
+says that it is something else that does nothing.
 """
 
 import ast
@@ -21,7 +21,9 @@ class Refused(Exception):
 _AGAIN = "export it again with torch.export.save"
 _DOTTED = r"[\w.\-]*"
 _SPECIAL = {
-    **dict.fromkeys(("parameter_name", "buffer_name", "tensor_constant_name", "user_input_name", "fqn"), _DOTTED),
+    **dict.fromkeys(
+        ("parameter_name", "buffer_name", "tensor_constant_name", "user_input_name", "fqn"), _DOTTED
+    ),
     **dict.fromkeys(("as_float", "as_floats", "as_float_lists", "real", "imag"), r"-?Infinity|NaN"),
     "torch_version": r"[\w.+<=\-]*",
     "as_string": r"[^\x00-\x1f]{0,1000}",
@@ -34,13 +36,36 @@ _SYMBOL = r"[a-z]+\d{1,6}"
 _FUNCTIONS = {
     *("FloorDiv", "CleanDiv", "CeilDiv", "IntTrueDiv", "FloatTrueDiv", "Mod", "PythonMod", "ModularIndexing"),
     *("Max", "Min", "Where", "Identity", "ToFloat", "TruncToInt", "TruncToFloat", "FloorToInt", "CeilToInt"),
-    *("RoundToInt", "Eq", "Ne", "Lt", "Le", "Gt", "Ge", "And", "Or", "Not"),
+    *(
+        "RoundToInt",
+        "Eq",
+        "Ne",
+        "Lt",
+        "Le",
+        "Gt",
+        "Ge",
+        "And",
+        "Or",
+        "Not",
+        "Equality",
+        "Unequality",
+        "StrictLessThan",
+    ),
+    *(
+        "LessThan",
+        "StrictGreaterThan",
+        "GreaterThan",
+        "Symbol",
+        "Integer",
+        "Rational",
+        "Float",
+        "Add",
+        "Mul",
+        "Pow",
+    ),
 }
-_ARITHMETIC = (
-    *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Load, ast.Constant, ast.Name, ast.Call),
-    *(ast.operator, ast.unaryop, ast.cmpop),
-)
-_EXPRESSION_CHARACTERS, _DIGITS, _EXPONENT_MAX = 500, 20, 8
+"""Those of sympy and PyTorch's sizes that take no longer for larger numbers; Pow has a rule of its own."""
+_EXPRESSION_CHARACTERS, _DIGITS, _EXPONENT_MAX = 2000, 20, 8
 _NAMESPACES = {"aten", "prims", "quantized_decomposed", "torchao", "torchvision"}
 _FILE_OPERATORS = {"from_file", "save"}
 _CONTROL = {
@@ -81,7 +106,7 @@ def checked_tree(value: Any, key: str = "") -> Any:
     if key == "metadata" and all(isinstance(each, str) for each in value.values()):
         value = {name: each for name, each in value.items() if name == "nn_module_stack"}
     if key == "range_constraints":
-        _each_is(_SYMBOL, value, "range_constraints")
+        value = {name: each for name, each in value.items() if _is_symbol(name)}
     result = {}
     for name, each in value.items():
         if name in ("guards_code", "module_call_graph", "treespec_namedtuple_fields"):
@@ -102,7 +127,8 @@ def _string(value: str, key: str) -> str:
     elif key in ("target", "as_operator"):
         _check_operator(value)
     elif key in ("in_spec", "out_spec"):
-        _check_structure(json.loads(value)[1])
+        # Names of inputs are arguments of the code that PyTorch writes.
+        _check_structure(json.loads(value)[1], _DOTTED if key == "in_spec" else r"[^\x00-\x1f]*")
     elif key in _SPECIAL:
         _each_is(_SPECIAL[key], [value], key)
     elif value and not value.isidentifier():
@@ -122,33 +148,51 @@ def _short(value: str) -> str:
 
 def _check_expression(text: str) -> None:
     """Refused unless it is arithmetic of symbols and numbers: sympy evaluates it as Python code."""
-    allowed = len(text) <= _EXPRESSION_CHARACTERS
     try:
-        nodes = list(ast.walk(ast.parse(text.strip(), mode="eval"))) if allowed else []
+        tree = ast.parse(text.strip() if len(text) <= _EXPRESSION_CHARACTERS else "", mode="eval").body
     except SyntaxError:
-        nodes, allowed = [], False
-    functions = {node.func for node in nodes if isinstance(node, ast.Call)}
-    if not allowed or not all(_is_arithmetic(node, functions) for node in nodes):
+        tree = None
+    if tree is None or not _is_arithmetic(tree):
         raise Refused(
             f"a size of the program is the expression {_short(text)}, which is more than arithmetic of symbols and "
             "numbers and may run code; export the module without dynamic_shapes"
         )
 
 
-def _is_arithmetic(node: ast.AST, functions: set[ast.expr]) -> bool:
+def _is_arithmetic(node: ast.expr) -> bool:
     match node:
-        case ast.Name(name):
-            return name in _FUNCTIONS if node in functions else bool(re.fullmatch(_SYMBOL, name))
-        case ast.Call(ast.Name(), _, []):
-            return True
         case ast.Constant(value):
             return isinstance(value, int | float) and len(str(value)) <= _DIGITS
-        case ast.BinOp(base, ast.Pow(), exponent):
-            small = isinstance(exponent, ast.Constant) and exponent.value in range(_EXPONENT_MAX + 1)
-            return isinstance(base, ast.Name) and small
-        case ast.Call() | ast.LShift() | ast.RShift() | ast.MatMult():
-            return False
-    return isinstance(node, _ARITHMETIC)
+        case ast.Name(name):
+            return _is_symbol(name)
+        case ast.UnaryOp(_, part):
+            return _is_arithmetic(part)
+        case ast.BinOp(base, ast.Pow(), exponent) | ast.Call(ast.Name("Pow"), [base, exponent], []):
+            return _is_small_power(base, exponent)
+        case ast.BinOp(
+            left, ast.Add() | ast.Sub() | ast.Mult() | ast.Div() | ast.FloorDiv() | ast.Mod(), right
+        ):
+            return _is_arithmetic(left) and _is_arithmetic(right)
+        case ast.Compare(left, _, others):
+            return all(map(_is_arithmetic, [left, *others]))
+        case ast.Call(ast.Name("Symbol" | "Float"), [ast.Constant(str(text))], options):
+            facts = [option.value for option in options]
+            known = all(isinstance(fact, ast.Constant) and isinstance(fact.value, int) for fact in facts)
+            return known and (_is_symbol(text) or bool(re.fullmatch(r"-?[\d.]{1,20}", text)))
+        case ast.Call(ast.Name(name), parts, []):
+            return name in _FUNCTIONS and all(map(_is_arithmetic, parts))
+    return False
+
+
+def _is_small_power(base: ast.expr, exponent: ast.expr) -> bool:
+    """Whether it is a symbol to a power that sympy does not compute at length."""
+    symbol = isinstance(base, ast.Name) or (isinstance(base, ast.Call) and ast.unparse(base.func) == "Symbol")
+    small = re.fullmatch(r"(Integer\()?-?(\d)\)?", ast.unparse(exponent))
+    return symbol and _is_arithmetic(base) and small is not None and int(small[2]) <= _EXPONENT_MAX
+
+
+def _is_symbol(text: str) -> bool:
+    return re.fullmatch(_SYMBOL, text) is not None
 
 
 def _check_operator(target: str) -> None:
@@ -168,10 +212,11 @@ def _check_operator(target: str) -> None:
     raise Refused(
         f"the program calls {_short(target)}, which is not an operator of PyTorch that computes tensors only; write it "
         "in such operators"
+        + (", and export without dynamic_shapes" if target.startswith("_operator") else "")
     )
 
 
-def _check_structure(tree: Any) -> None:
+def _check_structure(tree: Any, keys_are: str) -> None:
     """Refused unless it is of tuples, lists and dictionaries: PyTorch imports what other structures name."""
     if tree["type"] is None:
         return
@@ -183,6 +228,6 @@ def _check_structure(tree: Any) -> None:
             f"forward() takes or returns a structure of type {_short(str(tree['type']))}; use tuples and dictionaries "
             "with names as keys"
         )
-    _each_is(_DOTTED, map(str, keys or []), "a dictionary's key")
+    _each_is(keys_are, map(str, keys or []), "a dictionary's key")
     for child in tree["children_spec"]:
-        _check_structure(child)
+        _check_structure(child, keys_are)
