@@ -4,7 +4,6 @@ import json
 import math
 import pathlib
 import pickle
-import zipfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,10 +36,26 @@ _STATE_KEYS = ("state_dict", "model_state_dict", "model")
 def read_npz(path: pathlib.Path) -> dict[str, np.ndarray]:
     """The arrays of a .npz file by name. Raises NnrError on a damaged file, and on Python objects in it."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            return dict(archive.items())
-    except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-        raise NnrError(f"cannot read {path}: {error}") from None
+        return load_arrays(path)
+    except Exception as error:  # NumPy parses headers as Python, and raises what its parser and zipfile raise
+        raise NnrError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def load_arrays(path: str | pathlib.Path) -> dict[str, np.ndarray]:
+    """The arrays of a .npz file by name, or that of a .npy file under the name "".
+
+    ValueError for a member that is no array.
+    """
+    loaded = np.load(path, allow_pickle=False)
+    if isinstance(loaded, np.ndarray):
+        return {"": loaded}
+    with loaded:
+        arrays = {}
+        for name in loaded.files:
+            arrays[name] = loaded[name]
+            if not isinstance(arrays[name], np.ndarray):
+                raise ValueError(f"its member {name!r} is no array")
+        return arrays
 
 
 def read_safetensors(path: pathlib.Path) -> dict[str, np.ndarray]:

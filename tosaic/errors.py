@@ -1,6 +1,8 @@
 """The exceptions users meet; everything Tosaic raises on purpose derives from `Error`."""
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 
 
 class Error(Exception):
@@ -68,3 +70,20 @@ class DeviceError(Error):
         self.fault = fault
 
     exit_code = 4
+
+
+@contextlib.contextmanager
+def reading(source: object, way_out: str, kind: type[Error] = ModelError) -> Iterator[None]:
+    """Around what reads a file: the last resort turns whatever is raised there into one line that names the file.
+
+    Errors on purpose, and those of the operating system, pass. Work on what has been read belongs outside.
+    """
+    try:
+        yield
+    except (Error, OSError, MemoryError):
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split())[:200]
+        raise kind(
+            f"{source}: cannot be read ({type(error).__name__}{f': {said}' if said else ''}); it is damaged: {way_out}"
+        ) from error

@@ -118,8 +118,17 @@ def _leaving(parts: list[Statistics]) -> dict[str, float]:
 
 
 def check_floats(graph: Graph) -> None:
-    """InputError unless a legal graph computes floats."""
+    """InputError unless a legal graph computes floats, of which none is constantly no number."""
     validate(graph)
+    for tensor in [each for part in (graph, *graph.subgraphs.values()) for each in part.tensors.values()]:
+        if (
+            tensor.data is not None
+            and tensor.dtype.is_float
+            and np.isnan(tensor.data.astype(np.float32)).any()
+        ):
+            raise InputError(
+                f"constant {tensor} has elements that are no numbers (NaN); train or export it again"
+            )
     if not computes_floats(graph):
         raise InputError(
             f"graph {graph.name!r} computes no floats: it is quantized already, or has nothing to quantize"

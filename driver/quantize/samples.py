@@ -11,6 +11,7 @@ import numpy as np
 
 from tosaic.compiler.ir import Graph
 from tosaic.errors import InputError
+from tosaic.nnr.tensor_files import load_arrays
 
 Samples = list[dict[str, np.ndarray]]
 NAMELESS = ("", "arr_0")
@@ -20,16 +21,12 @@ NAMELESS = ("", "arr_0")
 def load_samples(path: str | pathlib.Path, what: str = "calibration data") -> dict[str, np.ndarray]:
     """The arrays of an .npz file, or of an .npy file under the name ""; `what` they are, for the error."""
     try:
-        loaded = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        return load_arrays(path)
+    except Exception as error:  # NumPy parses headers as Python, and raises what its parser and zipfile raise
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise InputError(
             f"{path}: cannot be read as {what}: {reason}; write it by numpy.savez(FILE, INPUT=array)"
         ) from None
-    if isinstance(loaded, np.ndarray):
-        return {"": loaded}
-    with loaded:
-        return {name: loaded[name] for name in loaded.files}
 
 
 def split_samples(graph: Graph, arrays: Mapping[str, np.ndarray], *, calibration: bool = True) -> Samples:
