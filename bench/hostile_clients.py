@@ -1,10 +1,10 @@
 """Hostile clients against a board server while honest jobs run: `python bench/hostile_clients.py --minutes 2`.
 
 Some clients do not know the token: they connect and say nothing, say a byte now and then, or guess. Some know it and
-ask for nonsense, keep the device, vanish in the middle or while they wait, run endless programs and programs that leave
-their window, and look for what others left. Honest jobs are the small digits network with a new image each, compared with
-golden. Prints how many jobs were right, and what the hostile clients did; exit code 1 unless all were, or if anybody found
-anything of others.
+ask for nonsense, keep the device, vanish in the middle or while they wait, run endless programs and programs that
+leave their window, and look for what others left. Honest jobs are the small digits network with a new image each,
+compared with golden. Prints how many jobs were right, and what the hostile clients did; exit code 1 unless all were,
+or if anybody found anything of others.
 """
 
 import argparse

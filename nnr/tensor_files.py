@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tosaic.errors import in_words
 from tosaic.install import install_command
 from tosaic.nnr.errors import NnrError
 
@@ -111,8 +112,7 @@ def read_state_dict(path: pathlib.Path) -> dict[str, np.ndarray]:
         ) from None
     except Exception as error:  # noqa: BLE001
         # A damaged pickle makes torch's own machine of instructions raise whatever it meets.
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise NnrError(f"{path} is no PyTorch file of weights: {first}") from None
+        raise NnrError(f"{path} is no PyTorch file of weights: {in_words(error)}") from None
     state = loaded
     if isinstance(loaded, Mapping):
         state = next((loaded[key] for key in _STATE_KEYS if isinstance(loaded.get(key), Mapping)), loaded)

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Iterator
 
 
@@ -83,7 +84,16 @@ def reading(source: object, way_out: str, kind: type[Error] = ModelError) -> Ite
     except (Error, OSError, MemoryError):
         raise
     except Exception as error:
-        said = " ".join(str(error).split())[:200]
-        raise kind(
-            f"{source}: cannot be read ({type(error).__name__}{f': {said}' if said else ''}); it is damaged: {way_out}"
-        ) from error
+        raise kind(f"{source}: cannot be read ({in_words(error)}); it is damaged: {way_out}") from error
+
+
+def in_words(error: BaseException) -> str:
+    """The type of a package's exception and the first line that it says, without places and addresses of its code."""
+    line = next((each for each in str(error).splitlines() if each.strip()), "")
+    said = " ".join(_PLACES.sub("", line).split())[:200]
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+_PLACES = re.compile(
+    r"\[enforce fail at [^\]]*\] ?\. ?|\s*\(?0x[0-9a-f]{6,}.*|Exception raised from.*|\S+\.(cc|cpp|h):\d+\S*"
+)

@@ -182,10 +182,8 @@ def test_the_cases(tosaic, here):
 def test_the_last_resort():
     """What nobody expected of a reader is one line; what is meant, and what the system says, passes as it is."""
     with pytest.raises(ModelError) as refused, reading("net.x", "export it again"):
-        raise IndexError("first\nsecond")
-    assert str(refused.value) == (
-        "net.x: cannot be read (IndexError: first second); it is damaged: export it again"
-    )
+        raise IndexError("first\nsecond, at module.cc:12")
+    assert str(refused.value) == ("net.x: cannot be read (IndexError: first); it is damaged: export it again")
     assert isinstance(refused.value.__cause__, IndexError)
     with pytest.raises(InputError, match=r"^a\.npy: cannot be read \(KeyError\); it is damaged: write it"):
         with reading("a.npy", "write it again", InputError):

@@ -13,7 +13,7 @@ import zipfile
 from typing import Any
 
 from tosaic.compiler.importers.torch_models.program_text import Refused, checked_program, checked_tree
-from tosaic.errors import Error, ModelError
+from tosaic.errors import Error, ModelError, in_words
 
 _FREE_BYTES = 64 << 20
 _TEXT_FREE_BYTES = 4 << 20
@@ -140,9 +140,6 @@ def damage(path: pathlib.Path, error: BaseException) -> Error:
     """The error of a file that is no program: the first line of its first cause, without places in C++ code."""
     while error.__cause__ is not None:
         error = error.__cause__
-    line = next((each for each in str(error).splitlines() if each.strip()), "")
-    line = re.sub(r"\[enforce fail at [^\]]*\] ?\. ?|\s*\(?0x[0-9a-f]+.*|Exception raised from.*", "", line)
-    said = f": {' '.join(line.split())[:200]}" if line.strip() else ""
     return ModelError(
-        f"{path}: is not a program that torch.export.save wrote ({type(error).__name__}{said}); export it again"
+        f"{path}: is not a program that torch.export.save wrote ({in_words(error)}); export it again"
     )
