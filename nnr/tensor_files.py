@@ -39,7 +39,7 @@ def read_npz(path: pathlib.Path) -> dict[str, np.ndarray]:
     try:
         return load_arrays(path)
     except Exception as error:  # NumPy parses headers as Python, and raises what its parser and zipfile raise
-        raise NnrError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+        raise NnrError(f"cannot read {path}: {getattr(error, 'strerror', None) or in_words(error)}") from None
 
 
 def load_arrays(path: str | pathlib.Path) -> dict[str, np.ndarray]:

@@ -95,5 +95,6 @@ def in_words(error: BaseException) -> str:
 
 
 _PLACES = re.compile(
-    r"\[enforce fail at [^\]]*\] ?\. ?|\s*\(?0x[0-9a-f]{6,}.*|Exception raised from.*|\S+\.(cc|cpp|h):\d+\S*"
+    r"\[enforce fail at [^\]]*\] ?\. ?|:? ?<[^<>]* at 0x[0-9a-f]+>|\s*\(?0x[0-9a-f]{8,}.*|Exception raised from.*"
+    r"|\S+\.(cc|cpp|h):\d+\S*"
 )

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from tosaic.compiler.ir import Graph
-from tosaic.errors import InputError
+from tosaic.errors import InputError, in_words
 from tosaic.nnr.tensor_files import load_arrays
 
 Samples = list[dict[str, np.ndarray]]
@@ -23,7 +23,7 @@ def load_samples(path: str | pathlib.Path, what: str = "calibration data") -> di
     try:
         return load_arrays(path)
     except Exception as error:  # NumPy parses headers as Python, and raises what its parser and zipfile raise
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        reason = getattr(error, "strerror", None) or in_words(error)
         raise InputError(
             f"{path}: cannot be read as {what}: {reason}; write it by numpy.savez(FILE, INPUT=array)"
         ) from None

@@ -43,6 +43,7 @@ FOLDERS = tuple(
         _TESTS / "importers" / "nnef",
     )
 )
+sys.path += [folder for folder in FOLDERS if folder not in sys.path]
 DIGITS = _TESTS.parent / "examples" / "digits"
 MEMORY_BYTES = 2 << 30
 """Of address space beyond what this process has."""
@@ -359,7 +360,8 @@ def _attempt(name: str, data: bytes) -> None:
         assert not strange, f"it made {strange}"
     lines = [line for line in said.splitlines() if not line.startswith("tosaic: warning: ")]
     told = " / ".join(lines)[-400:]
-    assert code in (0, 1), f"exit code {code}: {told}"
+    # 4: a program that is no model any more ends in a fault of the machine.
+    assert code in (0, 1) or (code == 4 and name == "tsc"), f"exit code {code}: {told}"
     assert "too little memory" not in told, told
     assert len(lines) <= 1, f"{len(lines)} lines: {told}"
     if code == 0:
@@ -368,7 +370,7 @@ def _attempt(name: str, data: bytes) -> None:
     # `check` tells what is wrong with a model that it could read on stdout.
     assert lines or command[0] == "check", "exit code 1 without a line"
     assert all(line.startswith("tosaic: error: ") for line in lines), told
-    assert not re.search(r"0x[0-9a-f]{6,}|Traceback|\.cc:|\.cpp:|frame #", told), told
+    assert not re.search(r"0x[0-9a-f]{8,}|Traceback|\.cc:|\.cpp:|frame #", told), told
     raise Error(told or "refused")
 
 
