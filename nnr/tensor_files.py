@@ -37,26 +37,14 @@ _STATE_KEYS = ("state_dict", "model_state_dict", "model")
 def read_npz(path: pathlib.Path) -> dict[str, np.ndarray]:
     """The arrays of a .npz file by name. Raises NnrError on a damaged file, and on Python objects in it."""
     try:
-        return load_arrays(path)
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = dict(archive.items())
     except Exception as error:  # NumPy parses headers as Python, and raises what its parser and zipfile raise
         raise NnrError(f"cannot read {path}: {getattr(error, 'strerror', None) or in_words(error)}") from None
-
-
-def load_arrays(path: str | pathlib.Path) -> dict[str, np.ndarray]:
-    """The arrays of a .npz file by name, or that of a .npy file under the name "".
-
-    ValueError for a member that is no array.
-    """
-    loaded = np.load(path, allow_pickle=False)
-    if isinstance(loaded, np.ndarray):
-        return {"": loaded}
-    with loaded:
-        arrays = {}
-        for name in loaded.files:
-            arrays[name] = loaded[name]
-            if not isinstance(arrays[name], np.ndarray):
-                raise ValueError(f"its member {name!r} is no array")
-        return arrays
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            raise NnrError(f"cannot read {path}: its member {name!r} is no array")
+    return arrays
 
 
 def read_safetensors(path: pathlib.Path) -> dict[str, np.ndarray]:

@@ -11,7 +11,6 @@ import numpy as np
 
 from tosaic.compiler.ir import Graph
 from tosaic.errors import InputError, in_words
-from tosaic.nnr.tensor_files import load_arrays
 
 Samples = list[dict[str, np.ndarray]]
 NAMELESS = ("", "arr_0")
@@ -21,7 +20,15 @@ NAMELESS = ("", "arr_0")
 def load_samples(path: str | pathlib.Path, what: str = "calibration data") -> dict[str, np.ndarray]:
     """The arrays of an .npz file, or of an .npy file under the name ""; `what` they are, for the error."""
     try:
-        return load_arrays(path)
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return {"": loaded}
+        with loaded:
+            arrays = {name: loaded[name] for name in loaded.files}
+        for name, array in arrays.items():
+            if not isinstance(array, np.ndarray):
+                raise ValueError(f"its member {name!r} is no array")
+        return arrays
     except Exception as error:  # NumPy parses headers as Python, and raises what its parser and zipfile raise
         reason = getattr(error, "strerror", None) or in_words(error)
         raise InputError(
