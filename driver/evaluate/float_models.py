@@ -11,7 +11,7 @@ from tosaic.compiler.importers.bindings import Bindings, Bound
 from tosaic.compiler.importers.torch_models.program import inputs_of, outputs_of, read_program
 from tosaic.compiler.ir import Graph
 from tosaic.driver.session import Session
-from tosaic.errors import InputError, ModelError
+from tosaic.errors import InputError, ModelError, in_words, reading
 
 FloatModel = Callable[[dict[str, np.ndarray]], Mapping[str, np.ndarray]]
 """Outputs by name of one sample's inputs by name."""
@@ -80,9 +80,10 @@ _NUMPY = {
 def _litert(path: pathlib.Path) -> FloatModel:
     from ai_edge_litert.interpreter import Interpreter
 
-    interpreter = Interpreter(model_path=str(path))
-    interpreter.allocate_tensors()
-    inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
+    with reading(path, "convert it again"):
+        interpreter = Interpreter(model_path=str(path))
+        interpreter.allocate_tensors()
+        inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
 
     def run(sample: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         for details, value in zip(inputs, _in_order(sample, [each["name"] for each in inputs]), strict=True):
@@ -97,13 +98,17 @@ def _torch(path: pathlib.Path) -> FloatModel:
     import torch
 
     program = read_program(path)
-    module, inputs, outputs = program.module(), inputs_of(program), outputs_of(program)
+    with reading(path, "export it again"):
+        module, inputs, outputs = program.module(), inputs_of(program), outputs_of(program)
 
     def run(sample: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         values = _in_order(sample, [each.name for each in inputs])
         fed = [torch.from_numpy(value.astype(port.dtype)) for port, value in zip(inputs, values, strict=True)]
-        with torch.no_grad():
-            results = module(*fed)
+        try:
+            with torch.no_grad():
+                results = module(*fed)
+        except Exception as error:
+            raise InputError(f"{path}: PyTorch refuses the data: {in_words(error)}") from None
         results = results if isinstance(results, tuple | list) else (results,)
         return {port.name: value.numpy() for port, value in zip(outputs, results, strict=True)}
 

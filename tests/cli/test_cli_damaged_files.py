@@ -163,6 +163,15 @@ def test_weights_that_are_no_numbers(refused, here):
     )
 
 
+@pytest.mark.parametrize("name", ["float.tflite", "float.onnx"])
+def test_a_float_model_to_compare_with(refused, here, name):
+    """What a framework raises over a damaged file."""
+    np.savez("data.npz", image=np.zeros((2, 8, 8, 1), np.int8))
+    (here / name).write_bytes(b"\x1c\0\0\0TFL3" + bytes(40))
+    line = refused("evaluate", "tiny.tosa", "--data", "data.npz", "--against", name)
+    assert line.startswith(f"{name}: ")
+
+
 def test_the_cases(tosaic, here):
     """Each ended in a traceback."""
     commands = {
