@@ -22,7 +22,7 @@ from tosaic.compiler.quantizer import (
 )
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.equalize import EVEN
-from tosaic.errors import InputError
+from tosaic.errors import InputError, UnsupportedError
 from tosaic.sim.golden import evaluate, evaluate_operator
 
 from .mixed_precision import LEAVES, Trial, all_weights, named, reach_sqnr
@@ -118,17 +118,16 @@ def _leaving(parts: list[Statistics]) -> dict[str, float]:
 
 
 def check_floats(graph: Graph) -> None:
-    """InputError unless a legal graph computes floats, of which none is constantly no number."""
+    """InputError unless a legal graph computes floats; UnsupportedError where a constant of them is no number."""
     validate(graph)
-    for tensor in [each for part in (graph, *graph.subgraphs.values()) for each in part.tensors.values()]:
-        if (
-            tensor.data is not None
-            and tensor.dtype.is_float
-            and np.isnan(tensor.data.astype(np.float32)).any()
-        ):
-            raise InputError(
-                f"constant {tensor} has elements that are no numbers (NaN); train or export it again"
-            )
+    for part in (graph, *graph.subgraphs.values()):
+        for op in part.operators:
+            for tensor in map(part.tensors.__getitem__, op.inputs):
+                if tensor.data is not None and tensor.data.dtype.kind == "f" and np.isnan(tensor.data).any():
+                    raise UnsupportedError(
+                        f"{op} (tensor {tensor}): elements that are no numbers (NaN) have no integer form; train or "
+                        "export the model again"
+                    )
     if not computes_floats(graph):
         raise InputError(
             f"graph {graph.name!r} computes no floats: it is quantized already, or has nothing to quantize"
