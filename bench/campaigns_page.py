@@ -46,6 +46,11 @@ CAMPAIGNS = {
         "damaged Core ML models: a graph, or an error of one line",
         "the changes that it takes, then the bytes",
     ),
+    "files_fuzz": (
+        "python bench/files_fuzz.py --inputs 5000",
+        "damaged files of every format, each by the command that reads it: a result, or one line and exit code 1",
+        "the changes that it takes, then the bytes",
+    ),
     "hostile_clients": (
         "python bench/hostile_clients.py --minutes 30 --jobs 100",
         "honest jobs beside hostile clients of a served board: all right",

@@ -1,10 +1,10 @@
 """Hostile clients against a board server while honest jobs run: `python bench/hostile_clients.py --minutes 2`.
 
 Some clients do not know the token: they connect and say nothing, say a byte now and then, or guess. Some know it and
-ask for nonsense, keep the device, vanish in the middle, run endless programs and programs that leave their window, and
-look for what others left. Honest jobs are the small digits network with a new image each, compared with golden.
-Prints how many jobs were right, and what the hostile clients did; exit code 1 unless all were, or if anybody found
-anything of others.
+ask for nonsense, keep the device, vanish in the middle or while they wait, run endless programs and programs that
+leave their window, and look for what others left. Honest jobs are the small digits network with a new image each,
+compared with golden. Prints how many jobs were right, and what the hostile clients did; exit code 1 unless all were,
+or if anybody found anything of others.
 """
 
 import argparse
@@ -36,6 +36,8 @@ MODEL = pathlib.Path(__file__).parents[1] / "examples" / "digits" / "digits_tiny
 TOKEN = "the token of this benchmark"
 PRIVATE = b"what an honest client or a hostile one left behind"
 HONEST_CLIENTS = 4
+GHOSTS = 16
+"""At a time; 32 clients of an address are taken."""
 CODE_AT = 4096
 SEEN_BYTES = 4096
 """Of activation memory, at a random place, that a spy looks at; all of it takes a minute on a simulated line."""
@@ -110,6 +112,19 @@ def keeper(attack: Attack, rng: random.Random) -> None:
     transport.close()
 
 
+def ghosts(attack: Attack, rng: random.Random) -> None:
+    """Ask for the device and hang up while they wait, as many as the server takes from an address."""
+    request = bytes([Request.ACQUIRE]) + FIELDS[Request.ACQUIRE].pack(600)
+    waiting = []
+    with contextlib.suppress(DeviceError):
+        for _ in range(GHOSTS):
+            waiting.append(TcpTransport(*attack.server.address, TOKEN))
+            waiting[-1]._connection.sendall(LENGTH.pack(len(request)) + request)
+    attack.stop.wait(rng.uniform(0, 1))
+    for transport in waiting:
+        transport._connection.close()
+
+
 def endless(attack: Attack, rng: random.Random) -> None:
     transport = attack.client()
     assembler = Assembler(attack.config)
@@ -164,7 +179,7 @@ def spy(attack: Attack, rng: random.Random) -> None:
     transport.close()
 
 
-HOSTILE = (idle_strangers, slow_stranger, guesser, babbler, keeper, endless, breakout, spy)
+HOSTILE = (idle_strangers, slow_stranger, guesser, babbler, keeper, ghosts, endless, breakout, spy)
 
 
 def attack_on(attack: Attack, kind, seed: int) -> None:

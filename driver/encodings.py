@@ -71,17 +71,23 @@ def parse_encodings(text: str, origin: str) -> Encodings:
     """Encodings out of the JSON text of such a file; InputError, which names `origin`, for a damaged one."""
     try:
         sides = json.loads(text)
-        return {
-            name: Encoding(
-                DType[str(found["dtype"]).upper()], float(found["scale"]), int(found["zero_point"])
-            )
-            for side in ("inputs", "outputs")
-            for name, found in sides[side].items()
-        }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return {name: _parsed(found) for side in ("inputs", "outputs") for name, found in sides[side].items()}
+    except (ArithmeticError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{origin}: is no file of encodings ({type(error).__name__}: {error}); write it again by tosaic quantize"
         ) from None
+
+
+def _parsed(found: dict[str, Any]) -> Encoding:
+    """ValueError for what no integers can be made with."""
+    dtype, scale, zero_point = DType[str(found["dtype"]).upper()], found["scale"], found["zero_point"]
+    if dtype.is_float or dtype in (DType.BOOL, DType.SHAPE):
+        raise ValueError(f"{found['dtype']} is not a type of activations")
+    if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale < np.inf:
+        raise ValueError(f"the scale {scale!r} is no positive number")
+    if type(zero_point) is not int or not dtype.min <= zero_point <= dtype.max:
+        raise ValueError(f"the zero point {zero_point!r} is no number of {dtype.name.lower()}")
+    return Encoding(dtype, float(scale), zero_point)
 
 
 def quantize(values: ArrayLike, scale: float, zero_point: int = 0, dtype: str = "int8") -> np.ndarray:

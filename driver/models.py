@@ -27,7 +27,7 @@ from tosaic.driver.kept_programs import KeptProgram
 from tosaic.driver.quantize.kept_models import open_encoded
 from tosaic.driver.quantize.torch_modules import import_quantized
 from tosaic.driver.state import SessionState
-from tosaic.errors import InputError, ModelError, UnsupportedError
+from tosaic.errors import InputError, ModelError, UnsupportedError, reading
 from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
 
@@ -126,11 +126,11 @@ def _opened(path: pathlib.Path, bound: Bound) -> Graph | Program:
     if bindings.values and path.suffix == ".tsc":
         raise InputError(f"{path}: it is compiled: leave --value out, or give it with the model")
     try:
-        if path.suffix == ".tsc":
-            return Program.load(data)
-        graph = read_tosa(data)
-        bind_values(graph, bindings.values)
-        return graph
+        with reading(path, "compile, export or copy it again"):
+            opened = Program.load(data) if path.suffix == ".tsc" else read_tosa(data)
+        if isinstance(opened, Graph):
+            bind_values(opened, bindings.values)
+        return opened
     except ModelError as error:
         way_out = "" if path.suffix == ".tsc" else "; export or copy the model again"
         raise ModelError(f"{path}: {error}{way_out}") from None
@@ -158,9 +158,10 @@ def survey_source(
 
 @contextlib.contextmanager
 def _file_named(path: pathlib.Path) -> Iterator[None]:
-    """What is wrong with a model is said with the file's name."""
+    """What is wrong with a model is said with the file's name, and so is what its reader did not expect."""
     try:
-        yield
+        with reading(path, "export or copy it again; if it is whole, report it with what --verbose prints"):
+            yield
     except (ModelError, UnsupportedError) as error:
         text = str(error)
         if text.startswith(str(path)):

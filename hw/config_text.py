@@ -68,10 +68,15 @@ def _from_file(path: Path) -> Config:
         read: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is no TOML file: {error}") from None
     base = read.pop(BASE_FIELD, DEFAULT_BASE)
+    for field, size in read.items():
+        if not isinstance(size, int | str):
+            raise ValueError(f'{path}: {field} is no size: write {field} = 8, or {field} = "128K"')
     try:
-        return variant(_named(str(base)), dict(_setting(f"{field}={size}") for field, size in read.items()))
+        if not isinstance(base, str):
+            raise ValueError(f"{BASE_FIELD} is no name of a configuration; there are {', '.join(CONFIGS)}")
+        return variant(_named(base), dict(_setting(f"{field}={size}") for field, size in read.items()))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None

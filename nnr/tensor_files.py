@@ -4,12 +4,12 @@ import json
 import math
 import pathlib
 import pickle
-import zipfile
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from tosaic.errors import in_words
 from tosaic.install import install_command
 from tosaic.nnr.errors import NnrError
 
@@ -38,9 +38,13 @@ def read_npz(path: pathlib.Path) -> dict[str, np.ndarray]:
     """The arrays of a .npz file by name. Raises NnrError on a damaged file, and on Python objects in it."""
     try:
         with np.load(path, allow_pickle=False) as archive:
-            return dict(archive.items())
-    except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-        raise NnrError(f"cannot read {path}: {error}") from None
+            arrays = dict(archive.items())
+    except Exception as error:  # NumPy parses headers as Python, and raises what its parser and zipfile raise
+        raise NnrError(f"cannot read {path}: {getattr(error, 'strerror', None) or in_words(error)}") from None
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            raise NnrError(f"cannot read {path}: its member {name!r} is no array")
+    return arrays
 
 
 def read_safetensors(path: pathlib.Path) -> dict[str, np.ndarray]:
@@ -96,8 +100,7 @@ def read_state_dict(path: pathlib.Path) -> dict[str, np.ndarray]:
         ) from None
     except Exception as error:  # noqa: BLE001
         # A damaged pickle makes torch's own machine of instructions raise whatever it meets.
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise NnrError(f"{path} is no PyTorch file of weights: {first}") from None
+        raise NnrError(f"{path} is no PyTorch file of weights: {in_words(error)}") from None
     state = loaded
     if isinstance(loaded, Mapping):
         state = next((loaded[key] for key in _STATE_KEYS if isinstance(loaded.get(key), Mapping)), loaded)

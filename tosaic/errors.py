@@ -1,6 +1,9 @@
 """The exceptions users meet; everything Tosaic raises on purpose derives from `Error`."""
 
+import contextlib
 import dataclasses
+import re
+from collections.abc import Iterator
 
 
 class Error(Exception):
@@ -68,3 +71,30 @@ class DeviceError(Error):
         self.fault = fault
 
     exit_code = 4
+
+
+@contextlib.contextmanager
+def reading(source: object, way_out: str, kind: type[Error] = ModelError) -> Iterator[None]:
+    """Around what reads a file: the last resort turns whatever is raised there into one line that names the file.
+
+    Errors on purpose, and those of the operating system, pass. Work on what has been read belongs outside.
+    """
+    try:
+        yield
+    except (Error, OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise kind(f"{source}: cannot be read ({in_words(error)}); it is damaged: {way_out}") from error
+
+
+def in_words(error: BaseException) -> str:
+    """The type of a package's exception and the first line that it says, without places and addresses of its code."""
+    line = next((each for each in str(error).splitlines() if each.strip()), "")
+    said = " ".join(_PLACES.sub("", line).split())[:200]
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+_PLACES = re.compile(
+    r"\[enforce fail at [^\]]*\] ?\. ?|:? ?<[^<>]* at 0x[0-9a-f]+>|\s*\(?0x[0-9a-f]{8,}.*|Exception raised from.*"
+    r"|\S+\.(cc|cpp|h):\d+\S*"
+)

@@ -9,7 +9,7 @@ import struct
 
 import numpy as np
 
-from tosaic.errors import ModelError
+from tosaic.errors import ModelError, UnsupportedError
 
 _OFFSET = struct.Struct("<I")
 _SIGNED_OFFSET = struct.Struct("<i")
@@ -95,6 +95,27 @@ class FlatTable:
     def has(self, field: int) -> bool:
         """True if the field is stored (a default value need not be)."""
         return self._locate(field, 1) is not None
+
+    def only(self, known: int) -> "FlatTable":
+        """The table itself; UnsupportedError if a field from number `known` on is stored and is not zero.
+
+        A newer schema adds fields behind the known ones, whose defaults are zero.
+        """
+        data, start = self._reader.data, self._vtable + 4
+        if self._fields <= known:
+            return self
+        self._reader.charge(2 * self._fields + self._size)
+        offsets = struct.unpack_from(f"<{self._fields}H", data, start)
+        ends = sorted({*offsets, self._size})
+        for number, offset in enumerate(offsets[known:]):
+            end = next((each for each in ends if each > offset), offset)
+            if offset == 0 or not any(data[self._position + offset : self._position + end]):
+                continue
+            raise UnsupportedError(
+                f"{self.what} has the field number {known + number}, which is not at its default; the fields known "
+                f"here end before it, so the file is of a newer version of TOSA"
+            )
+        return self
 
     def _locate(self, field: int, length: int) -> int | None:
         if field >= self._fields:

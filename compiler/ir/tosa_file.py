@@ -11,6 +11,8 @@ from tosaic.errors import ModelError, UnsupportedError
 
 _GRAPH_VERSION = 0
 _UNSET = -1
+_NEWEST_MINOR = 1
+_VERSION_FIELDS = 4
 _SMALLEST_BYTES = 12
 
 
@@ -39,15 +41,15 @@ def write_tosa(
 ) -> bytes:
     """The bytes of the graph's `.tosa` file, also stored at `path` if given.
 
-    `version` is (1, 0) or (0, 30); UnsupportedError if the graph cannot be expressed in 0.30.
+    `version` is (1, 0), (1, 1) or (0, 30); UnsupportedError if the graph cannot be expressed in 0.30.
     """
-    if version[0] == 1:
+    if version[:2] in ((1, 0), (1, 1)):
         data = schema_1_0.write(graph, version)
     elif version[:2] == (0, 30):
         data = schema_0_30.write(graph)
     else:
         raise UnsupportedError(
-            f"cannot write TOSA {'.'.join(map(str, version))}; 0.30 and 1.0 can be written"
+            f"cannot write TOSA {'.'.join(map(str, version))}; 0.30, 1.0 and 1.1 can be written"
         )
     if path is not None:
         Path(path).write_bytes(data)
@@ -63,12 +65,16 @@ def _read(data: bytes, what: str) -> Graph:
     # A 0.30 writer leaves out numbers that equal its schema's defaults (0.30.0); 1.x has no such defaults.
     if version[0] in (_UNSET, 0) and version[1] in (_UNSET, 30):
         return schema_0_30.read(root)
-    if version[0] == 1:
+    if version[0] == 1 and 0 <= version[1] <= _NEWEST_MINOR:
         return schema_1_0.read(root, version)
-    raise UnsupportedError(f"{what} is TOSA version {'.'.join(map(str, version))}; 0.30 and 1.x can be read")
+    raise UnsupportedError(
+        f"{what} is TOSA version {'.'.join(map(str, version))}; 0.30, 1.0 and 1.1 can be read, export the model as one "
+        "of these"
+    )
 
 
 def _version(table: FlatTable | None) -> tuple[int, int, int]:
     if table is None:
         return (_UNSET, _UNSET, _UNSET)
+    table.only(_VERSION_FIELDS)
     return (table.int32(0, _UNSET), table.int32(1, _UNSET), table.int32(2, _UNSET))

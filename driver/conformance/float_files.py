@@ -6,13 +6,15 @@ import numpy as np
 
 from tosaic.compiler.ir import DType
 from tosaic.compiler.ir.elements import decode, encode
+from tosaic.errors import InputError, reading
 
 _AS_BITS = (DType.BF16, DType.FP8E4M3, DType.FP8E5M2)
 
 
 def load_input(file: pathlib.Path, dtype: DType | None) -> np.ndarray:
     """The array in an `.npy` file, as `dtype.numpy` holds it."""
-    stored = np.load(file, allow_pickle=False)
+    with reading(file, "generate the suite again", InputError):
+        stored = np.load(file, allow_pickle=False)
     if dtype in _AS_BITS and stored.dtype.kind in "Vu":
         return decode(dtype, stored.shape, memoryview(stored.tobytes()), str(file))
     return stored

@@ -77,7 +77,7 @@ class RecordFile:
             try:
                 record = Record.of_line(line)
                 self._known[record.key] = record
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
                 raise InputError(
                     f"{self._path}: line {number} is no record of a job: name another file, or delete this one"
                 ) from None

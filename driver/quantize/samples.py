@@ -12,7 +12,7 @@ import numpy as np
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.quantizer import masking_inputs
 from tosaic.driver.shape_advice import samples_advice
-from tosaic.errors import InputError
+from tosaic.errors import InputError, in_words
 
 Samples = list[dict[str, np.ndarray]]
 NAMELESS = ("", "arr_0")
@@ -23,15 +23,19 @@ def load_samples(path: str | pathlib.Path, what: str = "calibration data") -> di
     """The arrays of an .npz file, or of an .npy file under the name ""; `what` they are, for the error."""
     try:
         loaded = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        if isinstance(loaded, np.ndarray):
+            return {"": loaded}
+        with loaded:
+            arrays = {name: loaded[name] for name in loaded.files}
+        for name, array in arrays.items():
+            if not isinstance(array, np.ndarray):
+                raise ValueError(f"its member {name!r} is no array")
+        return arrays
+    except Exception as error:  # NumPy parses headers as Python, and raises what its parser and zipfile raise
+        reason = getattr(error, "strerror", None) or in_words(error)
         raise InputError(
             f"{path}: cannot be read as {what}: {reason}; write it by numpy.savez(FILE, INPUT=array)"
         ) from None
-    if isinstance(loaded, np.ndarray):
-        return {"": loaded}
-    with loaded:
-        return {name: loaded[name] for name in loaded.files}
 
 
 def split_samples(graph: Graph, arrays: Mapping[str, np.ndarray], *, calibration: bool = True) -> Samples:

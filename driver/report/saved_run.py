@@ -22,6 +22,15 @@ _NEEDED = {
     "layers": list,
 }
 _OF_LAYERS = {"name": str, "op": str, "cycles": int, "macs": int}
+_OPTIONAL = {
+    "macs_per_cycle": int | None,
+    "memory_bandwidth": float | int | None,
+    "memory_latency": int | None,
+    "counters": dict,
+    "command": str | None,
+}
+_LARGEST = 1 << 63
+"""Beyond what counters hold."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +45,7 @@ def read_run(path: str | pathlib.Path) -> SavedRun:
     """Reads a file of `--stats`. InputError where it is none."""
     file = pathlib.Path(path)
     try:
-        stats = json.loads(file.read_bytes())
+        stats = json.loads(file.read_bytes(), parse_constant=_no_number)
     except OSError as error:
         raise InputError(
             f"{path} cannot be read: {error.strerror}; give a file that `tosaic run --stats` wrote"
@@ -44,8 +53,13 @@ def read_run(path: str | pathlib.Path) -> SavedRun:
     except (ValueError, RecursionError):
         raise _wrong(path, "it is no JSON") from None
     _check(path, stats, _NEEDED, "")
+    if stats["cycles"] is not None:
+        _check(path, stats, {"macs": int, "mac_utilization": float | int}, "")
+    _check(path, stats, {name: kind for name, kind in _OPTIONAL.items() if name in stats}, "")
     for number, layer in enumerate(stats["layers"]):
         _check(path, layer, _OF_LAYERS, f"layers[{number}].")
+    counters = stats.get("counters", {})
+    _check(path, counters, dict.fromkeys(counters, int), "counters.")
     return SavedRun(file.stem, {"memory_bandwidth": None, "memory_latency": None, **stats})
 
 
@@ -61,8 +75,15 @@ def _check(path: object, found: Any, needed: dict[str, Any], place: str) -> None
     for name, kind in needed.items():
         if name not in found:
             raise _wrong(path, f"{place}{name} is missing")
-        if not isinstance(found[name], kind):
-            raise _wrong(path, f"{place}{name} is {found[name]!r}")
+        value = found[name]
+        counted = isinstance(value, bool) or not isinstance(value, int | float) or 0 <= value < _LARGEST
+        if not isinstance(value, kind) or not counted:
+            raise _wrong(path, f"{place}{name} is {repr(value)[:60]}")
+
+
+def _no_number(text: str) -> None:
+    """ValueError for NaN and Infinity, which Python's JSON reads."""
+    raise ValueError(f"{text} is no number")
 
 
 def _wrong(path: object, reason: str) -> InputError:

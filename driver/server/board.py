@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import time
+from collections.abc import Callable
 
 from tosaic.errors import DeviceError
 from tosaic.hw.bridge.protocol import Identity
@@ -62,12 +63,15 @@ class Board:
 
     # --- turns
 
-    def take(self, client: object, seconds: float) -> bool:
+    def take(
+        self, client: object, seconds: float, address: str = "", gone: Callable[[], bool] = lambda: False
+    ) -> bool:
         """Wait for the device and take it. Whether the client was also the last to have it: its data are still there.
 
-        DeviceError when others keep it, or when it cannot be erased; then the client has not got it.
+        Addresses take turns. A client that is `gone` loses its place. DeviceError when others keep the device, or when
+        it cannot be erased; then the client has not got it.
         """
-        if not self._turn.take(client, min(seconds, self._limits.idle_seconds)):
+        if not self._turn.take(client, min(seconds, self._limits.idle_seconds), address, gone):
             raise DeviceError("another client has the board and does not give it back")
         try:
             same = self._last is client and self._erased

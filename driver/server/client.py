@@ -23,6 +23,7 @@ from ..transports.wire import (
 )
 from .board import Board
 
+_CLOSED = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 ANSWER_SECONDS = 60.0
 """A client that has not taken an answer after this time is dropped."""
 
@@ -34,8 +35,8 @@ class BadRequest(Exception):
 class Client:
     """A connection that has proved the token."""
 
-    def __init__(self, connection: socket.socket, board: Board):
-        self._connection, self._board = connection, board
+    def __init__(self, connection: socket.socket, board: Board, address: str):
+        self._connection, self._board, self._address = connection, board, address
         self._greeted = False
         self._lost = ""
         """Why the client has not got the device any more."""
@@ -84,7 +85,7 @@ class Client:
             raise BadRequest(f"{request.name} before HELLO")
         if request == Request.ACQUIRE:
             self._lost = ""
-            return Outcome.OK, bytes([self._board.has(self) or self._board.take(self, *fields)])
+            return Outcome.OK, bytes([self._board.has(self) or self._take(*fields)])
         if self._board.has(self) and self._board.is_over():
             self._lost = self._board.take_back(self)
         if not self._board.has(self):
@@ -94,6 +95,9 @@ class Client:
             return Outcome.OK, b""
         self._board.end_long_run()
         return Outcome.OK, self._execute(request, fields, data)
+
+    def _take(self, seconds: float) -> bool:
+        return self._board.take(self, seconds, self._address, lambda: _has_hung_up(self._connection))
 
     def _hello(self, version: int) -> tuple[Outcome, bytes]:
         if version != PROTOCOL_VERSION:
@@ -147,3 +151,10 @@ def _has_data(connection: socket.socket, deadline: float) -> bool:
     poll = select.poll()  # select() has no room for connections of high numbers.
     poll.register(connection, select.POLLIN)
     return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
+
+
+def _has_hung_up(connection: socket.socket) -> bool:
+    """Whether the other side has closed the connection, whatever it sent before; nothing is read."""
+    poll = select.poll()
+    poll.register(connection, _CLOSED)
+    return bool(poll.poll(0))

@@ -33,6 +33,9 @@ from .limits import Limits
 ACCEPT_PAUSE_SECONDS = 0.1
 """After an error of accept: the computer may have no room for one more connection for a while."""
 
+KEEP_ALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+"""Seconds of silence before the first question, seconds between questions, and how many."""
+
 
 class BoardServer:
     """Serves a device from the moment it is made, in threads; `close` ends it.
@@ -105,12 +108,17 @@ class BoardServer:
     def _begin(self, connection: socket.socket, address: str) -> None:
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # A client whose computer or network went sends nothing any more; it is gone after about half a minute.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, value in KEEP_ALIVE.items():
+                if hasattr(socket, option):
+                    connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
             if self._tls is not None:
                 connection = self._tls.wrap_socket(
                     connection, server_side=True, do_handshake_on_connect=False
                 )
             self._connections.arrive(connection, address)
-            thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
+            thread = threading.Thread(target=self._serve, args=(connection, address), daemon=True)
             self._threads.add(thread)
             thread.start()
         except BaseException:
@@ -118,8 +126,8 @@ class BoardServer:
             connection.close()
             raise
 
-    def _serve(self, connection: socket.socket) -> None:
-        client = Client(connection, self._board)
+    def _serve(self, connection: socket.socket, address: str) -> None:
+        client = Client(connection, self._board, address)
         try:
             if self._admit(connection):
                 client.serve()

@@ -14,7 +14,7 @@ from tosaic.compiler.importers.bindings import Bindings, Bound, bound_array
 from tosaic.compiler.importers.torch_models.program import inputs_of, outputs_of, read_program
 from tosaic.compiler.ir import Graph
 from tosaic.driver.models import open_model
-from tosaic.errors import InputError, ModelError
+from tosaic.errors import InputError, ModelError, in_words, reading
 from tosaic.sim.golden import evaluate
 
 from .notes import LayerNote
@@ -97,7 +97,7 @@ def _onnxruntime(path: pathlib.Path, how: Bindings) -> FloatModel:
     try:
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise ModelError(f"{path}: ONNX Runtime refuses it: {_in_short(error)}") from None
+        raise ModelError(f"{path}: ONNX Runtime refuses it: {in_words(error)}") from None
     types = {each.name: _NUMPY[each.type] for each in session.get_inputs() if each.type in _NUMPY}
     shapes = {each.name: each.shape for each in session.get_inputs()}
     names = [each.name for each in session.get_outputs()]
@@ -112,7 +112,7 @@ def _onnxruntime(path: pathlib.Path, how: Bindings) -> FloatModel:
         try:
             return dict(zip(names, session.run(names, {**constants, **fed}), strict=True))
         except Exception as error:
-            raise InputError(f"{path}: ONNX Runtime refuses the data: {_in_short(error)}") from None
+            raise InputError(f"{path}: ONNX Runtime refuses the data: {in_words(error)}") from None
 
     return run
 
@@ -130,10 +130,6 @@ def _typed(value: np.ndarray, dtype: Any) -> np.ndarray:
     if wanted.kind == "u" and value.dtype.kind == "i" and wanted.itemsize == value.itemsize:
         return value.view(wanted)
     return value.astype(wanted)
-
-
-def _in_short(error: Exception) -> str:
-    return " ".join(str(error).split())[:400]
 
 
 _NUMPY = {
@@ -180,12 +176,13 @@ def _interpreter(path: pathlib.Path, *, keep: bool = False) -> Any:
 
 def _litert(path: pathlib.Path, how: Bindings, *, keep: bool = False) -> FloatModel:
     """LiteRT's outputs of a model; with `keep` all its tensors."""
-    interpreter = _interpreter(path, keep=keep)
-    for details in interpreter.get_input_details():
-        shape = how.shapes.get(details["name"])
-        if shape is not None:
-            interpreter.resize_tensor_input(details["index"], list(np.atleast_1d(shape)))
-    interpreter.allocate_tensors()
+    with reading(path, "convert it again"):
+        interpreter = _interpreter(path, keep=keep)
+        for details in interpreter.get_input_details():
+            shape = how.shapes.get(details["name"])
+            if shape is not None:
+                interpreter.resize_tensor_input(details["index"], list(np.atleast_1d(shape)))
+        interpreter.allocate_tensors()
     inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
     constants = {name: np.asarray(value) for name, value in how.values.items()}
 
@@ -223,7 +220,9 @@ def _reals(value: np.ndarray, details: Mapping[str, Any]) -> np.ndarray:
 
 
 def _torch(path: pathlib.Path, _: Bindings) -> FloatModel:
-    return torch_model(read_program(path))
+    program = read_program(path)
+    with reading(path, "export it again"):
+        return torch_model(program)
 
 
 def torch_model(program: Any) -> FloatModel:

@@ -23,6 +23,8 @@ MOST_NAME = 120
 """Letters of a configuration's name in the name of a file."""
 ADMINISTRATOR = 0
 """The user who may put code anywhere."""
+DIGEST = ".sha256"
+"""The end of the name of the file beside each, that holds its digest."""
 STALE_SECONDS = 3600
 """Nothing takes so long to make."""
 
@@ -39,37 +41,50 @@ def cache_directory() -> pathlib.Path:
     """TOSAIC_CACHE, or `tosaic` in XDG_CACHE_HOME (default ~/.cache)."""
     if own := os.environ.get(VARIABLE):
         return pathlib.Path(own)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (pathlib.Path(base) if base else pathlib.Path.home() / ".cache") / "tosaic"
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return pathlib.Path(base) / "tosaic"
+    try:
+        return pathlib.Path.home() / ".cache" / "tosaic"
+    except RuntimeError:
+        raise Error(
+            f"there is no home directory to keep simulators and Verilog in; set {VARIABLE} to a directory with room "
+            "that you may write to"
+        ) from None
 
 
 def cached(kind: str, name: str, key: str, suffix: str, make: Callable[[pathlib.Path], None]) -> pathlib.Path:
-    """The file `kind`/`name`-`key``suffix` of the cache, made by `make(path)` when it is not there.
+    """The file `kind`/`name`-`key``suffix` of the cache, made by `make(path)` when it is not there, or not whole.
 
     `key` is a hash of everything the content depends on. `make` writes to a temporary path that is renamed when it
-    returns, so nobody ever sees half a file; a lock keeps two processes from making the same one. Error when the cache
-    cannot be written.
+    returns, so nobody ever sees half a file; a lock keeps two processes from making the same one. A digest beside the
+    file tells one that was damaged since, which is made again. Error when the cache cannot be written.
     """
     name = _short(name)
     path = _path(kind, name, key, suffix)
-    if _used(path):
-        return path
+    with _named_errors():
+        if _used(path):
+            return path
     folder = path.parent
     make_cache_directory()
     with _named_errors():
         folder.mkdir(mode=0o700, exist_ok=True)
     with _named_errors(), _locked(folder / f"{name}-{key}.lock"):
-        if not path.exists():
+        if not _is_whole(path):
+            path.unlink(missing_ok=True)
             with tempfile.TemporaryDirectory(dir=folder, prefix=f"{name}-") as scratch:
                 made = pathlib.Path(scratch) / f"made{suffix}"
                 make(made)
+                # Whoever sees the file finds its digest beside it.
+                told = pathlib.Path(scratch) / f"made{DIGEST}"
+                told.write_text(_digest(made))
+                os.replace(told, _digest_file(path))
                 os.replace(made, path)
             _prune(folder, name, suffix)
     return path
 
 
 def kept(kind: str, name: str, key: str, suffix: str) -> pathlib.Path | None:
-    """The file that `cached` made, None when it is not there. Writes nothing."""
+    """The file that `cached` made, None when it is not there, or not as it was made. Writes nothing."""
     path = _path(kind, _short(name), key, suffix)
     return path if _used(path) else None
 
@@ -89,12 +104,29 @@ def _path(kind: str, name: str, key: str, suffix: str) -> pathlib.Path:
 
 
 def _used(path: pathlib.Path) -> bool:
-    """Whether it is there; the time of the last use decides what stays."""
-    if not path.exists():
+    """Whether it is there and whole; the time of the last use decides what stays."""
+    if not _is_whole(path):
         return False
     with contextlib.suppress(OSError):
         os.utime(path)
     return True
+
+
+def _is_whole(path: pathlib.Path) -> bool:
+    """Whether the file is there, as it was made."""
+    try:
+        return _digest_file(path).read_text() == _digest(path)
+    except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
+        return False
+
+
+def _digest_file(path: pathlib.Path) -> pathlib.Path:
+    return path.with_name(path.name + DIGEST)
+
+
+def _digest(path: pathlib.Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def make_cache_directory() -> pathlib.Path:
@@ -110,9 +142,9 @@ def _named_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        folder = str(cache_directory())
-        # An error of opening names its file, an error of writing does not.
-        if error.filename is not None and not str(error.filename).startswith(folder):
+        folder, named = cache_directory(), error.filename and pathlib.Path(os.fsdecode(error.filename))
+        # An error of opening names its file, or a folder above that cannot be made; an error of writing does not.
+        if named and not (named.is_relative_to(folder) or folder.is_relative_to(named)):
             raise
         raise Error(
             f"the cache of simulators and Verilog in {folder} cannot be written: {error.strerror or error}; set "
@@ -151,6 +183,7 @@ def _prune(folder: pathlib.Path, name: str, suffix: str) -> None:
     files = sorted(folder.glob(f"{name}-*{suffix}"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in files[KEPT:]:
         path.unlink(missing_ok=True)
+        _digest_file(path).unlink(missing_ok=True)
     for scratch in folder.glob(f"{name}-*/"):
         # A process that was killed leaves its directory behind.
         if scratch.is_dir() and scratch.stat().st_mtime < time.time() - STALE_SECONDS:

@@ -90,3 +90,20 @@ def test_completion(words, found):
     variables = {"_TOSAIC_COMPLETE": "complete_bash", "COMP_WORDS": words}
     place = str(len(words.split()) - 1)
     assert python(["-m", "tosaic"], COMP_CWORD=place, **variables).split() == [found]
+
+
+def test_an_interrupt_when_all_is_done_changes_nothing():
+    """While Python takes itself apart: the process was killed by the signal then, though its files were whole."""
+    code = (
+        "import os, signal, sys\n"
+        "from tosaic.cli.app import main\n"
+        "class Late:\n"
+        "    def __del__(self, kill=os.kill, me=os.getpid(), interrupt=signal.SIGINT):\n"
+        "        kill(me, interrupt)\n"
+        "late = Late()\n"
+        "sys.argv = ['tosaic', '--version']\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("tosaic ")

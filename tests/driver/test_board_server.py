@@ -26,6 +26,7 @@ from tosaic.driver.transports.wire import (
     PROOF_BYTES,
     PROTOCOL_VERSION,
     ConnectionEnded,
+    Outcome,
     Request,
     proof,
     receive_exactly,
@@ -246,25 +247,37 @@ def test_a_program_has_an_end(program):
         assert other.read_registers(REGISTER["STATUS"].offset, 1) == [1]
 
 
-def test_turns_in_the_order_of_asking():
-    turn, order = Turn(), []
-    assert turn.take("first", 0)
-    assert not turn.take("impatient", 0)
+def test_turns_of_groups():
+    """One turn for each group of those who wait, in the order of asking within a group; who is gone has no place."""
+    turn, order, gone = Turn(), [], set()
+    assert turn.take("first", 0, "a")
+    assert not turn.take("impatient", 0, "b")
+
+    def ask(name):
+        got = turn.take(name, 10, name[0], lambda: name in gone)
+        order.append((name, got))
+
     threads = []
-    for name in ("second", "third", "fourth"):
-        threads.append(threading.Thread(target=lambda name=name: order.append((name, turn.take(name, 10)))))
+    for name in ("a1", "a2", "a3", "b1", "ghost", "b2", "c1"):
+        threads.append(threading.Thread(target=ask, args=(name,)))
         threads[-1].start()
-        while len(turn._queue) != len(threads) + 1:
-            time.sleep(0.001)
-    turn.give("third")  # not its turn
-    for name in ("first", "second"):
+        time.sleep(0.05)  # they ask one after the other
+    turn.give("a3")  # not its turn
+    gone.add("ghost")
+    for given, name in enumerate(("first", "b1", "c1", "a1", "b2")):
         turn.give(name)
-        while len(order) < ["first", "second"].index(name) + 1:
+        for _ in range(1000):
+            if sum(got for _, got in order) > given:
+                break
             time.sleep(0.001)
     turn.end()
     for thread in threads:
         thread.join()
-    assert order == [("second", True), ("third", True), ("fourth", False)]
+    assert [each for each in order if each[0] != "ghost"] == [
+        *((name, True) for name in ("b1", "c1", "a1", "b2", "a2")),
+        ("a3", False),
+    ]
+    assert ("ghost", False) in order
 
 
 def test_strangers_do_not_keep_a_client_out(server, program):
@@ -335,6 +348,72 @@ def test_a_computer_without_room_for_connections(server, program, monkeypatch):
     assert len(calls) >= 4 and time.monotonic() - began >= 3 * ACCEPT_PAUSE_SECONDS
 
 
+def asking(server, address="127.0.0.1"):
+    """A connection from an address, which has asked for the device and reads no answer yet."""
+    connection = greeted(server, address)
+    send_message(connection, bytes([Request.ACQUIRE]) + FIELDS[Request.ACQUIRE].pack(60), soon())
+    return connection
+
+
+def test_ghosts_keep_nobody_out(program):
+    """Who hangs up while he waits loses his place at once: among the clients, and in the order of turns."""
+    with limited(clients_per_address=4) as server:
+        worker = connect(server)
+        worker.acquire()
+        for _ in range(3):
+            ghosts = [asking(server) for _ in range(3)]
+            with pytest.raises(tosaic.DeviceError, match="has all the clients it takes"):
+                connect(server)
+            for ghost in ghosts:
+                ghost.close()
+            for _ in range(1000):
+                if server.clients == 1:
+                    break
+                time.sleep(0.01)
+            assert server.clients == 1
+        honest = tosaic.Device(connect(server))
+        worker.close()
+        check_run(honest, program, 3)
+
+
+def test_keepers_of_one_address_leave_a_turn_to_another(program):
+    """Eight keep their turns of 0.3 s and ask again at once; one of another address waits for one turn at most."""
+    with limited(turn_seconds=0.3) as server:
+        stop, turns = threading.Event(), []
+
+        def keep():
+            connection = asking(server, "127.0.0.2")
+            status = FIELDS[Request.READ_REGISTERS].pack(REGISTER["STATUS"].offset, 1)
+            read = bytes([Request.READ_REGISTERS]) + status
+            again = bytes([Request.ACQUIRE]) + FIELDS[Request.ACQUIRE].pack(60)
+            asked = again
+            while not stop.is_set():
+                told = answer(connection)
+                if asked is again:
+                    turns.append(connection)
+                asked = again if told[0] == Outcome.NOT_ACQUIRED else read
+                send_message(connection, asked, soon())
+            connection.close()
+
+        keepers = [threading.Thread(target=keep) for _ in range(8)]
+        for keeper in keepers:
+            keeper.start()
+        while not turns:
+            time.sleep(0.01)
+        honest, others = connect(server), []
+        for _ in range(3):
+            before = len(turns)
+            honest.acquire()
+            others.append(len(turns) - before)
+            honest.release()
+        stop.set()
+        honest.close()
+        for keeper in keepers:
+            keeper.join()
+        # One that was given before this one asked may be told after.
+        assert max(others) <= 2, others
+
+
 def test_a_thousand_connections(server, program):
     for number in range(1000):
         if number % 3:
@@ -346,8 +425,8 @@ def test_a_thousand_connections(server, program):
     check_run(tosaic.Device(connect(server)), program, 5)
 
 
-def admitted(server):
-    connection = socket.create_connection(server.address)
+def admitted(server, address="127.0.0.1"):
+    connection = socket.create_connection(server.address, source_address=(address, 0))
     connection.settimeout(10)
     nonce = receive_exactly(connection, len(GREETING) + NONCE_BYTES, soon())[len(GREETING) :]
     connection.sendall(proof(TOKEN, nonce))
@@ -355,8 +434,8 @@ def admitted(server):
     return connection
 
 
-def greeted(server):
-    connection = admitted(server)
+def greeted(server, address="127.0.0.1"):
+    connection = admitted(server, address)
     send_message(connection, bytes([Request.HELLO]) + FIELDS[Request.HELLO].pack(PROTOCOL_VERSION), soon())
     assert answer(connection)[0] == 0
     return connection

@@ -132,7 +132,7 @@ def test_a_file_names_its_base_and_sizes(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("rows = ", "is no TOML file"),
-        ("rows = [1]", "'rows=[1]' sets no size"),
+        ("rows = [1]", "rows is no size: write rows = 8"),
         ('base = "tiny"', "no configuration is called 'tiny'"),
         ("lanes = 4", "a configuration has no field 'lanes'"),
     ],

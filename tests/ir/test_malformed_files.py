@@ -171,5 +171,5 @@ def test_versions_that_are_not_read(number: tuple[int, int, int], text: str) -> 
     builder.StartObject(2)
     builder.PrependUOffsetTRelativeSlot(0, version, 0)
     builder.Finish(builder.EndObject(), file_identifier=b"TOSA")
-    with pytest.raises(UnsupportedError, match=f"is TOSA version {text}; 0.30 and 1.x can be read"):
+    with pytest.raises(UnsupportedError, match=f"is TOSA version {text}; 0.30, 1.0 and 1.1 can be read"):
         read_tosa(bytes(builder.Output()))

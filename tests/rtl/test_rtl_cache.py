@@ -42,6 +42,32 @@ def test_made_once_per_key():
     assert cache_directory().joinpath("kind", "nano-a.txt").read_text() == "1"
 
 
+DAMAGE = {
+    "a bit": lambda data: bytes([data[0] ^ 1]) + data[1:],
+    "its end": lambda data: data[:-1],
+    "all of it": lambda data: b"",
+    "more at its end": lambda data: data + b"x",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_made_again(damage):
+    path = cached("kind", "nano", "a", ".txt", lambda path: path.write_text("whole"))
+    path.write_bytes(DAMAGE[damage](b"whole"))
+    assert kept("kind", "nano", "a", ".txt") is None
+    assert cached("kind", "nano", "a", ".txt", lambda path: path.write_text("again")).read_text() == "again"
+    assert kept("kind", "nano", "a", ".txt") == path
+
+
+@pytest.mark.parametrize("text", [b"", b"\xff", b"0" * 64, None])
+def test_a_damaged_digest_is_made_again(text):
+    path = cached("kind", "nano", "a", ".txt", lambda path: path.write_text("whole"))
+    digest = path.with_name(path.name + ".sha256")
+    digest.unlink() if text is None else digest.write_bytes(text)
+    assert cached("kind", "nano", "a", ".txt", lambda path: path.write_text("again")).read_text() == "again"
+    assert kept("kind", "nano", "a", ".txt") == path
+
+
 def test_a_configuration_with_many_settings_has_a_file():
     names = [f"nano,{'rows=7,' * 60}columns={columns}" for columns in (8, 16)]
     for name in names:
@@ -80,6 +106,20 @@ def test_cache_that_cannot_be_written_names_itself(tmp_path, monkeypatch):
         cached("kind", "nano", "b", ".txt", elsewhere)
 
 
+@pytest.mark.parametrize("home", ["/proc/none", "/dev/null"])
+def test_a_home_that_cannot_be(home, monkeypatch):
+    """Nobody's home is often a directory that does not exist and that nobody may make."""
+    for name in ("TOSAIC_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", home)
+    with pytest.raises(
+        Error,
+        match=r"^the cache of simulators and Verilog in \S+\.cache/tosaic cannot be written: .*; set TOSAIC_CACHE",
+    ):
+        cached("kind", "nano", "a", ".txt", lambda path: path.write_text("x"))
+    assert kept("kind", "nano", "a", ".txt") is None
+
+
 def test_compiler_on_a_full_disk_says_so(tmp_path):
     said = "as: x.o: No space left on device\ncollect2: error: ld returned 1 exit status\n"
     assert failure_reason(said).startswith("No space left on device: free some in ")
@@ -112,6 +152,8 @@ def test_only_the_files_used_last_stay():
     left = sorted(path.name for path in cache_directory().joinpath("kind").glob("nano-*.txt"))
     # The file made last is pruned against the others' times before its own is set here.
     assert left == sorted(f"nano-k{number}.txt" for number in range(3, KEPT + 3))
+    digests = sorted(path.name for path in cache_directory().joinpath("kind").glob("nano-*.sha256"))
+    assert digests == [f"{name}.sha256" for name in left]
 
 
 def test_scratch_of_a_killed_process_is_removed():
@@ -121,7 +163,7 @@ def test_scratch_of_a_killed_process_is_removed():
         now = time.time()
         os.utime(folder / name, (now - age_seconds, now - age_seconds))
     cached("kind", "nano", "a", ".txt", lambda path: path.write_text("x"))
-    assert sorted(path.name for path in folder.iterdir()) == ["nano-a.txt", "nano-new"]
+    assert sorted(path.name for path in folder.iterdir()) == ["nano-a.txt", "nano-a.txt.sha256", "nano-new"]
 
 
 def test_sources_edited_during_a_run_are_noticed(tmp_path):

@@ -1,7 +1,9 @@
 """The command line's frame: verbs, version, and errors as one line with an exit code."""
 
+import atexit
 import errno
 import os
+import signal
 import sys
 import traceback
 from typing import Annotated, Any, NoReturn
@@ -37,6 +39,8 @@ def main() -> None:
 
     if len(sys.argv) == 1:
         sys.argv.append("--help")
+    # When Python ends, all is done and written, and its own handler is gone: an interrupt then would kill the process.
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     try:
         # Not standalone: typer would spread a usage error over several lines.
         with warnings_as_lines():

@@ -7,6 +7,7 @@ import typer
 
 from tosaic.cli import options
 from tosaic.cli.files import check_file, writing
+from tosaic.errors import InputError, reading
 
 if TYPE_CHECKING:
     from tosaic.driver.report import RunComparison
@@ -33,12 +34,13 @@ def report(
 
     check_file(output)
     first = read_run(run)
+    way_out = "write it again by `tosaic run --stats`"
     if other is None:
-        with writing(output):
+        with writing(output), reading(run, way_out, InputError):
             write_run(output, first)
     else:
         found = compare_runs(first, read_run(other))
-        with writing(output):
+        with writing(output), reading(f"{run} or {other}", way_out, InputError):
             write_comparison(output, found)
         _print_changes(found)
     print(f"report: {output}")

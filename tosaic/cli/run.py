@@ -296,7 +296,9 @@ def _load(name: str, file: str) -> np.ndarray:
             return np.lib.format.read_array(stream, allow_pickle=False)
     except OSError as error:
         raise InputError(f"input {name!r}: {file} cannot be read: {error.strerror}") from None
-    except (ValueError, EOFError, SyntaxError, TypeError):
+    except (
+        Exception
+    ):  # NumPy parses the header as Python, and raises what Python's parser and its own types raise
         raise InputError(
             f"input {name!r}: {file} is not a whole .npy file of numbers: write it with numpy.save"
         ) from None

@@ -2,9 +2,10 @@
 
 import contextlib
 import io
+import logging
 import pathlib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tosaic.compiler.importers.onnx_models import import_onnx
@@ -34,8 +35,8 @@ def onnx_of(program: Any) -> Any:
     check_program(program)
     names = [port.name for port in inputs_of(program)], [port.name for port in outputs_of(program)]
     try:
-        # The exporter prints its progress and warns of its own code.
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        # The exporter prints its progress, warns of its own code and logs which packages it does without.
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), _silent("torch.onnx"):
             warnings.simplefilter("ignore")
             exported = exporter.export(
                 program, (), dynamo=True, verbose=False, input_names=names[0], output_names=names[1]
@@ -47,3 +48,15 @@ def onnx_of(program: Any) -> Any:
             f"torch.onnx cannot export the program ({type(cause).__name__}: {said}); replace what it names"
         ) from error
     return exported.model_proto
+
+
+@contextlib.contextmanager
+def _silent(name: str) -> Iterator[None]:
+    """A package's logger without its warnings."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -2,14 +2,16 @@
 
 import contextlib
 import dataclasses
+import logging
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from tosaic.compiler.importers.torch_models.archive import damage, safe_archive
 from tosaic.compiler.importers.torch_models.packages import load_torch
-from tosaic.errors import InputError, ModelError, UnsupportedError
+from tosaic.errors import Error, InputError, UnsupportedError
 
 QDQ_NAMESPACE = "quantized_decomposed"
 
@@ -46,15 +48,38 @@ def export(module: Any, example_inputs: Sequence[Any]) -> Any:
 
 
 def read_program(path: pathlib.Path) -> Any:
-    """The program in a .pt2 file, as torch.export.save writes it; ModelError for a damaged file."""
-    torch = load_torch()
+    """The program in a .pt2 file, as torch.export.save writes it, of which nothing is unpickled or evaluated.
+
+    ModelError for a damaged file and for one that holds more than operators on tensors and their values.
+    """
+    torch, causes = load_torch(), list[BaseException]()
     try:
-        return torch.export.load(path)
-    except Exception as error:  # zip, JSON, pickle and schema errors alike
-        said = " ".join(str(error).split())[:200]
-        raise ModelError(
-            f"{path}: is not a program that torch.export.save wrote ({type(error).__name__}: {said}); export it again"
-        ) from None
+        archive = safe_archive(path)
+        with _heard(causes):
+            return torch.export.load(archive)
+    except Error:
+        raise
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except Exception as error:  # zip, JSON and schema errors, and whatever PyTorch raises
+        raise damage(path, causes[0] if causes else error) from None
+
+
+@contextlib.contextmanager
+def _heard(causes: list[BaseException]) -> Iterator[None]:
+    """Adds the exceptions that torch.export catches, logs and goes on after, instead of lines on the terminal."""
+
+    def hear(record: logging.LogRecord) -> bool:
+        if record.exc_info and record.exc_info[1] is not None:
+            causes.append(record.exc_info[1])
+        return False
+
+    logger = logging.getLogger("torch.export")
+    logger.addFilter(hear)
+    try:
+        yield
+    finally:
+        logger.removeFilter(hear)
 
 
 def check_program(program: Any) -> None:

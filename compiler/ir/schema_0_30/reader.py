@@ -22,18 +22,19 @@ _GRAPH_BLOCKS = 1
 _BLOCK_NAME, _BLOCK_OPERATORS, _BLOCK_TENSORS, _BLOCK_INPUTS, _BLOCK_OUTPUTS = 0, 1, 2, 3, 4
 _OP_OP, _OP_ATTRIBUTE_TYPE, _OP_ATTRIBUTE, _OP_INPUTS, _OP_OUTPUTS = 0, 1, 2, 3, 4
 _TENSOR_NAME, _TENSOR_SHAPE, _TENSOR_TYPE, _TENSOR_DATA = 0, 1, 2, 3
+_GRAPH_FIELDS, _BLOCK_FIELDS, _OP_FIELDS, _TENSOR_FIELDS = 2, 5, 5, 4
 
 _SIGNED = {DType.UINT8: DType.INT8, DType.UINT16: DType.INT16}
 
 
 def read(root: FlatTable) -> Graph:
     """The graph of block "main" (or the first block), with every other block in `subgraphs`."""
-    blocks = root.tables(_GRAPH_BLOCKS, "block")
+    blocks = root.only(_GRAPH_FIELDS).tables(_GRAPH_BLOCKS, "block")
     if not blocks:
         raise ModelError("malformed .tosa file: it has no block, so no graph")
     graphs: dict[str, Graph] = {}
     for block in blocks:
-        graph = _read_block(block)
+        graph = _read_block(block.only(_BLOCK_FIELDS))
         if graph.name in graphs:
             raise ModelError(f"malformed .tosa file: two blocks are called {graph.name!r}")
         graphs[graph.name] = graph
@@ -62,6 +63,7 @@ def _read_block(block: FlatTable) -> Graph:
 
 
 def _read_tensor(table: FlatTable) -> Tensor:
+    table.only(_TENSOR_FIELDS)
     name, number = table.string(_TENSOR_NAME), table.uint32(_TENSOR_TYPE)
     if number not in tables.DTYPES:
         raise ModelError(f"malformed .tosa file: tensor {name!r} has type number {number}, which 0.30 lacks")
@@ -72,18 +74,21 @@ def _read_tensor(table: FlatTable) -> Tensor:
 
 
 def _read_operator(table: FlatTable, index: int) -> Operator:
-    number = table.uint32(_OP_OP)
+    number = table.only(_OP_FIELDS).uint32(_OP_OP)
     if not 0 < number < len(tables.OPERATORS) or tables.OPERATORS[number] == "RESERVED":
         raise ModelError(f"malformed .tosa file: operator {index} has number {number}, which 0.30 lacks")
     op = tables.OPERATORS[number]
     operator = Operator(op, table.strings(_OP_INPUTS), table.strings(_OP_OUTPUTS), {}, f"{op}_{index}")
     kind = tables.ATTRIBUTE_TABLE_OF.get(op)
-    if kind is None:
-        return operator
     attributes = table.table(_OP_ATTRIBUTE, f"the attributes of {operator}")
+    if kind is None:
+        if attributes is not None:
+            attributes.only(0)
+        return operator
     expected = list(tables.ATTRIBUTE_TABLES).index(kind) + 1
     if attributes is None or table.byte(_OP_ATTRIBUTE_TYPE) != expected:
         raise ModelError(f"{operator}: its attributes must be a {kind}Attribute table")
+    attributes.only(len(tables.ATTRIBUTE_TABLES[kind]))
     for field, (name, value_kind) in enumerate(tables.ATTRIBUTE_TABLES[kind].items()):
         operator.attributes[name] = _read_attribute(operator, attributes, field, value_kind)
     return operator

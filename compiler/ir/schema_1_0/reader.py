@@ -20,14 +20,24 @@ from tosaic.compiler.ir.topology import sort_operators
 from tosaic.errors import ModelError, UnsupportedError
 
 # Field numbers of the schema's tables.
-_GRAPH_REGIONS = 1
+_GRAPH_REGIONS, _GRAPH_COMPATIBILITY = 1, 3
+_COMPATIBILITY_READER, _COMPATIBILITY_FEATURES = 0, 1
 _REGION_NAME, _REGION_BLOCKS = 0, 1
 _BLOCK_OPERATORS, _BLOCK_TENSORS, _BLOCK_INPUTS, _BLOCK_OUTPUTS, _BLOCK_SHAPES = 1, 2, 3, 4, 5
 _OP_OP, _OP_ATTRIBUTE_TYPE, _OP_ATTRIBUTE, _OP_INPUTS, _OP_OUTPUTS, _OP_LOCATION = 0, 1, 2, 3, 4, 5
 _LOCATION_TEXT = 0
 _TENSOR_NAME, _TENSOR_SHAPE, _TENSOR_TYPE, _TENSOR_DATA, _TENSOR_VARIABLE, _TENSOR_UNRANKED = 0, 1, 2, 3, 4, 5
 _TENSOR_VARIABLE_NAME, _TENSOR_OFFSET = 6, 7
+_TENSOR_SCALE_TYPE, _TENSOR_SCALES, _TENSOR_BLOCK_SHAPE, _TENSOR_SCALE_OFFSET = 9, 10, 11, 12
 _SHAPE_NAME, _SHAPE_RANK, _SHAPE_DATA = 0, 1, 2
+# How many fields each table has.
+_GRAPH_FIELDS, _COMPATIBILITY_FIELDS, _SOFTWARE_FIELDS, _REGION_FIELDS, _BLOCK_FIELDS = 4, 2, 4, 2, 6
+_OP_FIELDS, _LOCATION_FIELDS, _TENSOR_FIELDS, _SHAPE_FIELDS = 6, 1, 14, 3
+
+_NEWEST_LIBRARY = (2026, 8)
+"""The serialization library whose schema is known here."""
+_KNOWN_FEATURES = 0b11
+"""Bit 1 tells of microscaling types, which are refused where they are."""
 
 _ATTRIBUTES_1_1 = (
     AXIS,
@@ -43,13 +53,14 @@ _MAX_RANK_IN_FILE = 1 << 16
 
 def read(root: FlatTable, version: tuple[int, ...]) -> Graph:
     """The graph of region "main" (or the only region), with every other region in `subgraphs`."""
+    _check_compatibility(root.only(_GRAPH_FIELDS))
     regions = root.tables(_GRAPH_REGIONS, "region")
     if not regions:
         raise ModelError("malformed .tosa file: it has no region, so no graph")
     graphs: dict[str, Graph] = {}
     variables = Variables()
     for region in regions:
-        name = region.string(_REGION_NAME)
+        name = region.only(_REGION_FIELDS).string(_REGION_NAME)
         blocks = region.tables(_REGION_BLOCKS, "block")
         if len(blocks) != 1:
             raise UnsupportedError(f"region {name!r} has {len(blocks)} blocks; a region must be one block")
@@ -64,8 +75,30 @@ def read(root: FlatTable, version: tuple[int, ...]) -> Graph:
     return main
 
 
+def _check_compatibility(root: FlatTable) -> None:
+    """UnsupportedError where the file itself tells that its reader must know more."""
+    told = root.table(_GRAPH_COMPATIBILITY, "the file's compatibility")
+    if told is None:
+        return
+    features = told.only(_COMPATIBILITY_FIELDS).uint64(_COMPATIBILITY_FEATURES) & ~_KNOWN_FEATURES
+    if features:
+        raise UnsupportedError(
+            f"the file asks for the compatibility feature {features.bit_length() - 1}, which is unknown; export "
+            "the model without it"
+        )
+    reader = told.table(_COMPATIBILITY_READER, "the version of the file's reader")
+    if reader is not None:
+        wanted = (reader.only(_SOFTWARE_FIELDS).int32(0, -1), reader.int32(1, -1))
+        if wanted > _NEWEST_LIBRARY:
+            raise UnsupportedError(
+                f"the file asks for version {wanted[0]}.{wanted[1]} of the TOSA serialization library, "
+                f"{_NEWEST_LIBRARY[0]}.{_NEWEST_LIBRARY[1]} is known here; export the model for that"
+            )
+
+
 def _read_block(block: FlatTable, name: str, version: tuple[int, ...], variables: Variables) -> Graph:
     """The graph of a region's block; its operators are in the order of the file."""
+    block.only(_BLOCK_FIELDS)
     graph = Graph(name, block.strings(_BLOCK_INPUTS), block.strings(_BLOCK_OUTPUTS), version=version)
     data: Stored = {}
     for table in block.tables(_BLOCK_TENSORS, "tensor"):
@@ -77,7 +110,7 @@ def _read_block(block: FlatTable, name: str, version: tuple[int, ...], variables
         else:
             declare(graph, tensor, data, stored)
     for table in block.tables(_BLOCK_SHAPES, "shape"):
-        length = table.uint32(_SHAPE_RANK)
+        length = table.only(_SHAPE_FIELDS).uint32(_SHAPE_RANK)
         if length > _MAX_RANK_IN_FILE:
             raise ModelError(f"shape {table.string(_SHAPE_NAME)!r} has rank {length}")
         shape = Tensor(table.string(_SHAPE_NAME), (length,), DType.SHAPE)
@@ -101,6 +134,7 @@ def _begun(tensor: Tensor, stored: memoryview | None) -> Tensor:
 
 def _read_tensor(table: FlatTable) -> Tensor:
     name = table.string(_TENSOR_NAME)
+    table.what = f"tensor {name!r}"
     number = table.uint32(_TENSOR_TYPE)
     if number in tables.UNSUPPORTED_DTYPES:
         raise UnsupportedError(
@@ -110,6 +144,12 @@ def _read_tensor(table: FlatTable) -> Tensor:
         raise ModelError(
             f"malformed .tosa file: tensor {name!r} has type number {number}, which does not exist"
         )
+    table.only(_TENSOR_FIELDS)
+    scaled = (
+        table.uint32(_TENSOR_SCALE_TYPE) or table.bytes(_TENSOR_SCALES) or table.uint32(_TENSOR_BLOCK_SHAPE)
+    )
+    if scaled or table.uint64(_TENSOR_SCALE_OFFSET) > 1:
+        raise UnsupportedError(f"tensor {name!r} has scales of a microscaling type")
     if table.bool(_TENSOR_UNRANKED):
         raise UnsupportedError(f"tensor {name!r} has no rank; export the model with static shapes")
     if table.uint64(_TENSOR_OFFSET) > 1:
@@ -124,7 +164,7 @@ def _read_tensor(table: FlatTable) -> Tensor:
 
 
 def _read_operator(graph: Graph, table: FlatTable, index: int) -> Operator:
-    number = table.uint32(_OP_OP)
+    number = table.only(_OP_FIELDS).uint32(_OP_OP)
     if not 0 < number < len(tables.OPERATORS):
         raise ModelError(f"malformed .tosa file: operator {index} has number {number}, which does not exist")
     op = tables.OPERATORS[number]
@@ -134,11 +174,13 @@ def _read_operator(graph: Graph, table: FlatTable, index: int) -> Operator:
         raise UnsupportedError(f"{label}: operator {op} is not supported")
     location = table.table(_OP_LOCATION, f"the location of {label}")
     operator = Operator(op, table.strings(_OP_INPUTS), table.strings(_OP_OUTPUTS), {}, label)
-    source = source_name(location.string(_LOCATION_TEXT)) if location else ""
+    source = source_name(location.only(_LOCATION_FIELDS).string(_LOCATION_TEXT)) if location else ""
     if source:
         name_after(source, [operator])
     fields = tables.ATTRIBUTE_FIELDS.get(op, ())
-    attributes = table.table(_OP_ATTRIBUTE, f"the attributes of {label}")
+    attributes = table.table(_OP_ATTRIBUTE, f"the attribute table of {label}")
+    if attributes is not None:
+        attributes.only(len(fields))
     union_type = table.byte(_OP_ATTRIBUTE_TYPE)
     if op == "IDENTITY" and union_type in tables.VARIABLE_ATTRIBUTES:
         operator.op = tables.OPERATORS[union_type]
@@ -160,12 +202,18 @@ def _read_operator(graph: Graph, table: FlatTable, index: int) -> Operator:
 def _read_attribute(graph: Graph, op: Operator, table: FlatTable, field: int, attribute: Attribute) -> Any:
     match attribute.kind:
         case "dtype":
-            return tables.DTYPES.get(table.uint32(field))
+            return _read_dtype(op, attribute, table.uint32(field))
         case "enum":
             return _read_enum(op, attribute, table.uint32(field))
         case "number":
             return _read_number(graph, op, attribute, table.bytes(field))
     return READ[attribute.kind](table, field)
+
+
+def _read_dtype(op: Operator, attribute: Attribute, number: int) -> DType | None:
+    if number and number not in tables.DTYPES:
+        raise ModelError(f"{op}: attribute {attribute.name} has type number {number}, which does not exist")
+    return tables.DTYPES.get(number)
 
 
 def _read_enum(op: Operator, attribute: Attribute, number: int) -> str | None:
