@@ -25,7 +25,7 @@ from tosaic.compiler.quantizer import (
 )
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.equalize import EVEN
-from tosaic.errors import InputError, UnsupportedError
+from tosaic.errors import InputError
 from tosaic.sim.golden import evaluate, evaluate_operator
 
 from .advice import Extremes, warn_of_samples
@@ -78,7 +78,6 @@ def quantize_graph(
         check_labels(graph, calibration, labels)
     samples = split_samples(graph, calibration)
     work = canonical(graph, evaluate_constant)
-    refuse_nan(work)
     forced = take_grids(work)
     keep_grids(work, forced)
     parts = blocks(samples, _BLOCKS) if target_sqnr is not None and len(samples) >= _BLOCKS else []
@@ -151,14 +150,8 @@ def _leaving(parts: list[Statistics]) -> dict[str, float]:
 def check_floats(graph: Graph) -> None:
     """InputError unless a legal graph computes floats; UnsupportedError where a constant of them is no number."""
     validate(graph)
-    for part in (graph, *graph.subgraphs.values()):
-        for op in part.operators:
-            for tensor in map(part.tensors.__getitem__, op.inputs):
-                if tensor.data is not None and tensor.data.dtype.kind == "f" and np.isnan(tensor.data).any():
-                    raise UnsupportedError(
-                        f"{op} (tensor {tensor}): elements that are no numbers (NaN) have no integer form; train or "
-                        "export the model again"
-                    )
+    for part in graph.walk():
+        refuse_nan(part)
     if not computes_floats(graph):
         raise InputError(
             f"graph {graph.name!r} computes no floats: it is quantized already, or has nothing to quantize"
