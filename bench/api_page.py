@@ -8,13 +8,14 @@ import tosaic
 
 HEAD = """# The Python interface
 
-`make docs` writes this page from the docstrings of what `import tosaic` offers; `help(tosaic.Session)` shows the same. Every error
-is a `tosaic.Error`.
+`make docs` writes this page from the docstrings of what `import tosaic` offers; `help(tosaic.Session)` shows the same.
+Every error is a `tosaic.Error`.
 """
 FUNCTIONS = ("from_torch", "run", "evaluate", "write_report", "quantize", "dequantize", "register_custom")
 ATTRIBUTES = """
-After `run` a session has `stats` (cycles, utilization, counters, layers), `state` (what the model remembers) and `kept` (intermediate
-tensors, with `keep_layers`). `inputs` and `outputs` are lists of `NodeArg`; `labels`, `config`, `program` and `graph` are those of the model.
+After `run` a session has `stats` (cycles, utilization, counters, layers), `state` (what the model remembers) and
+`kept` (intermediate tensors, with `keep_layers`). `inputs` and `outputs` are lists of `NodeArg`; `labels`, `config`,
+`program` and `graph` are those of the model.
 """
 CLASSES = ("Session", "NodeArg", "Device", "Evaluation", "RunReport")
 
@@ -32,7 +33,7 @@ def signature(name: str, value: object) -> str:
         if one.kind is one.KEYWORD_ONLY and not starred:
             shown.append("*")
             starred = True
-        mark = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
+        mark = "*" if one.kind is one.VAR_POSITIONAL else "**" if one.kind is one.VAR_KEYWORD else ""
         starred |= one.kind is one.VAR_POSITIONAL
         default = "" if one.default is one.empty else f"={one.default!r}"
         shown.append(f"{mark}{one.name}{default}")

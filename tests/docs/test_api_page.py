@@ -18,5 +18,7 @@ def test_the_page_is_of_the_docstrings():
 
 def test_every_public_name_is_on_the_page():
     page = api_page.page()
-    assert [name for name in tosaic.__all__ if f"## {name}\n" not in page and f"| `{name}` |" not in page] == []
+    assert [
+        name for name in tosaic.__all__ if f"## {name}\n" not in page and f"| `{name}` |" not in page
+    ] == []
     assert "- `run(inputs, *, check=False, strict=False)`: " in page

@@ -63,6 +63,8 @@ def test_the_tutorial_does_what_it_says(monkeypatch, capsys, tmp_path):
             code, out, error = call(words, monkeypatch, capsys)
             assert code == 0, (words, error)
             printed += out
-    shown = [line.rstrip() for block in re.findall(r"```text\n(.*?)```", text, re.S) for line in block.splitlines()]
+    shown = [
+        line.rstrip() for block in re.findall(r"```text\n(.*?)```", text, re.S) for line in block.splitlines()
+    ]
     assert [line for line in shown if line not in [each.rstrip() for each in printed.splitlines()]] == []
     assert pathlib.Path("report.html").exists() and pathlib.Path("compared.html").exists()
