@@ -11,6 +11,8 @@ HEAD = """# The Python interface
 `make docs` writes this page from the docstrings of what `import tosaic` offers; `help(tosaic.Session)` shows the same.
 Every error is a `tosaic.Error`.
 """
+SHORT = ("Device", "Evaluation", "RunReport")
+"""Classes that users do not make themselves: their first sentence is enough."""
 FUNCTIONS = ("from_torch", "run", "evaluate", "write_report", "quantize", "dequantize", "register_custom")
 ATTRIBUTES = """
 After `run` a session has `stats` (cycles, utilization, counters, layers), `state` (what the model remembers) and
@@ -66,7 +68,8 @@ def page() -> str:
     parts = [HEAD]
     for name in (*CLASSES, *FUNCTIONS):
         value = getattr(tosaic, name)
-        parts.append(f"## {name}\n`tosaic.{signature(name, value)}`\n\n{text(value)}\n")
+        told = sentence(value) if name in SHORT else text(value)
+        parts.append(f"## {name}\n`tosaic.{signature(name, value)}`\n\n{told}\n")
         if inspect.isclass(value) and (lines := members(value)):
             parts.append("\n".join(lines) + "\n" + (ATTRIBUTES if name == "Session" else ""))
     parts.append("## Errors and warnings\n| name | when |\n|---|---|")
