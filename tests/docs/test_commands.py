@@ -1,4 +1,4 @@
-"""Commands of the pages are ones that `tosaic` has, and the tutorial's do what it says."""
+"""Commands of the pages are ones that `tosaic` has; those of the tutorial and of how-tos run, but for long ones."""
 
 import pathlib
 import re
@@ -7,7 +7,9 @@ import shutil
 import sys
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from tosaic.cli import app
 
@@ -25,6 +27,30 @@ def commands(page):
             words = shlex.split(line, comments=True)
             if "&&" not in words and words[:1] == ["tosaic"] and "[" not in line:
                 yield words[1 : words.index(";") if ";" in words else None]
+
+
+LONG = {"verilog", "build", "serve", "explore", "sim", "virtual://ulx3s-45f", "boot-image"}
+"""Verbs and targets that build something, or need a board; the nightly tests of boards and the RTL have them."""
+
+
+def net(path):
+    """A small float classifier with an open batch."""
+    random = np.random.default_rng(0)
+    weights = {"w": random.normal(0, 0.3, (4, 1, 3, 3)), "v": random.normal(0, 0.1, (144, 3))}
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["image", "w"], ["conv"], "conv1"),
+            helper.make_node("Relu", ["conv"], ["relu"], "relu1"),
+            helper.make_node("Flatten", ["relu"], ["flat"], "flatten"),
+            helper.make_node("MatMul", ["flat", "v"], ["scores"], "dense"),
+        ],
+        "net",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 1, 8, 8])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [1, 3])],
+        [numpy_helper.from_array(value.astype(np.float32), name) for name, value in weights.items()],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=10), path)
 
 
 def call(words, monkeypatch, capsys):
@@ -59,7 +85,7 @@ def test_the_tutorial_does_what_it_says(monkeypatch, capsys, tmp_path):
     assert np.load("x.npy").shape == (1, 8, 8, 1)
     printed = ""
     for words in commands(ROOT / "docs/tutorial.md"):
-        if words[0] != "verilog" and "sim" not in words:
+        if not LONG & set(words):
             code, out, error = call(words, monkeypatch, capsys)
             assert code == 0, (words, error)
             printed += out
@@ -68,3 +94,23 @@ def test_the_tutorial_does_what_it_says(monkeypatch, capsys, tmp_path):
     ]
     assert [line for line in shown if line not in [each.rstrip() for each in printed.splitlines()]] == []
     assert pathlib.Path("report.html").exists() and pathlib.Path("compared.html").exists()
+
+
+@pytest.mark.parametrize("page", ["compressed", "slow_layer", "onnx", "accuracy", "c"])
+def test_a_how_to_runs(page, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "examples/digits/digits.tosa", "digits.tosa")
+    net("net.onnx")
+    samples = np.random.default_rng(1).random((20, 1, 8, 8), np.float32)
+    np.savez("calib.npz", image=samples)
+    np.savez("test.npz", image=samples, labels=np.zeros(20, np.int64))
+    if page == "c":
+        np.save("x.npy", np.zeros((1, 8, 8, 1), np.int8))
+    ran = 0
+    for words in commands(ROOT / f"docs/howto_{page}.md"):
+        if not LONG & set(words):
+            code, _, error = call(words, monkeypatch, capsys)
+            # `check` of a float model ends with 1 where an operator is a float.
+            assert code == 0 or words[0] == "check", (words, error)
+            ran += 1
+    assert ran
