@@ -1,4 +1,4 @@
-"""Every line of the checklist of the NNR text has a test of its own, named by its clause; docs/records/nnr_checklist.md lists them."""
+"""Every line of the checklist of the NNR text has a test of its own, named by its clause, and a line of the page."""
 
 import csv
 import os
