@@ -3,6 +3,7 @@
 import fcntl
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tosaic.driver.c_kit.folder import SOURCES
 from tosaic.hw.csr_map import REGISTER
 
 PAGE = Path(__file__).parents[2] / "docs" / "c_kit.md"
+HOW_TO = PAGE.with_name("howto_c.md")
 RISCV = [sys.executable, "-m", "ziglang", "cc", "-target", "riscv32-freestanding-none", "-fno-sanitize=all"]
 RUNTIME = ("tosaic", "tosaic_mapped")
 LINES_MAX = 1000
@@ -53,6 +55,15 @@ def test_the_manuals_example_links_for_riscv_without_a_library(kit):
     options = ["-nostdlib", "-Os", "-Wl,-e,classify", "-Wl,--no-undefined"]
     run([*RISCV, *STRICT, *options, *sources, "-o", "app.elf"], kit)
     assert (kit / "app.elf").read_bytes()[:6] == b"\x7fELF\x01\x01"
+
+
+def test_the_commands_of_the_how_to_make_whole_programs(kit):
+    text = HOW_TO.read_text()
+    (kit / "app.c").write_text(re.search(r"```c\n(.*?)```", text, re.DOTALL)[1])
+    commands = [shlex.split(line) for line in re.findall(r"^cc .*$", text, re.MULTILINE)]
+    assert [command[-1] for command in commands] == ["app", "classify"]
+    for _, *options in commands:
+        run([*CC, *options], kit)
 
 
 def test_the_model_in_one_header(tmp_path):

@@ -1,4 +1,4 @@
-"""Every line of the checklist of the NNR text has a test of its own, named by its clause; docs/nnr.md lists them."""
+"""Every line of the checklist of the NNR text has a test of its own, named by its clause, and a line of the page."""
 
 import csv
 import os
@@ -8,7 +8,7 @@ import re
 import pytest
 
 HERE = pathlib.Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "nnr.md"
+PAGE = HERE.parents[1] / "docs" / "records" / "nnr_checklist.md"
 SHARED = pathlib.Path(os.environ.get("TOSAIC_SHARED", HERE.parents[2] / "shared"))
 CHECKLISTS = [path for path in [SHARED / "specs" / "nnr-wd2-checklist.csv"] if path.exists()]
 

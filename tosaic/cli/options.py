@@ -87,7 +87,7 @@ Value = Annotated[
     typer.Option(
         "--value",
         metavar="NAME=NUMBERS",
-        help="An input that always has this value (sr=16000); it is a constant, and what only other values need goes.",
+        help="An input that always has this value (sr=16000): it becomes a constant, and unused operators are removed.",
     ),
 ]
 CheckSource = Annotated[

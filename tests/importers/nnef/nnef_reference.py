@@ -1,7 +1,7 @@
 """Chapter 4 of the NNEF text in float64 NumPy: flat graphs of primitives, formula by formula.
 
 Compounds are expanded by the text's own bodies first, so that each has its definition as its reference. Where
-docs/nnef.md reads the text in one of several ways, so does this.
+docs/records/nnef_readings.md reads the text in one of several ways, so does this.
 """
 
 import itertools
