@@ -46,6 +46,16 @@ def text(value: object) -> str:
     return inspect.getdoc(value) or ""
 
 
+def whole(value: object) -> str:
+    """A docstring, and that of a class's constructor where it has one."""
+    made = vars(value).get("__init__") if inspect.isclass(value) else None
+    return "\n\n".join(
+        filter(
+            None, (text(value).removesuffix(" See `Session.__init__`."), made and made.__doc__ and text(made))
+        )
+    )
+
+
 def sentence(value: object) -> str:
     """The first sentence of a docstring, on one line."""
     return re.split(r"(?<=[.]) (?=[A-Z`])", " ".join(text(value).split("\n\n")[0].split()))[0]
@@ -68,7 +78,7 @@ def page() -> str:
     parts = [HEAD]
     for name in (*CLASSES, *FUNCTIONS):
         value = getattr(tosaic, name)
-        told = sentence(value) if name in SHORT else text(value)
+        told = sentence(value) if name in SHORT else whole(value)
         parts.append(f"## {name}\n`tosaic.{signature(name, value)}`\n\n{told}\n")
         if inspect.isclass(value) and (lines := members(value)):
             parts.append("\n".join(lines) + "\n" + (ATTRIBUTES if name == "Session" else ""))

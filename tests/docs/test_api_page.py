@@ -21,4 +21,4 @@ def test_every_public_name_is_on_the_page():
     assert [
         name for name in tosaic.__all__ if f"## {name}\n" not in page and f"| `{name}` |" not in page
     ] == []
-    assert "- `run(inputs, *, check=False, strict=False)`: " in page
+    assert "- `run(inputs, input_feed=None, *, check=False, " in page and "model: a path" in page
