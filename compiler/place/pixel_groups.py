@@ -14,6 +14,7 @@ import numpy as np
 
 from tosaic.compiler.fuse.moves import Move, Part
 from tosaic.compiler.ir import Graph, Operator
+from tosaic.compiler.machine import group_sizes
 from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.weights import Blob, WeightLayout
 from tosaic.hw.config import Config
@@ -52,13 +53,14 @@ def group_pixels(
         return None
     channels = weight.shape[0]
     least, best = _array_cycles(window, 1, _tiles(window, channels, 1, columns, config), config), 1
-    for exponent in range(1, columns.bit_length()):
-        pixels = 1 << exponent
-        if window.ow % pixels:
-            break
+    for pixels in group_sizes(window.ow, columns):
         tiles = _tiles(window, channels, pixels, columns, config)
-        cycles = _array_cycles(window, pixels, tiles, config)
-        fits = _blob_bytes(window, tiles, config) <= config.wm_bytes // 4
+        cycles, size = _array_cycles(window, pixels, tiles, config), _blob_bytes(window, tiles, config)
+        fits = size <= config.wm_bytes // 4
+        if pixels & (pixels - 1):
+            # Many more weights, which must come and stay.
+            cycles += len(tiles) * size // config.word_bytes
+            fits = len(tiles) * size <= config.wm_bytes
         if cycles < least and fits:
             least, best = cycles, pixels
     if best == 1:
