@@ -3,6 +3,7 @@
 The output [OH, OW, C] is [OH, OW/p, p*C] in memory, byte for byte: a convolution with p times the stride and p shifted
 copies of each kernel. Its tiles are cut out of p*C channels; each one looks at the pixels that its channels belong to,
 so that only a tile that several pixels share has longer runs. Twice 40 channels are 5 tiles of 16, and not 2 times 3.
+p is any divisor of OW up to the array's columns, or the least one above them.
 """
 
 import dataclasses
@@ -18,6 +19,9 @@ from tosaic.compiler.machine import group_sizes
 from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.weights import Blob, WeightLayout
 from tosaic.hw.config import Config
+
+_CLEARLY = 0.9
+"""Other groups than those of a power of two, whose weights are few, take less than this share of the cycles."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,12 +60,12 @@ def group_pixels(
     for pixels in group_sizes(window.ow, columns):
         tiles = _tiles(window, channels, pixels, columns, config)
         cycles, size = _array_cycles(window, pixels, tiles, config), _blob_bytes(window, tiles, config)
-        fits = size <= config.wm_bytes // 4
+        wins, fits = cycles < least, size <= config.wm_bytes // 4
         if pixels & (pixels - 1):
             # Many more weights, which must come and stay.
-            cycles += len(tiles) * size // config.word_bytes
+            wins = cycles + len(tiles) * size / config.word_bytes < _CLEARLY * least
             fits = len(tiles) * size <= config.wm_bytes
-        if cycles < least and fits:
+        if wins and fits:
             least, best = cycles, pixels
     if best == 1:
         return None

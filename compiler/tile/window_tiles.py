@@ -126,7 +126,7 @@ class WindowTiler:
     def _better(self, extent: Extent, cost: BoxCost) -> Extent:
         """Boxes of another height, or of some channels, where they are predicted to take clearly fewer cycles."""
         height, whole = self.cut.window.oh, self.cut.largest()
-        if height == 1:
+        if self.cut.window.columns_apart:
             return self._narrower(extent, cost)
         if extent.columns < self.cut.window.ow or height > MAX_COUNT:
             return extent
@@ -147,8 +147,8 @@ class WindowTiler:
         return best
 
     def _narrower(self, extent: Extent, cost: BoxCost) -> Extent:
-        """Boxes of fewer columns of a single row, where they are predicted to take clearly fewer cycles: the next one
-        comes while one is computed."""
+        """Boxes of fewer columns, where these are predicted to take clearly fewer cycles: the next one comes while one
+        is computed."""
         width, step = self.cut.window.ow, self.placer.config.rows
         best, least = extent, self._cycles(extent, cost)
         columns = {-(-width // count) for count in range(1, min(width, _MOST_BOXES) + 1)}
