@@ -50,6 +50,9 @@ BASES = frozenset({Kind.ARRAY, Kind.POOL, Kind.REDUCTION, Kind.ARGMAX})
 GO_CYCLES = 40
 """Cycles of one GO of VECTOR beside its vectors: its configuration, and the pipeline that fills and runs empty."""
 
+_LARGEST_GROUP = 512
+"""Pixels of a row whose length has no divisor but large ones."""
+
 ELEMENT = {
     DType.BOOL: Element.UINT8,
     DType.INT4: Element.INT8,
@@ -72,3 +75,13 @@ def reciprocal_scale(count: int) -> tuple[int, int]:
     """Multiplier and shift that divide by `count` (clause 1.9.3)."""
     k = (count - 1).bit_length()
     return (((1 << 30) + 1) << k) // count, 30 + k
+
+
+def group_sizes(width: int, columns: int) -> list[int]:
+    """How many neighbouring pixels of a row of `width` may share vectors: divisors up to `columns`, or the least one
+    above it, the smallest first."""
+    found = [size for size in range(2, columns + 1) if width % size == 0]
+    if found or width <= columns:
+        return found
+    larger = (size for size in range(columns + 1, min(width, _LARGEST_GROUP) + 1) if width % size == 0)
+    return [size for size in (next(larger, None),) if size is not None]

@@ -7,6 +7,7 @@ from tosaic.compiler.ir import Graph
 from tosaic.compiler.legalize.cheaper_pool import cheaper_pools
 from tosaic.compiler.legalize.decompose import decompose
 from tosaic.compiler.legalize.integers import require_lanes
+from tosaic.compiler.legalize.interleaved_planes import interleave_planes
 from tosaic.compiler.legalize.normalise import normalise
 from tosaic.compiler.legalize.oversize import split_oversize
 from tosaic.compiler.legalize.short_rows import turn_short_rows
@@ -35,6 +36,7 @@ PASSES = (
     Pass("look chains of tables up at once", lambda graph, config: tabulate(graph), optional=True),
     Pass("decompose operators that the machine has not", lambda graph, config: decompose(graph)),
     Pass("multiply single rows by matrices as they are", lambda graph, config: turn_single_rows(graph)),
+    Pass("turn images of planes on the array", interleave_planes, optional=True),
     Pass("pool where it takes the fewest cycles", cheaper_pools, optional=True),
     Pass("split what exceeds the memory", lambda graph, config: split_oversize(graph, config)),
     Pass("widen bytes where they are read", lambda graph, config: widen_at_readers(graph), optional=True),

@@ -72,6 +72,12 @@ class Window:
         same = (self.n, self.kh, self.kw, self.sy, self.sx, self.top, self.left) == (1, 1, 1, 1, 1, 0, 0)
         return same and (self.oh, self.ow) == (self.ih, self.iw)
 
+    @property
+    def columns_apart(self) -> bool:
+        """All image rows make a single row of output, of which no two columns read the same."""
+        one_row = self.oh == 1 and self.ih > 1 and self.ow > 1
+        return one_row and self.left == 0 and self.reach_columns <= self.sx
+
     def in_rows_of(self, most: int) -> "Window":
         """A pixelwise window in rows of at most `most` pixels, a power of two; others, and sparse ones, as they are."""
         width = math.gcd(self.oh * self.ow, most)

@@ -3,6 +3,7 @@
 The output [OH, OW, C] is [OH, OW/p, p*C] in memory, byte for byte: a convolution with p times the stride and p shifted
 copies of each kernel. Its tiles are cut out of p*C channels; each one looks at the pixels that its channels belong to,
 so that only a tile that several pixels share has longer runs. Twice 40 channels are 5 tiles of 16, and not 2 times 3.
+p is any divisor of OW up to the array's columns, or the least one above them.
 """
 
 import dataclasses
@@ -14,9 +15,13 @@ import numpy as np
 
 from tosaic.compiler.fuse.moves import Move, Part
 from tosaic.compiler.ir import Graph, Operator
+from tosaic.compiler.machine import group_sizes
 from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.weights import Blob, WeightLayout
 from tosaic.hw.config import Config
+
+_CLEARLY = 0.9
+"""Other groups than those of a power of two, whose weights are few, take less than this share of the cycles."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,14 +57,15 @@ def group_pixels(
         return None
     channels = weight.shape[0]
     least, best = _array_cycles(window, 1, _tiles(window, channels, 1, columns, config), config), 1
-    for exponent in range(1, columns.bit_length()):
-        pixels = 1 << exponent
-        if window.ow % pixels:
-            break
+    for pixels in group_sizes(window.ow, columns):
         tiles = _tiles(window, channels, pixels, columns, config)
-        cycles = _array_cycles(window, pixels, tiles, config)
-        fits = _blob_bytes(window, tiles, config) <= config.wm_bytes // 4
-        if cycles < least and fits:
+        cycles, size = _array_cycles(window, pixels, tiles, config), _blob_bytes(window, tiles, config)
+        wins, fits = cycles < least, size <= config.wm_bytes // 4
+        if pixels & (pixels - 1):
+            # Many more weights, which must come and stay.
+            wins = cycles + len(tiles) * size / config.word_bytes < _CLEARLY * least
+            fits = len(tiles) * size <= config.wm_bytes
+        if wins and fits:
             least, best = cycles, pixels
     if best == 1:
         return None

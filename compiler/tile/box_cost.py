@@ -1,6 +1,7 @@
 """What a convolution costs in boxes of some size: each one is fetched, computed and sent away."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -35,13 +36,13 @@ class _Unit:
     """From one short burst to the next."""
 
     @classmethod
-    def of(cls, speed: MemorySpeed, config: Config, rows: int) -> "_Unit":
-        """For boxes of up to `rows` rows."""
+    def of(cls, speed: MemorySpeed, config: Config, pixels: int) -> "_Unit":
+        """For boxes of up to `pixels` pixels."""
         rate, burst = speed.bytes_per_cycle(config), Fraction(speed.burst_cycles)
-        per_cycle = rate.numerator * burst.denominator * rows
+        per_cycle = rate.numerator * burst.denominator * pixels
         return cls(
             per_cycle,
-            rate.denominator * burst.denominator * rows,
+            rate.denominator * burst.denominator * pixels,
             burst.numerator * (per_cycle // burst.denominator),
         )
 
@@ -67,13 +68,15 @@ class BoxCost:
 
     def cycles(self, cut: ImageBoxes, extent: Extent, sizes: Sizes, *, doubled: bool) -> int:
         """Predicted cycles of all boxes of at most `extent`, whose buffers have these `sizes`."""
-        unit, total = _Unit.of(self.speed, self.config, extent.rows), 0
+        whole = extent.rows * extent.columns
+        unit, total = _Unit.of(self.speed, self.config, whole), 0
+        heights, widths = split(cut.window.oh, extent.rows), split(cut.window.ow, extent.columns)
         for groups, channels in split(cut.channels, extent.channels):
-            for count, rows in split(cut.window.oh, extent.rows):
-                moved = self._moved(cut, dataclasses.replace(extent, rows=rows), sizes, extent.rows, unit)
-                box = self.work(rows, extent.columns, channels)
-                each = self._box(box, rows * extent.columns, moved, unit, doubled=doubled)
-                total += groups * cut.window.n * count * each
+            for (count, rows), (across, columns) in itertools.product(heights, widths):
+                moved = self._moved(cut, Extent(rows, columns, extent.channels), sizes, whole, unit)
+                box = self.work(rows, columns, channels)
+                each = self._box(box, rows * columns, moved, unit, doubled=doubled)
+                total += groups * cut.window.n * count * across * each
             # What stays comes while the first box of these channels is computed.
             first = self.work(extent.rows, extent.columns, channels)
             if first.stays:
@@ -81,7 +84,7 @@ class BoxCost:
                 total += groups * max(0, late)
         if doubled:
             # Nothing computes while the first box comes and the last one leaves.
-            ends = self._moved(cut, extent, sizes, extent.rows, unit)
+            ends = self._moved(cut, extent, sizes, whole, unit)
             total += ends.read + ends.written
         return total // unit.per_cycle
 
@@ -99,15 +102,15 @@ class BoxCost:
         return max(computing, fetching) + moved.read + moved.written + turn
 
     def _moved(
-        self, cut: ImageBoxes, extent: Extent, sizes: Sizes, whole_rows: int, unit: _Unit
+        self, cut: ImageBoxes, extent: Extent, sizes: Sizes, whole_pixels: int, unit: _Unit
     ) -> _Transfer:
-        """Of a box of `extent`; `sizes` are those of a box of `whole_rows`, which the unit is for."""
+        """Of a box of `extent`; `sizes` are those of a box of `whole_pixels`, which the unit is for."""
         read, written = 0, 0
         # Some of the channels are a short run of bytes for each pixel.
         runs = extent.rows * extent.columns if extent.channels < cut.channels else 0
         for key, size in sizes.items():
             least = 0 if key.role is Role.WINDOW else runs * unit.per_burst
-            moved = max(size * extent.rows * (unit.per_byte // whole_rows), least)
+            moved = max(size * extent.rows * extent.columns * (unit.per_byte // whole_pixels), least)
             if key.role is Role.RESULT:
                 written += moved
             else:

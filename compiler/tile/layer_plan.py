@@ -234,7 +234,7 @@ class LayerPass:
         if alone and not self.placer.locate(name).resident and self.layer.continued is None:
             window, speed = window_of(graph, base, views.view(base)), self.placer.memories.speed
             im2col = choose_im2col(graph, self.config, base, window, speed)
-        if im2col is not None:
+        if im2col is not None or (alone and self._comes_in_columns(window_of(graph, base, views.view(base)))):
             self._left_outside.add(name)
         elif alone and len(self.tensors.shape(name)) == 4 and base.inputs[0] == name:
             # The first rows are worked on while the others come.
@@ -246,6 +246,13 @@ class LayerPass:
             packer, stored = self.planner.packer, views.matrix(base)
             self.convolution = plan_convolution(self.tensors, self.layer, self.window, packer, im2col, stored)
             self.temporary += self.convolution.weights.buffers()
+
+    def _comes_in_columns(self, window: Window) -> bool:
+        """Whether the boxes of an image that is outside had better fetch their columns: nothing is read twice, and the
+        array computes meanwhile."""
+        name, size = window.view.storage, window.ih * window.view.pitch
+        outside = not self.placer.locate(name).resident and self.placer.dies_now(name)
+        return window.columns_apart and size >= 2 * _PIECE_BYTES and outside
 
     # --- parameters and table
 

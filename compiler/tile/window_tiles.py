@@ -126,6 +126,8 @@ class WindowTiler:
     def _better(self, extent: Extent, cost: BoxCost) -> Extent:
         """Boxes of another height, or of some channels, where they are predicted to take clearly fewer cycles."""
         height, whole = self.cut.window.oh, self.cut.largest()
+        if self.cut.window.columns_apart:
+            return self._narrower(extent, cost)
         if extent.columns < self.cut.window.ow or height > MAX_COUNT:
             return extent
         rows = {-(-height // count) for count in range(1, min(height, _MOST_BOXES) + 1)}
@@ -142,6 +144,20 @@ class WindowTiler:
             cycles = self._cycles(candidate, cost) if candidate.rows <= whole.rows else None
             if cycles is not None and (limit is None or cycles < limit):
                 limit, best = cycles, candidate
+        return best
+
+    def _narrower(self, extent: Extent, cost: BoxCost) -> Extent:
+        """Boxes of fewer columns, where these are predicted to take clearly fewer cycles: the next one comes while one
+        is computed."""
+        width, step = self.cut.window.ow, self.placer.config.rows
+        best, least = extent, self._cycles(extent, cost)
+        columns = {-(-width // count) for count in range(1, min(width, _MOST_BOXES) + 1)}
+        columns |= {min(width, -(-each // step) * step) for each in columns}
+        for each in sorted(columns, reverse=True):
+            candidate = dataclasses.replace(extent, columns=each)
+            cycles = self._cycles(candidate, cost) if each < extent.columns else None
+            if cycles is not None and (least is None or cycles < _CLEARLY * least):
+                best, least = candidate, cycles
         return best
 
     def _cycles(self, extent: Extent, cost: BoxCost) -> int | None:

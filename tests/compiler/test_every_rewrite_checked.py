@@ -129,7 +129,19 @@ def tables() -> Iterator[Make]:
         yield make
 
 
+def planes() -> Iterator[Make]:
+    """Images of a few planes, or of many, to channels last; and the other way round, which stays."""
+    for images, count, pixels in itertools.product((1, 3), (1, 2, 3, 5, 8, 20), (7, 480, 529)):
+        for perms, shape in (([0, 2, 1], (images, count, pixels)), ([0, 2, 1], (images, pixels, count))):
+
+            def make(b: LayerBuilder, perms=perms, shape=shape) -> str:
+                return b.add("TRANSPOSE", [b.input("x", shape, DType.INT8)], perms=perms)
+
+            yield make
+
+
 FAMILIES = {
+    "planes": (planes, BASE),
     "short rows": (short_rows, BASE),
     "widened": (widened, BASE),
     "transposed residuals": (transposed_residuals, BASE),
@@ -143,6 +155,7 @@ FAMILIES = {
 }
 SPLIT, SINK = "split what exceeds the memory", "turn tensors where they are smallest"
 CHANGED = {
+    "planes": ("turn images of planes on the array", 5),
     "short rows": ("turn rows of a few elements", 56),
     "widened": ("widen bytes where they are read", 72),
     "transposed residuals": (SINK, 16),

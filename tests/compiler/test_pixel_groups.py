@@ -48,7 +48,8 @@ def session(
         ((1, 6, 40, 1), 1, (3, 2), 2),
         ((1, 7, 10, 16), 3, (1, 1), 1),
         ((2, 8, 1, 33), 2, (3, 1), 1),  # one column: the window turns it into a row
-        ((1, 16, 9, 3), 8, (3, 3), 1),  # an odd row: not grouped
+        ((1, 16, 9, 3), 8, (3, 3), 1),  # an odd row: by threes
+        ((1, 40, 19, 3), 8, (3, 3), 1),  # a prime one: as a whole
     ],
 )
 def test_equal_golden(shape, channels, kernel, stride):
@@ -81,3 +82,9 @@ def test_half_the_columns_take_half_the_cycles():
     """3x3 on 4 channels: one word of 12 bytes per kernel row, or one of 16 for two pixels."""
     few, many = (session((1, 32, 32, 4), c, (3, 3)).stats["counters"]["array_active"] for c in (8, 16))
     assert few < 0.55 * many
+
+
+@pytest.mark.parametrize("width", [33, 27, 19])
+def test_odd_rows_share_vectors_too(width):
+    few, many = (session((1, 40, width, 4), c, (3, 3)).stats["counters"]["array_active"] for c in (8, 16))
+    assert few < 0.7 * many

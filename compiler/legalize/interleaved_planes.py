@@ -1,0 +1,125 @@
+"""TRANSPOSEs of a few planes to channels last: the image of an ONNX or PyTorch network.
+
+The vector unit puts three planes together pixel by pixel. To the array they are an image of one channel that has a row
+for each plane, and the TRANSPOSE is a convolution whose kernel covers all rows: output channel k is one times plane k.
+Pixels that share vectors (`place/pixel_groups.py`) fill the array's columns, and what is outside comes and goes while
+the array computes.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from tosaic.compiler.ir import DType, Graph, GraphIndex, Operator
+from tosaic.compiler.legalize.rewriting import Rewriting
+from tosaic.compiler.machine import KIND, Kind, group_sizes
+from tosaic.hw.config import Config
+
+_START_CYCLES = 200
+"""What the convolution takes beside its products: weights, and the array's and VECTOR's latencies."""
+_IMAGE_CYCLES = 100
+"""Of each image, whose boxes are its own."""
+_JOINED = 4
+"""Planes that VECTOR puts together at once."""
+_JOINING_CYCLES = 7
+"""Of VECTOR for a vector of each of them; then a cycle for each pixel."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Planes:
+    """What a TRANSPOSE turns: [images, count, pixels] to [images, pixels, count]."""
+
+    images: int
+    count: int
+    pixels: int
+
+    def vector_cycles(self, config: Config) -> int:
+        """Of VECTOR, about; two, four or eight planes need no cycle for each pixel."""
+        joins = self.images * -(-self.pixels // config.columns) * -(-self.count // _JOINED)
+        each = _JOINING_CYCLES + (config.columns if self.count & (self.count - 1) else 0)
+        return joins * each
+
+    def array_cycles(self, config: Config) -> float:
+        """Of the convolution; infinite where its weights do not stay in their memory."""
+        best, columns = math.inf, config.columns
+        for size in group_sizes(self.pixels, columns):
+            tiles, groups = -(-size * self.count // columns), self.pixels // size
+            weight_bytes = tiles * self.count * columns**2
+            if weight_bytes <= config.wm_bytes:
+                image = -(-groups // config.rows) * tiles * self.count * columns + _IMAGE_CYCLES
+                loaded = weight_bytes / config.word_bytes
+                best = min(best, _START_CYCLES + loaded + self.images * image)
+        return best
+
+
+def interleave_planes(graph: Graph, config: Config) -> Graph:
+    """A graph with the same outputs; TRANSPOSEs that the array computes in fewer cycles are convolutions."""
+    graph, done = graph.copy(), list[Operator]()
+    index = graph.index()
+    for operator in graph.operators:
+        new, planes = Rewriting(graph, operator), _planes(graph, index, operator)
+        if planes is not None and planes.array_cycles(config) < planes.vector_cycles(config):
+            _convolve(new, planes)
+        done += new.operators or [operator]
+    graph.operators = done
+    return graph
+
+
+def _planes(graph: Graph, index: GraphIndex, operator: Operator) -> _Planes | None:
+    """What a TRANSPOSE of bytes turns; None where it moves more, or MATMULs read its source as it is."""
+    if operator.op != "TRANSPOSE" or graph.tensors[operator.outputs[0]].dtype is not DType.INT8:
+        return None
+    shape = graph.tensors[operator.inputs[0]].shape
+    before = [axis for axis, size in enumerate(shape) if size > 1]
+    after = [axis for axis in operator.attributes["perms"] if shape[axis] > 1]
+    first = next((place for place, axis in enumerate(after) if axis != before[place]), None)
+    if first is None or _multiplied(graph, index, operator.outputs[0]):
+        return None
+    kept, moved = before[:first], before[first:]
+    turn = moved.index(after[first])
+    if after[first:] != moved[turn:] + moved[:turn]:
+        return None
+    return _Planes(*(math.prod(shape[axis] for axis in axes) for axes in (kept, moved[:turn], moved[turn:])))
+
+
+def _multiplied(graph: Graph, index: GraphIndex, name: str) -> bool:
+    """Whether a MATMUL reads a tensor, under this shape or another."""
+    return any(
+        reader.op == "MATMUL"
+        or (KIND.get(reader.op) is Kind.RENAMING and _multiplied(graph, index, reader.outputs[0]))
+        for reader in index.consumers(name)
+    )
+
+
+def _convolve(new: Rewriting, planes: _Planes) -> None:
+    """A convolution by ones, and a RESCALE by one that makes bytes of its sums."""
+    (result,), int8, int32 = new.operator.outputs, DType.INT8, DType.INT32
+    count, shape = planes.count, (planes.images, 1, planes.pixels, planes.count)
+    rows = new.reshape(new.operator.inputs[0], (planes.images, count, planes.pixels, 1))
+    ones = new.constant(np.eye(count, dtype=np.int8).reshape(count, count, 1, 1), int8)
+    none = new.zeros(1, int8)
+    sums = new.add(
+        "CONV2D",
+        [rows, ones, new.zeros(count, int32), none, none],
+        shape,
+        int32,
+        stride=[1, 1],
+        pad=[0, 0, 0, 0],
+        dilation=[1, 1],
+        acc_type=int32,
+        local_bound=False,
+    )
+    multiplier, shift = new.constant(np.array([1 << 30]), int32), new.constant(np.array([30]), int8)
+    pixels = new.add(
+        "RESCALE",
+        [sums, multiplier, shift, new.zeros(1, int32), none],
+        shape,
+        int8,
+        scale32=True,
+        rounding_mode="SINGLE_ROUND",
+        per_channel=False,
+        input_unsigned=False,
+        output_unsigned=False,
+    )
+    new.reshape(pixels, new.shape(result), result)
