@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check
 # Each process, and each one that a test starts, would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo chat check quick-tests test recorded-runs test-torch prove conformance conformance-draft conformance-fp executorch zoo sign-off boards nightly slice site soc lint \
+.PHONY: demo chat check quick-tests test cycles test-torch prove conformance conformance-draft conformance-fp executorch zoo sign-off boards nightly slice site soc lint \
 	typecheck docs clean
 
 # Of a Python: "new enough", or its version; nothing where there is none. pip of an old one would look for releases that
@@ -48,10 +48,11 @@ PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python -m
 test: $(VENV)/installed-dev
 	$(PYTEST) tests
 
-# Programs and cycles that some tests know, written again after a change that means to change them: review the difference.
-recorded-runs: $(VENV)/installed-dev
-	$(BIN)/python -m pytest --renew-runs tests/compiler tests/emulator tests/random_graphs tests/plans
-	$(BIN)/python bench/rtl_recorded.py
+# Cycles of layers and networks, and the plans of a dozen graphs, written again after a change that means to change them:
+# review the difference.
+cycles: $(VENV)/installed-dev
+	$(BIN)/python bench/cycles.py
+	$(BIN)/python bench/explained.py
 
 # The tests of PyTorch's roads, with the extra `torch`: PyPI's torch for Linux brings CUDA, several gigabytes, so they are
 # not in `make test` unless torch is installed.
