@@ -178,10 +178,14 @@ class LayerPass:
         params = self._placed(self._params())
         scales = self._scales(params)
         table, lines = self._table(), self._lines()
+        self._left_outside |= self._passing(wanted_outside)
         for name in self.reads:
             copy = self.placer.bring(name) if name not in self._left_outside else None
             self.preloads += [copy] if copy is not None else []
-        self.placer.place_output(layer.output, self.reads)
+        if self.tensors.storage[layer.output] in self._left_outside:
+            self.placer.external(layer.output)
+        else:
+            self.placer.place_output(layer.output, self.reads)
         self.result = self.planner.result(layer, wanted_outside)
         body, buffers = self._tiled(params)
         work = LayerWork(
@@ -223,6 +227,18 @@ class LayerPass:
         return LayerWork(
             self.tensors, layer, body, places, self.preloads, None, params=params, table=table, lines=lines
         )
+
+    def _passing(self, wanted_outside: bool) -> set[str]:
+        """What an elementwise layer by channels reads from outside, or sends there, and no other layer reads: boxes of
+        it come and go while others are computed."""
+        layer, placer = self.layer, self.placer
+        if layer.per_channel is None or layer.base is not None or layer.reduction is not None:
+            return set()
+        output = self.tensors.storage[layer.output]
+        names = [name for name in self.reads if not placer.locate(name).resident]
+        if wanted_outside and output not in {*placer.parts_outside, *placer.taken_over}:
+            names.append(output)
+        return {name for name in names if placer.dies_now(name)}
 
     def _windowed(self, base: Operator, *, in_stripes: bool) -> None:
         """Finds the form of the image that a window slides over, and how a convolution maps to the array."""
