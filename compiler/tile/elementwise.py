@@ -120,6 +120,7 @@ class _BoxTiler:
         self.tensors, self.config = placer.tensors, placer.config
         self.target = self.tensors.shape(layer.output)
         self.channels: ChannelBoxes | None = None
+        self._low = Role.WINDOW if layer.per_channel is None else Role.RESULT
         if layer.per_channel is not None:
             beats = layer.program.uop_beats(self.tensors.element(layer.output))
             self.channels = ChannelBoxes(self.config, placer.memories.speed, self.target, beats)
@@ -129,7 +130,7 @@ class _BoxTiler:
         if not self.external and not self.param_bytes:
             return self._plan(self.target), {}
         counts = self._better(self._contiguous())
-        return self._plan(counts), allocate_buffers(self.placer.arena, self._sizes(counts))
+        return self._plan(counts), allocate_buffers(self.placer.arena, self._sizes(counts), low=self._low)
 
     def _plan(self, counts: tuple[int, ...]) -> ElementwisePlan:
         if self.channels is not None:
@@ -148,7 +149,7 @@ class _BoxTiler:
             within = limit if self.channels is None else box_limit(limit, self.config.columns)
             # The first box is as large as any.
             _, counts = next(blocks(self.target, within))
-            if limit == smallest or try_buffers(self.placer.arena, self._sizes(counts)):
+            if limit == smallest or try_buffers(self.placer.arena, self._sizes(counts), self._low):
                 return counts
             limit = max(smallest, limit // 2)
 
@@ -172,7 +173,7 @@ class _BoxTiler:
             return None
         if limit is not None and self.channels.cycles(counts, sizes, doubled=True) >= limit:
             return None
-        doubled = try_buffers(self.placer.arena, sizes)
+        doubled = try_buffers(self.placer.arena, sizes, self._low)
         if doubled is None:
             return None
         cycles = self.channels.cycles(counts, sizes, doubled=doubled)
