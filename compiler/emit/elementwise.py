@@ -1,13 +1,19 @@
 """Emits elementwise layers (clauses 2.4 to 2.8, 2.10, 2.13)."""
 
 import dataclasses
+import math
 
 from tosaic.compiler.emit.layer_emission import LayerEmission
+from tosaic.compiler.emit.nest import MAX_COUNT
 from tosaic.compiler.emit.nest_go import Nest, emit_nest
 from tosaic.compiler.place.placement import BufferKey, Role
 from tosaic.compiler.place.strides import dense_strides, operand_box, operand_strides
 from tosaic.compiler.tile.elementwise import ElementwisePlan, Shape
 from tosaic.compiler.tile.loops import Axis, merge
+from tosaic.hw.isa import STREAM_DIMS
+
+_MOST_ROW_AXES = STREAM_DIMS - 2
+"""Loops over the rows of a command of several groups: beside them there are the groups and the lanes."""
 
 
 def emit_elementwise(emission: LayerEmission, plan: ElementwisePlan) -> None:
@@ -98,19 +104,24 @@ def _operand(
 def _emit_per_channel(
     emission: LayerEmission, axes: list[Axis], addresses: list[int], first_tile: int
 ) -> None:
-    """A per-channel RESCALE without a convolution: one pass per group of channels along the last axis."""
-    sizes = _sizes(emission)
+    """A per-channel RESCALE without a convolution: groups of channels along the last axis, each with parameters of its
+    own. Groups of a batch each are one command."""
+    sizes, columns = _sizes(emission), emission.config.columns
     rows, along = merge(axes[:-1]), axes[-1]
-    columns = emission.config.columns
-    for number, first in enumerate(range(0, along.count, columns)):
-        group = Axis(min(columns, along.count - first), along.strides)
-        moved = [a + first * stride for a, stride in zip(addresses, along.strides, strict=True)]
+    whole, rest = divmod(along.count, columns)
+    together = 1
+    if math.prod(axis.count for axis in rows) <= emission.config.vector_slots and len(rows) < _MOST_ROW_AXES:
+        together = MAX_COUNT
+    parts = [(first, min(together, whole - first), columns) for first in range(0, whole, together)]
+    for first, blocks, lanes in [*parts, *([(whole, 1, rest)] if rest else [])]:
+        moved = [a + first * columns * s for a, s in zip(addresses, along.strides, strict=True)]
+        groups = Axis(blocks, tuple(columns * stride for stride in along.strides))
         nest = Nest(
             emission.layer.program,
-            [*rows, group],
+            [*([groups] if blocks > 1 else []), *rows, Axis(lanes, along.strides)],
             moved,
             sizes,
-            params=emission.params_of(first_tile + number),
+            params=emission.params_of(first_tile + first, blocks),
             table=emission.take_table(),
             keep_axes=True,
         )

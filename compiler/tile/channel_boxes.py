@@ -16,8 +16,9 @@ from tosaic.compiler.place.placement import Role
 from tosaic.compiler.tile.box_cost import split
 from tosaic.hw.config import Config
 
-_GO_CYCLES = 26
-"""Of VECTOR for a group of channels, beside its vectors: parameters, streams, and the pipeline that runs empty."""
+_GO_CYCLES, _BATCH_CYCLES = 26, 19
+"""Of VECTOR for a group of channels, beside its vectors: parameters, streams, and the pipeline that runs empty; a group
+of one batch needs no command of its own."""
 _TURN_CYCLES = 60
 """Beside the memory's latency: from the end of a box, whose buffers LOAD or VECTOR wait for, until these are filled
 or empty again."""
@@ -34,7 +35,7 @@ def vector_cycles(config: Config, beats: list[int], rows: int) -> int:
     def batch(slots: int) -> int:
         return sum(max(config.vector_latency_cycles, slots * each) for each in before) + slots * last
 
-    return _GO_CYCLES + sum(count * batch(slots) for count, slots in split(rows, -(-rows // batches)))
+    return (_GO_CYCLES if batches > 1 else _BATCH_CYCLES) + sum(count * batch(slots) for count, slots in split(rows, -(-rows // batches)))
 
 
 @dataclasses.dataclass(frozen=True)
