@@ -31,11 +31,11 @@ def vector_cycles(config: Config, beats: list[int], rows: int) -> int:
     what the one before has computed."""
     *before, last = beats
     batches = -(-rows // config.vector_slots)
-
-    def batch(slots: int) -> int:
-        return sum(max(config.vector_latency_cycles, slots * each) for each in before) + slots * last
-
-    return (_GO_CYCLES if batches > 1 else _BATCH_CYCLES) + sum(count * batch(slots) for count, slots in split(rows, -(-rows // batches)))
+    total = _GO_CYCLES if batches > 1 else _BATCH_CYCLES
+    for count, slots in split(rows, -(-rows // batches)):
+        waiting = sum(max(config.vector_latency_cycles, slots * each) for each in before)
+        total += count * (waiting + slots * last)
+    return total
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +66,9 @@ class ChannelBoxes:
 
     def cycles(self, counts: tuple[int, ...], sizes: Sizes, *, doubled: bool) -> int:
         """Predicted cycles of all boxes, whose buffers have these `sizes`."""
-        read = sum((self._moved(counts, s) for k, s in sizes.items() if k.role is not Role.RESULT), Fraction())
+        read = sum(
+            (self._moved(counts, s) for k, s in sizes.items() if k.role is not Role.RESULT), Fraction()
+        )
         written = sum((self._moved(counts, s) for k, s in sizes.items() if k.role is Role.RESULT), Fraction())
         turn, whole = self.speed.latency_cycles + _TURN_CYCLES, math.prod(counts)
         total = read + written if doubled else Fraction()

@@ -166,7 +166,7 @@ class _BoxTiler:
         return best
 
     def _cycles(self, counts: tuple[int, ...], limit: int | None = None) -> int | None:
-        """Cycles of all boxes by what they compute and transfer; None where they do not fit, or take `limit` or more."""
+        """Cycles of all boxes by what they compute and transfer; None where they do not fit or take `limit` or more."""
         assert self.channels is not None
         sizes = self._sizes(counts)
         if sum(sizes.values()) > self.config.am_bytes:
@@ -190,7 +190,9 @@ class _BoxTiler:
                 box = operand_box(tensors.shape(load.tensor), low, counts, load.element.bytes)
                 sizes[BufferKey(Role.OPERAND, name, stream)] = box.bytes
         if output in self.external:
-            sizes[BufferKey(Role.RESULT, output)] = math.prod(counts) * tensors.element(self.layer.output).bytes
+            sizes[BufferKey(Role.RESULT, output)] = (
+                math.prod(counts) * tensors.element(self.layer.output).bytes
+            )
         if self.param_bytes:
             sizes[PARAMETERS] = -(-counts[-1] // self.config.columns) * self.param_bytes
         return sizes
