@@ -21,6 +21,8 @@ from tosaic.compiler.tile.largest_fit import largest_fit
 
 _MOST_PIECES, _PIECE_BYTES = 8, 8192
 """What comes from outside or goes there is worked on in pieces, so that the bus and VECTOR work at a time."""
+_LEAST_SHARE = 64
+"""Boxes below this fraction of the memory cost more commands than they are worth: other tensors are spilled instead."""
 _CLEARLY = 0.99
 """Boxes of some channels are taken if they are predicted to take less than this share of the others' cycles."""
 
@@ -78,6 +80,21 @@ def check_elements(tensors: Tensors, layer: Layer) -> None:
 def box_limit(limit_elements: int, tile: int) -> int:
     """The largest count of elements so that boxes begin with a tile of channels, if they are parts of rows."""
     return max(tile, limit_elements // tile * tile)
+
+
+def passing(placer: Placer, layer: Layer, reads: list[str], *, wanted_outside: bool) -> set[str]:
+    """What an elementwise layer reads from outside, or is to send there, and no later layer reads, by storage name:
+    parts of it come and go while others are computed. Small tensors are there as a whole, and
+    large ones would not fit anyway."""
+    tensors, output = placer.tensors, placer.tensors.storage[layer.output]
+    names = [name for name in reads if tensors[name].data is None and not placer.locate(name).resident]
+    if wanted_outside and output not in {*placer.parts_outside, *placer.taken_over}:
+        names.append(output)
+    sizes = {name: tensors.size_bytes(name) for name in names if placer.dies_now(name)}
+    least = placer.config.am_bytes // _LEAST_SHARE
+    found = {name for name, size in sizes.items() if least <= size <= placer.limit_bytes}
+    cut = layer.per_channel is not None or _pieces(sum(sizes[name] for name in found)) > 1
+    return found if cut else set()
 
 
 def plan_elementwise(
@@ -141,8 +158,7 @@ class _BoxTiler:
     def _contiguous(self) -> tuple[int, ...]:
         """The largest boxes of neighbouring elements that fit twice, or once if none does."""
         elements = math.prod(self.target)
-        # Boxes below a 64th of the memory cost more commands than they are worth: other tensors are spilled instead.
-        smallest = min(elements, self.config.am_bytes // 64)
+        smallest = min(elements, self.config.am_bytes // _LEAST_SHARE)
         moved = sum(self.placer.placements[name].bytes for name in self.external)
         limit = max(smallest, -(-elements // _pieces(moved)))
         while True:

@@ -28,7 +28,7 @@ from tosaic.compiler.tile.convolution import (
     plan_convolution,
     works_in_blocks,
 )
-from tosaic.compiler.tile.elementwise import check_elements, plan_elementwise
+from tosaic.compiler.tile.elementwise import check_elements, passing, plan_elementwise
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan, GatherScatterPlanner
 from tosaic.compiler.tile.layout_copy import BlockLimits, LayoutCopy, goes_straight, plan_copy
 from tosaic.compiler.tile.packer import Packer
@@ -163,7 +163,7 @@ class LayerPass:
         self.reads = planner.views.reads(layer)
         self.arrivals: dict[str, Arrival] = {}
         self._left_outside: set[str] = set()
-        """Images of which boxes fetch the parts that they need, though they might fit."""
+        """Tensors of which boxes fetch or send the parts that they need, though they might fit."""
         self.preloads: list[Copy] = []
         self.temporary: list[int] = []
         self.window: Window | None = None
@@ -178,7 +178,8 @@ class LayerPass:
         params = self._placed(self._params())
         scales = self._scales(params)
         table, lines = self._table(), self._lines()
-        self._left_outside |= self._passing(wanted_outside)
+        if base is None and layer.reduction is None:
+            self._left_outside |= passing(self.placer, layer, self.reads, wanted_outside=wanted_outside)
         for name in self.reads:
             copy = self.placer.bring(name) if name not in self._left_outside else None
             self.preloads += [copy] if copy is not None else []
@@ -227,18 +228,6 @@ class LayerPass:
         return LayerWork(
             self.tensors, layer, body, places, self.preloads, None, params=params, table=table, lines=lines
         )
-
-    def _passing(self, wanted_outside: bool) -> set[str]:
-        """What an elementwise layer by channels reads from outside, or sends there, and no other layer reads: boxes of
-        it come and go while others are computed."""
-        layer, placer = self.layer, self.placer
-        if layer.per_channel is None or layer.base is not None or layer.reduction is not None:
-            return set()
-        output = self.tensors.storage[layer.output]
-        names = [name for name in self.reads if not placer.locate(name).resident]
-        if wanted_outside and output not in {*placer.parts_outside, *placer.taken_over}:
-            names.append(output)
-        return {name for name in names if placer.dies_now(name)}
 
     def _windowed(self, base: Operator, *, in_stripes: bool) -> None:
         """Finds the form of the image that a window slides over, and how a convolution maps to the array."""
