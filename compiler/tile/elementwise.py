@@ -84,15 +84,17 @@ def box_limit(limit_elements: int, tile: int) -> int:
 
 def passing(placer: Placer, layer: Layer, reads: list[str], *, wanted_outside: bool) -> set[str]:
     """What an elementwise layer reads from outside, or is to send there, and no later layer reads, by storage name:
-    parts of it come and go while others are computed. Small tensors are there as a whole, and
-    large ones would not fit anyway."""
-    tensors, output = placer.tensors, placer.tensors.storage[layer.output]
+    parts of it come and go while others are computed. Small tensors are there as a whole, and large ones would not
+    fit anyway."""
+    tensors, output, limit = placer.tensors, placer.tensors.storage[layer.output], placer.limit_bytes
     names = [name for name in reads if tensors[name].data is None and not placer.locate(name).resident]
-    if wanted_outside and output not in {*placer.parts_outside, *placer.taken_over}:
+    # The parts of a resident result leave one by one, too, but only where boxes are neighbouring elements.
+    leaves = wanted_outside and output not in {*placer.parts_outside, *placer.taken_over}
+    if leaves and (layer.per_channel is not None or not names):
         names.append(output)
     sizes = {name: tensors.size_bytes(name) for name in names if placer.dies_now(name)}
     least = placer.config.am_bytes // _LEAST_SHARE
-    found = {name for name, size in sizes.items() if least <= size <= placer.limit_bytes}
+    found = {name for name, size in sizes.items() if least <= size <= limit}
     cut = layer.per_channel is not None or _pieces(sum(sizes[name] for name in found)) > 1
     return found if cut else set()
 
