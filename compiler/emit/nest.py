@@ -104,7 +104,7 @@ def _flat(axes: list[Axis], lanes: int, tail: int, max_slots: int) -> Iterator[P
     for axis in axes:
         vectors *= axis.count
     # Batches as long as each other: a short one waits for the results of its own micro-operations.
-    slots = -(-vectors // -(-vectors // max_slots))
+    slots = -(-vectors // -(-vectors // max_slots)) if vectors > max_slots else max_slots
     yield Piece(tuple(axes), zero, slots, vectors, lanes, tail)
 
 
