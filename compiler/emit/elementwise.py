@@ -1,21 +1,28 @@
 """Emits elementwise layers (clauses 2.4 to 2.8, 2.10, 2.13)."""
 
+import dataclasses
+import math
+
 from tosaic.compiler.emit.layer_emission import LayerEmission
+from tosaic.compiler.emit.nest import MAX_COUNT
 from tosaic.compiler.emit.nest_go import Nest, emit_nest
-from tosaic.compiler.fuse.moves import blocks
 from tosaic.compiler.place.placement import BufferKey, Role
-from tosaic.compiler.place.strides import dense_strides, operand_span, operand_strides
-from tosaic.compiler.tile.elementwise import ElementwisePlan, Shape, box_limit
+from tosaic.compiler.place.strides import dense_strides, operand_box, operand_strides
+from tosaic.compiler.tile.elementwise import ElementwisePlan, Shape
 from tosaic.compiler.tile.loops import Axis, merge
+from tosaic.hw.isa import STREAM_DIMS
+
+_MOST_ROW_AXES = STREAM_DIMS - 2
+"""Loops over the rows of a command of several groups: beside them there are the groups and the lanes."""
 
 
 def emit_elementwise(emission: LayerEmission, plan: ElementwisePlan) -> None:
     """A layer without a convolution or pool."""
     match plan.shape:
         case Shape.STRIPES:
-            _emit_stripes(emission, plan.elements)
+            _emit_stripes(emission, plan)
         case Shape.BOXES:
-            _emit_boxes(emission, plan.elements)
+            _emit_boxes(emission, plan)
 
 
 def _sizes(emission: LayerEmission) -> tuple[int, ...]:
@@ -24,11 +31,10 @@ def _sizes(emission: LayerEmission) -> tuple[int, ...]:
     return (*(load.element.bytes for load in loads), emission.tensors.element(emission.layer.output).bytes)
 
 
-def _emit_stripes(emission: LayerEmission, stripe_elements: int) -> None:
+def _emit_stripes(emission: LayerEmission, plan: ElementwisePlan) -> None:
     layer, tensors, sizes = emission.layer, emission.tensors, _sizes(emission)
-    total = tensors.elements(layer.output)
-    for start in range(0, total, stripe_elements):
-        stop = min(start + stripe_elements, total)
+    for (start,), (count,) in plan.boxes((tensors.elements(layer.output),)):
+        stop = start + count
         # What several streams read is brought in once: a second turn would be the buffer of the next stripe.
         fetched: dict[tuple[str, int], int] = {}
         addresses = []
@@ -39,58 +45,83 @@ def _emit_stripes(emission: LayerEmission, stripe_elements: int) -> None:
             addresses.append(fetched[key.tensor, size])
         first, last = start * sizes[-1], stop * sizes[-1]
         out = emission.target(first, last)
-        axes, table = [Axis(stop - start, sizes)], emission.take_table()
+        axes, table = [Axis(count, sizes)], emission.take_table()
         emit_nest(emission.emitter, Nest(layer.program, axes, [*addresses, out], sizes, table=table))
         emission.finish(out, first, last)
 
 
-def _emit_boxes(emission: LayerEmission, limit_elements: int) -> None:
+def _emit_boxes(emission: LayerEmission, plan: ElementwisePlan) -> None:
     """A layer that broadcasts or goes by channels, box by box."""
     layer, tensors, sizes = emission.layer, emission.tensors, _sizes(emission)
-    target = tensors.shape(layer.output)
-    loads = [(load, tensors.shape(load.tensor)) for load in layer.program.loads]
-    columns = [operand_strides(shape, target, load.element.bytes) for load, shape in loads]
-    columns.append(dense_strides(target, sizes[-1]))
-    tile, boxes = 1, list(blocks(target, limit_elements))
+    target, output = tensors.shape(layer.output), emission.work.output
+    boxes = list(plan.boxes(target))
     if layer.per_channel is not None:
-        tile = emission.config.columns
         # Boxes that use the same parameters follow each other.
-        boxes = sorted(blocks(target, box_limit(limit_elements, tile)), key=lambda box: box[0][-1])
+        boxes.sort(key=lambda box: box[0][-1])
     for low, counts in boxes:
-        addresses = []
-        for stream, (load, shape) in enumerate(loads):
-            start, stop = operand_span(shape, low, counts, load.element.bytes)
-            key = BufferKey(Role.OPERAND, tensors.storage[load.tensor], stream)
-            offset = tensors.offset_bytes(load.tensor)
-            addresses.append(emission.fetch(key, offset + start, offset + stop))
-        first, last = operand_span(target, low, counts, sizes[-1])
-        addresses.append(emission.target(first, last))
+        addresses, columns = [], []
+        for stream in range(len(layer.program.loads)):
+            address, strides = _operand(emission, stream, low, counts)
+            addresses.append(address)
+            columns.append(strides)
+        stored = operand_box(target, low, counts, sizes[-1])
+        resident = emission.resident(output)
+        stop = stored.end if resident else stored.start + stored.bytes
+        addresses.append(emission.target(stored.start, stop))
+        columns.append(dense_strides(target if resident else counts, sizes[-1]))
         axes = [Axis(count, tuple(column[i] for column in columns)) for i, count in enumerate(counts)]
         if layer.per_channel is not None:
+            tile = emission.config.columns
             emission.bring_params(low[-1] // tile, -(-counts[-1] // tile))
             _emit_per_channel(emission, axes, addresses, low[-1] // tile)
         else:
             nest = Nest(layer.program, axes, addresses, sizes, table=emission.take_table())
             emit_nest(emission.emitter, nest)
-        emission.finish(addresses[-1], first, last)
+        if not stored.dims:
+            emission.finish(addresses[-1], stored.start, stored.end)
+        elif not resident:
+            emission.finish_box(addresses[-1], stored)
+
+
+def _operand(
+    emission: LayerEmission, stream: int, low: tuple[int, ...], counts: tuple[int, ...]
+) -> tuple[int, list[int]]:
+    """Fetches what a box of the result needs of an operand: its address, and bytes from element to element by axis."""
+    tensors, load = emission.tensors, emission.layer.program.loads[stream]
+    shape, size, name = tensors.shape(load.tensor), load.element.bytes, tensors.storage[load.tensor]
+    stored, offset = operand_box(shape, low, counts, size), tensors.offset_bytes(load.tensor)
+    stored = dataclasses.replace(stored, start=stored.start + offset)
+    key = BufferKey(Role.OPERAND, name, stream)
+    if emission.resident(name):
+        strides = operand_strides(shape, tensors.shape(emission.layer.output), size)
+        return emission.fetch(key, stored.start, stored.end), strides
+    inside = tuple(count if extent > 1 else 1 for count, extent in zip(counts, shape, strict=True))
+    contiguous = not stored.dims
+    address = emission.fetch(key, stored.start, stored.end) if contiguous else emission.fetch_box(key, stored)
+    return address, operand_strides(inside, counts, size)
 
 
 def _emit_per_channel(
     emission: LayerEmission, axes: list[Axis], addresses: list[int], first_tile: int
 ) -> None:
-    """A per-channel RESCALE without a convolution: one pass per group of channels along the last axis."""
-    sizes = _sizes(emission)
+    """A per-channel RESCALE without a convolution: groups of channels along the last axis, each with parameters of its
+    own. Groups of a batch each are one command."""
+    sizes, columns = _sizes(emission), emission.config.columns
     rows, along = merge(axes[:-1]), axes[-1]
-    columns = emission.config.columns
-    for number, first in enumerate(range(0, along.count, columns)):
-        group = Axis(min(columns, along.count - first), along.strides)
-        moved = [a + first * stride for a, stride in zip(addresses, along.strides, strict=True)]
+    whole, rest = divmod(along.count, columns)
+    together = 1
+    if math.prod(axis.count for axis in rows) <= emission.config.vector_slots and len(rows) < _MOST_ROW_AXES:
+        together = MAX_COUNT
+    parts = [(first, min(together, whole - first), columns) for first in range(0, whole, together)]
+    for first, blocks, lanes in [*parts, *([(whole, 1, rest)] if rest else [])]:
+        moved = [a + first * columns * s for a, s in zip(addresses, along.strides, strict=True)]
+        groups = Axis(blocks, tuple(columns * stride for stride in along.strides))
         nest = Nest(
             emission.layer.program,
-            [*rows, group],
+            [*([groups] if blocks > 1 else []), *rows, Axis(lanes, along.strides)],
             moved,
             sizes,
-            params=emission.params_of(first_tile + number),
+            params=emission.params_of(first_tile + first, blocks),
             table=emission.take_table(),
             keep_axes=True,
         )

@@ -103,7 +103,9 @@ def _flat(axes: list[Axis], lanes: int, tail: int, max_slots: int) -> Iterator[P
     vectors = 1
     for axis in axes:
         vectors *= axis.count
-    yield Piece(tuple(axes), zero, max_slots, vectors, lanes, tail)
+    # Batches as long as each other: a short one waits for the results of its own micro-operations.
+    slots = -(-vectors // -(-vectors // max_slots)) if vectors > max_slots else max_slots
+    yield Piece(tuple(axes), zero, slots, vectors, lanes, tail)
 
 
 def _batched(axes: list[Axis], lanes: int, reduced: list[Axis], max_slots: int) -> Iterator[Piece]:

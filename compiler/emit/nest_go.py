@@ -88,11 +88,13 @@ def _go(nest: Nest, piece: Piece, splats: tuple[bool, ...], table: Entries | Non
         (writes if store else reads).append(activation_span(max(0, low), high))
     repeats = math.prod(axis.count for axis in reduced) if program.body_end > program.body_start else 1
     program, repeats = peeled(program, repeats)
+    # The parameters of several batches: each batch has its own.
+    blocks = nest.params.blocks if nest.params is not None else 1
     return VectorGo(
         program,
         streams,
         vectors=piece.vectors,
-        slots=piece.slots,
+        slots=piece.vectors // blocks if blocks > 1 else piece.slots,
         lanes=piece.lanes,
         tail_lanes=piece.tail_lanes,
         repeats=repeats,

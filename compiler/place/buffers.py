@@ -11,14 +11,19 @@ Buffers = dict[BufferKey, Buffer]
 
 
 def allocate_buffers(
-    arena: Arena, sizes: Sizes, window_turns: int = 2, apart: Sequence[tuple[int, int]] = ()
+    arena: Arena,
+    sizes: Sizes,
+    window_turns: int = 2,
+    apart: Sequence[tuple[int, int]] = (),
+    low: Role = Role.WINDOW,
 ) -> Buffers:
     """Buffers of the given sizes, double where that fits, or `window_turns` of the image that a window slides over.
     OutOfMemory where they do not even fit once.
 
     That image and the other buffers lie at opposite ends of the memory: the array reads a bank in every cycle, and
     STORE would wait for it. LOAD writes the image and would wait for VECTOR's writes, too: the image keeps out of the
-    banks `apart`, (start, end), where there is room."""
+    banks `apart`, (start, end), where there is room. `low`: what lies at the low end; without a window it may be the
+    result, for VECTOR writes it while LOAD writes operands, and STORE reads it while VECTOR reads them."""
     for turns in range(window_turns, 0, -1):
         taken: list[int] = []
         buffers: Buffers = {}
@@ -28,7 +33,7 @@ def allocate_buffers(
             found = []
             for _ in range(copies):
                 address = arena.allocate(size, others=apart) if slid and apart else None
-                address = arena.allocate(size, high=not slid) if address is None else address
+                address = arena.allocate(size, high=key.role is not low) if address is None else address
                 found += [] if address is None else [address]
             taken += found
             if len(found) < copies:
@@ -48,10 +53,10 @@ def addresses_of(buffers: Buffers) -> list[int]:
     return [address for buffer in buffers.values() for address in buffer.addresses]
 
 
-def try_buffers(arena: Arena, sizes: Sizes) -> bool | None:
+def try_buffers(arena: Arena, sizes: Sizes, low: Role = Role.WINDOW) -> bool | None:
     """Whether buffers of these sizes fit twice (True) or once (False); None if they do not fit."""
     try:
-        buffers = allocate_buffers(arena, sizes)
+        buffers = allocate_buffers(arena, sizes, low=low)
     except OutOfMemory:
         return None
     for address in addresses_of(buffers):

@@ -2,6 +2,8 @@
 
 import math
 
+from tosaic.compiler.place.stored_box import StoredBox
+
 
 def dense_strides(shape: tuple[int, ...], size: int) -> list[int]:
     """Byte strides of a dense row-major tensor."""
@@ -30,3 +32,16 @@ def operand_span(
     strides = dense_strides(shape, size)
     start = sum(i * stride for i, stride, extent in zip(low, strides, shape, strict=True) if extent > 1)
     return start, start + size * math.prod(c for c, extent in zip(counts, shape, strict=True) if extent > 1)
+
+
+def operand_box(
+    shape: tuple[int, ...], low: tuple[int, ...], counts: tuple[int, ...], size: int
+) -> StoredBox:
+    """What a box of the result, from `low` with `counts` elements, needs of an operand, perhaps broadcast."""
+    dims = [
+        (count, stride, first)
+        for count, stride, first, extent in zip(counts, dense_strides(shape, size), low, shape, strict=True)
+        if extent > 1
+    ]
+    start = sum(first * stride for _, stride, first in dims)
+    return StoredBox(start, tuple((count, stride) for count, stride, _ in dims), size).merged()

@@ -135,10 +135,8 @@ def _compute_cycles(work: LayerWork, config: Config) -> int:
     if isinstance(body, PoolBody):
         window = body.cut.window
         return elements * _rows(body) // window.oh * window.kh * window.kw * beats // config.columns
-    if isinstance(body, ReductionPlan):
+    if isinstance(body, ReductionPlan | ElementwisePlan):
         return body.cycles
-    if isinstance(body, ElementwisePlan):
-        return elements * beats // config.columns
     return elements
 
 

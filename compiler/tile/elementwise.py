@@ -3,7 +3,9 @@
 
 import dataclasses
 import enum
+import itertools
 import math
+from collections.abc import Iterator
 
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import blocks
@@ -12,12 +14,17 @@ from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.buffers import Buffers, Sizes, allocate_buffers, try_buffers
 from tosaic.compiler.place.placement import PARAMETERS, BufferKey, Role
 from tosaic.compiler.place.placer import Placer
-from tosaic.compiler.place.strides import operand_span
+from tosaic.compiler.place.strides import operand_box
 from tosaic.compiler.place.tensors import Tensors
+from tosaic.compiler.tile.channel_boxes import ChannelBoxes
 from tosaic.compiler.tile.largest_fit import largest_fit
 
 _MOST_PIECES, _PIECE_BYTES = 8, 8192
 """What comes from outside or goes there is worked on in pieces, so that the bus and VECTOR work at a time."""
+_LEAST_SHARE = 64
+"""Boxes below this fraction of the memory cost more commands than they are worth: other tensors are spilled instead."""
+_CLEARLY = 0.99
+"""Boxes of some channels are taken if they are predicted to take less than this share of the others' cycles."""
 
 
 class Shape(enum.Enum):
@@ -29,10 +36,20 @@ class Shape(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class ElementwisePlan:
-    """How an elementwise layer is cut: at most `elements` elements of the result at a time."""
+    """How an elementwise layer is cut."""
 
     shape: Shape
-    elements: int
+    counts: tuple[int, ...]
+    """Most elements of the result at a time, along each axis; stripes have one axis, that of all elements."""
+    cycles: int
+    """What VECTOR is predicted to take."""
+
+    def boxes(self, shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """(first element, sizes) of the boxes that a result of `shape` is cut into."""
+        steps = [range(0, size, count) for size, count in zip(shape, self.counts, strict=True)]
+        for low in itertools.product(*steps):
+            sizes = zip(shape, low, self.counts, strict=True)
+            yield low, tuple(min(count, size - first) for size, first, count in sizes)
 
 
 def shape_of(tensors: Tensors, layer: Layer) -> Shape:
@@ -65,18 +82,38 @@ def box_limit(limit_elements: int, tile: int) -> int:
     return max(tile, limit_elements // tile * tile)
 
 
+def passing(placer: Placer, layer: Layer, reads: list[str], *, wanted_outside: bool) -> set[str]:
+    """What an elementwise layer reads from outside, or is to send there, and no later layer reads, by storage name:
+    parts of it come and go while others are computed. Small tensors are there as a whole, and large ones would not
+    fit anyway."""
+    tensors, output, limit = placer.tensors, placer.tensors.storage[layer.output], placer.limit_bytes
+    names = [name for name in reads if tensors[name].data is None and not placer.locate(name).resident]
+    # The parts of a resident result leave one by one, too, but only where boxes are neighbouring elements.
+    leaves = wanted_outside and output not in {*placer.parts_outside, *placer.taken_over}
+    if leaves and (layer.per_channel is not None or not names):
+        names.append(output)
+    sizes = {name: tensors.size_bytes(name) for name in names if placer.dies_now(name)}
+    least = placer.config.am_bytes // _LEAST_SHARE
+    found = {name for name, size in sizes.items() if least <= size <= limit}
+    cut = layer.per_channel is not None or _pieces(sum(sizes[name] for name in found)) > 1
+    return found if cut else set()
+
+
 def plan_elementwise(
     placer: Placer, layer: Layer, external: list[str], param_bytes: int
 ) -> tuple[ElementwisePlan, Buffers]:
     """Stripes or boxes for tensors that are not resident (`external`, storage names). `param_bytes`: bytes of the
     parameters for a tile of channels, when they are brought in box by box; else 0."""
     tensors = placer.tensors
-    elements, shape = tensors.elements(layer.output), shape_of(tensors, layer)
-    if not external and not param_bytes:
-        return ElementwisePlan(shape, elements), {}
-    placer.release_pending()
+    shape = shape_of(tensors, layer)
+    if external or param_bytes:
+        placer.release_pending()
     if shape is Shape.BOXES:
-        return _boxes(placer, layer, external, param_bytes)
+        return _BoxTiler(placer, layer, external, param_bytes).choose()
+    elements = tensors.elements(layer.output)
+    cycles = elements * layer.program.beats(tensors.element(layer.output)) // tensors.config.columns
+    if not external:
+        return ElementwisePlan(shape, (elements,), cycles), {}
     output = tensors.storage[layer.output]
     keys = {name: BufferKey(Role.RESULT if name == output else Role.OPERAND, name) for name in external}
     wholes = {keys[name]: placer.placements[name].bytes for name in external}
@@ -91,47 +128,94 @@ def plan_elementwise(
         raise OutOfMemory(
             f"{layer.root}: one pixel of {tensors[layer.output]} and its inputs do not fit the activation memory"
         )
-    return ElementwisePlan(shape, count), allocate_buffers(placer.arena, sizes_of(count))
+    return ElementwisePlan(shape, (count,), cycles), allocate_buffers(placer.arena, sizes_of(count))
 
 
-def _boxes(
-    placer: Placer, layer: Layer, external: list[str], param_bytes: int
-) -> tuple[ElementwisePlan, Buffers]:
-    """The largest boxes of the result that fit twice, or once if none does."""
-    elements = placer.tensors.elements(layer.output)
-    # Boxes below a 64th of the memory cost more commands than they are worth: other tensors are spilled instead.
-    smallest = min(elements, placer.config.am_bytes // 64)
-    moved = sum(placer.placements[name].bytes for name in external)
-    limit = max(smallest, -(-elements // _pieces(moved)))
-    while True:
-        sizes = _box_sizes(placer.tensors, layer, limit, external)
-        if param_bytes:
-            tile = placer.config.columns
-            channels = min(placer.tensors.shape(layer.output)[-1], box_limit(limit, tile))
-            sizes[PARAMETERS] = -(-channels // tile) * param_bytes
-        if limit == smallest or try_buffers(placer.arena, sizes):
-            return ElementwisePlan(Shape.BOXES, limit), allocate_buffers(placer.arena, sizes)
-        limit = max(smallest, limit // 2)
+class _BoxTiler:
+    """Chooses the boxes of one layer."""
+
+    def __init__(self, placer: Placer, layer: Layer, external: list[str], param_bytes: int):
+        self.placer, self.layer, self.external, self.param_bytes = placer, layer, external, param_bytes
+        self.tensors, self.config = placer.tensors, placer.config
+        self.target = self.tensors.shape(layer.output)
+        self.channels: ChannelBoxes | None = None
+        self._low = Role.WINDOW if layer.per_channel is None else Role.RESULT
+        if layer.per_channel is not None:
+            beats = layer.program.uop_beats(self.tensors.element(layer.output))
+            self.channels = ChannelBoxes(self.config, placer.memories.speed, self.target, beats)
+
+    def choose(self) -> tuple[ElementwisePlan, Buffers]:
+        """The boxes, with their buffers."""
+        if not self.external and not self.param_bytes:
+            return self._plan(self.target), {}
+        counts = self._better(self._contiguous())
+        return self._plan(counts), allocate_buffers(self.placer.arena, self._sizes(counts), low=self._low)
+
+    def _plan(self, counts: tuple[int, ...]) -> ElementwisePlan:
+        if self.channels is not None:
+            return ElementwisePlan(Shape.BOXES, counts, self.channels.computing(counts))
+        beats = self.layer.program.beats(self.tensors.element(self.layer.output))
+        return ElementwisePlan(Shape.BOXES, counts, math.prod(self.target) * beats // self.config.columns)
+
+    def _contiguous(self) -> tuple[int, ...]:
+        """The largest boxes of neighbouring elements that fit twice, or once if none does."""
+        elements = math.prod(self.target)
+        smallest = min(elements, self.config.am_bytes // _LEAST_SHARE)
+        moved = sum(self.placer.placements[name].bytes for name in self.external)
+        limit = max(smallest, -(-elements // _pieces(moved)))
+        while True:
+            within = limit if self.channels is None else box_limit(limit, self.config.columns)
+            # The first box is as large as any.
+            _, counts = next(blocks(self.target, within))
+            if limit == smallest or try_buffers(self.placer.arena, self._sizes(counts), self._low):
+                return counts
+            limit = max(smallest, limit // 2)
+
+    def _better(self, counts: tuple[int, ...]) -> tuple[int, ...]:
+        """Boxes of many rows and few channels, where they are predicted to take clearly fewer cycles."""
+        if self.channels is None:
+            return counts
+        best, least = counts, self._cycles(counts)
+        limit = None if least is None else int(_CLEARLY * least)
+        for candidate in self.channels.candidates():
+            cycles = self._cycles(candidate, limit)
+            if cycles is not None:
+                best, limit = candidate, cycles
+        return best
+
+    def _cycles(self, counts: tuple[int, ...], limit: int | None = None) -> int | None:
+        """Cycles of all boxes by what they compute and transfer; None where they do not fit or take `limit` or more."""
+        assert self.channels is not None
+        sizes = self._sizes(counts)
+        if sum(sizes.values()) > self.config.am_bytes:
+            return None
+        if limit is not None and self.channels.cycles(counts, sizes, doubled=True) >= limit:
+            return None
+        doubled = try_buffers(self.placer.arena, sizes, self._low)
+        if doubled is None:
+            return None
+        cycles = self.channels.cycles(counts, sizes, doubled=doubled)
+        return cycles if limit is None or cycles < limit else None
+
+    def _sizes(self, counts: tuple[int, ...]) -> Sizes:
+        """What boxes of at most `counts` elements need in memory; the result last."""
+        tensors, low = self.tensors, (0,) * len(counts)
+        output = tensors.storage[self.layer.output]
+        sizes: Sizes = {}
+        for stream, load in enumerate(self.layer.program.loads):
+            name = tensors.storage[load.tensor]
+            if name in self.external:
+                box = operand_box(tensors.shape(load.tensor), low, counts, load.element.bytes)
+                sizes[BufferKey(Role.OPERAND, name, stream)] = box.bytes
+        if output in self.external:
+            sizes[BufferKey(Role.RESULT, output)] = (
+                math.prod(counts) * tensors.element(self.layer.output).bytes
+            )
+        if self.param_bytes:
+            sizes[PARAMETERS] = -(-counts[-1] // self.config.columns) * self.param_bytes
+        return sizes
 
 
 def _pieces(size_bytes: int) -> int:
     """Into how many pieces a layer that moves `size_bytes` is cut, at least."""
     return max(1, min(_MOST_PIECES, size_bytes // _PIECE_BYTES))
-
-
-def _box_sizes(tensors: Tensors, layer: Layer, limit_elements: int, external: list[str]) -> Sizes:
-    """What boxes of at most `limit_elements` elements need in memory; the result last."""
-    output = tensors.storage[layer.output]
-    if layer.per_channel is not None:
-        limit_elements = box_limit(limit_elements, tensors.config.columns)
-    # The first box is as large as any.
-    low, counts = next(blocks(tensors.shape(layer.output), limit_elements))
-    sizes: Sizes = {}
-    for stream, load in enumerate(layer.program.loads):
-        name = tensors.storage[load.tensor]
-        if name in external:
-            start, stop = operand_span(tensors.shape(load.tensor), low, counts, load.element.bytes)
-            sizes[BufferKey(Role.OPERAND, name, stream)] = stop - start
-    if output in external:
-        sizes[BufferKey(Role.RESULT, output)] = math.prod(counts) * tensors.element(layer.output).bytes
-    return sizes

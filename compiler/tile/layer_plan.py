@@ -28,7 +28,7 @@ from tosaic.compiler.tile.convolution import (
     plan_convolution,
     works_in_blocks,
 )
-from tosaic.compiler.tile.elementwise import check_elements, plan_elementwise
+from tosaic.compiler.tile.elementwise import check_elements, passing, plan_elementwise
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan, GatherScatterPlanner
 from tosaic.compiler.tile.layout_copy import BlockLimits, LayoutCopy, goes_straight, plan_copy
 from tosaic.compiler.tile.packer import Packer
@@ -163,7 +163,7 @@ class LayerPass:
         self.reads = planner.views.reads(layer)
         self.arrivals: dict[str, Arrival] = {}
         self._left_outside: set[str] = set()
-        """Images of which boxes fetch the parts that they need, though they might fit."""
+        """Tensors of which boxes fetch or send the parts that they need, though they might fit."""
         self.preloads: list[Copy] = []
         self.temporary: list[int] = []
         self.window: Window | None = None
@@ -178,10 +178,15 @@ class LayerPass:
         params = self._placed(self._params())
         scales = self._scales(params)
         table, lines = self._table(), self._lines()
+        if base is None and layer.reduction is None:
+            self._left_outside |= passing(self.placer, layer, self.reads, wanted_outside=wanted_outside)
         for name in self.reads:
             copy = self.placer.bring(name) if name not in self._left_outside else None
             self.preloads += [copy] if copy is not None else []
-        self.placer.place_output(layer.output, self.reads)
+        if self.tensors.storage[layer.output] in self._left_outside:
+            self.placer.external(layer.output)
+        else:
+            self.placer.place_output(layer.output, self.reads)
         self.result = self.planner.result(layer, wanted_outside)
         body, buffers = self._tiled(params)
         work = LayerWork(

@@ -42,7 +42,7 @@ def work(body: Any = None, **parts: Any) -> LayerWork:
     """An elementwise layer, unless another body is given."""
     tensors = SimpleNamespace(elements=lambda _: ELEMENTS, element=lambda _: None, storage={"y": "y"})
     layer = SimpleNamespace(output="y", program=SimpleNamespace(beats=lambda _: BEATS))
-    body = ElementwisePlan(Shape.STRIPES, 100) if body is None else body
+    body = ElementwisePlan(Shape.STRIPES, (100,), COMPUTING) if body is None else body
     whole = dict(placements={}, preloads=[], result=None) | parts
     return LayerWork(tensors, layer, body, **whole)  # type: ignore[arg-type]
 
@@ -75,7 +75,7 @@ def boxes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "body, cycles",
     [
-        (ElementwisePlan(Shape.BOXES, 100), 300),
+        (ElementwisePlan(Shape.BOXES, (100,), 300), 300),
         (ReductionPlan((4,), 10, 20, 777), 777),
         (LayoutCopy(*[None] * 5), 1600),  # type: ignore[arg-type]
         (PoolBody(cut(), Extent(4, 5, 40)), 1800),

@@ -1,0 +1,102 @@
+"""What an elementwise layer whose parameters go by channels costs in boxes of some sizes, and which boxes it may have.
+
+VECTOR does each group of W channels by a GO of its own: boxes of many rows and few channels have few GOs of many
+vectors. The rows of such a box are short runs of bytes in external memory.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+from tosaic.compiler.fuse.moves import blocks
+from tosaic.compiler.memory_speed import MemorySpeed
+from tosaic.compiler.place.buffers import Sizes
+from tosaic.compiler.place.placement import Role
+from tosaic.compiler.tile.box_cost import split
+from tosaic.hw.config import Config
+
+_GO_CYCLES, _BATCH_CYCLES = 26, 19
+"""Of VECTOR for a group of channels, beside its vectors: parameters, streams, and the pipeline that runs empty; a group
+of one batch needs no command of its own."""
+_TURN_CYCLES = 60
+"""Beside the memory's latency: from the end of a box, whose buffers LOAD or VECTOR wait for, until these are filled
+or empty again."""
+_NUMBERS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""Numbers of boxes along the channels that are compared."""
+
+
+def vector_cycles(config: Config, beats: list[int], rows: int) -> int:
+    """VECTOR's cycles for `rows` vectors with the same parameters. `beats`: of each micro-operation, which waits for
+    what the one before has computed."""
+    *before, last = beats
+    batches = -(-rows // config.vector_slots)
+    total = _GO_CYCLES if batches > 1 else _BATCH_CYCLES
+    for count, slots in split(rows, -(-rows // batches)):
+        waiting = sum(max(config.vector_latency_cycles, slots * each) for each in before)
+        total += count * (waiting + slots * last)
+    return total
+
+
+@dataclasses.dataclass(frozen=True)
+class ChannelBoxes:
+    """The boxes that a result of `shape` may be cut into, and their cost."""
+
+    config: Config
+    speed: MemorySpeed
+    shape: tuple[int, ...]
+    beats: list[int]
+    """Cycles of VECTOR for a vector, of each micro-operation."""
+
+    def candidates(self) -> Iterator[tuple[int, ...]]:
+        """Most elements along each axis: some whole groups of channels of all rows, a half of them and so on."""
+        *outer, channels = self.shape
+        rows, columns = math.prod(outer), self.config.columns
+        groups = -(-channels // columns)
+        halves = [rows >> half for half in range(rows.bit_length())] or [1]
+        outers = dict.fromkeys(next(blocks(tuple(outer), limit))[1] for limit in halves)
+        for number in _NUMBERS:
+            if number <= groups:
+                width = min(channels, columns * -(-groups // number))
+                yield from ((*counts, width) for counts in outers)
+
+    def computing(self, counts: tuple[int, ...]) -> int:
+        """VECTOR's cycles for the whole result."""
+        return sum(times * cycles for times, _, cycles in self._boxes(counts))
+
+    def cycles(self, counts: tuple[int, ...], sizes: Sizes, *, doubled: bool) -> int:
+        """Predicted cycles of all boxes, whose buffers have these `sizes`."""
+        read = sum(
+            (self._moved(counts, s) for k, s in sizes.items() if k.role is not Role.RESULT), Fraction()
+        )
+        written = sum((self._moved(counts, s) for k, s in sizes.items() if k.role is Role.RESULT), Fraction())
+        turn, whole = self.speed.latency_cycles + _TURN_CYCLES, math.prod(counts)
+        total = read + written if doubled else Fraction()
+        for times, elements, computing in self._boxes(counts):
+            share = Fraction(elements, whole)
+            if doubled:
+                each = max(Fraction(computing), read * share + turn, written * share + turn)
+            else:
+                each = computing + (read + written) * share + turn
+            total += times * each
+        return int(total)
+
+    def _boxes(self, counts: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
+        """(number of boxes, elements of one, VECTOR's cycles for one)."""
+        *outer, channels = counts
+        every = math.prod(self.shape[:-1])
+        for row_boxes, rows in split(every, math.prod(outer)):
+            cycles = vector_cycles(self.config, self.beats, rows)
+            for number, width in split(self.shape[-1], channels):
+                yield row_boxes * number, rows * width, -(-width // self.config.columns) * cycles
+
+    def _moved(self, counts: tuple[int, ...], size_bytes: int) -> Fraction:
+        """Cycles of the bus for a buffer's bytes."""
+        rate = self.speed.bytes_per_cycle(self.config)
+        *outer, channels = counts
+        if channels == self.shape[-1]:
+            return size_bytes / rate
+        # Each row of the box is a short run of bytes, which begins and ends within a word.
+        runs = min(math.prod(outer), size_bytes)
+        beats = (size_bytes + runs * self.config.word_bytes) / rate
+        return max(beats, runs * Fraction(self.speed.burst_cycles))
