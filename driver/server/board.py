@@ -186,7 +186,8 @@ class Board:
         if self._status("running"):
             raise DeviceError(f"{self.name}: the program still runs")
         self._run_end = None
-        return self._device.finish()
+        self._device.finish()
+        return self._device.marks()
 
     def stop(self) -> None:
         self._run_end = None

@@ -52,6 +52,8 @@ class TcpTransport(Transport):
         self.name = f"{'tcps' if tls else 'tcp'}://{host}:{port}"
         self._address, self._token, self._tls = (host, port), token, tls
         self._connection: socket.socket | None = None
+        self._marks: list[tuple[int, int]] = []
+        """Of the last run: the next client's begins with none."""
         self.identity, self.device = self._connect()
         """`device` is what the server calls its device."""
 
@@ -86,15 +88,22 @@ class TcpTransport(Transport):
         fields = (memory_bytes, program_address, program_bytes, watchdog_cycles)
         self._ask(Request.RUN, *fields, seconds=ERASE_SECONDS)
 
-    def finish(self) -> list[tuple[int, int]]:
+    def finish(self) -> None:
         raw = self._ask(Request.FINISH)
-        return list(MARK.iter_unpack(self._sized(raw, len(raw) // MARK.size * MARK.size)))
+        self._marks = list(MARK.iter_unpack(self._sized(raw, len(raw) // MARK.size * MARK.size)))
+
+    def marks(self) -> list[tuple[int, int]]:
+        return self._marks
 
     def soft_reset(self) -> None:
         self._ask(Request.STOP)
 
     def wait(self, attempt: int) -> None:
         self._ask(Request.WAIT, min(attempt, 100))
+
+    def wait_for(self, cycles: int, seconds: float) -> None:
+        # The server knows how its device tells of an end, and a simulated one works only while it waits.
+        self.wait(0)
 
     def reset(self) -> bool:
         return self._ask(Request.RESET) == b"\x01"
