@@ -139,8 +139,8 @@ class Session:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """The figures of the last run; {} before it, and after one that failed. On a device this reads the cycles of the
-        layers, if nobody has asked before: two round trips of a serial line for each."""
+        """The figures of the last run; {} before it, and after one that failed. On a device the first look reads when
+        each layer ended: two round trips of a serial line for each."""
         if self._facts and not self._stats:
             self._stats = {**statistics_of(self.program, self.config, self.result), **self._facts}
         return self._stats
