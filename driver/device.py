@@ -165,7 +165,7 @@ class Device:
             port.address: window[port.address : port.address + port.bytes].tobytes()
             for port in program.states
         }
-        self._transport.finish()
+        self._transport.acknowledge()
         marks = LateMarks(self._read_marks)
         self._marks = weakref.ref(marks)
         result = self._report.result(program.config, codes, marks)
@@ -231,8 +231,9 @@ class Device:
         ]
         # None of them is there any more while the program changes them.
         self._states = {}
-        for place in spans_to_write(program, (*program.inputs, *changed)):
-            self._transport.write_memory(place.start, window[place].tobytes())
+        for ports in (program.inputs, changed):
+            for place in spans_to_write(program, ports):
+                self._transport.write_memory(place.start, window[place].tobytes())
 
     def _is_booted(self, program: Program) -> bool:
         """Whether the board has loaded it from its flash, and nobody anything else since."""
@@ -251,8 +252,7 @@ class Device:
         self._start(program, [Stream(part.program_address, part.program_bytes)])
         with in_boot_part():
             self._wait([code], boot_limit(part, max_cycles))
-        self._transport.finish()
-        result = self._report.result(program.config, [code], self._transport.marks())
+        result = self._report.result(program.config, [code], self._transport.finish())
         near = self._transport.reads_fast
         for block in part.blocks if near else [min(part.blocks, key=lambda block: block.bytes)]:
             data = self._transport.read_memory(block.address, block.bytes)

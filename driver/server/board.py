@@ -186,8 +186,7 @@ class Board:
         if self._status("running"):
             raise DeviceError(f"{self.name}: the program still runs")
         self._run_end = None
-        self._device.finish()
-        return self._device.marks()
+        return self._device.finish()
 
     def stop(self) -> None:
         self._run_end = None

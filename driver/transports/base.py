@@ -37,6 +37,8 @@ class Transport(abc.ABC):
     """Whether memory is read at the host's own speed, so that all that was sent can be looked at."""
     has_real_clock = False
     """Whether a second of the machine is one of the host's, as of hardware that the host itself reaches."""
+    _finished: Sequence[tuple[int, int]] = ()
+    """Marks that `acknowledge` took along."""
 
     @abc.abstractmethod
     def read_registers(self, offset: int, count: int) -> list[int]:
@@ -63,13 +65,16 @@ class Transport(abc.ABC):
         and nothing else."""
 
     @abc.abstractmethod
-    def finish(self) -> None:
-        """The run has ended: clear its interrupt. Its counters and marks stay until the next one starts."""
+    def finish(self) -> list[tuple[int, int]]:
+        """(layer, cycle) of each mark of the run that has ended; its interrupt is cleared."""
 
-    @abc.abstractmethod
+    def acknowledge(self) -> None:
+        """As `finish`, for a host that may ask for the `marks` later. Where that is no cheaper they are taken now."""
+        self._finished = self.finish()
+
     def marks(self) -> list[tuple[int, int]]:
-        """(layer, cycle) of each mark of the run that has ended. Where others may have the device meanwhile, they were
-        taken along by `finish`; elsewhere each costs two accesses of registers."""
+        """(layer, cycle) of each mark of the last run that was acknowledged, before another one starts."""
+        return list(self._finished)
 
     @abc.abstractmethod
     def soft_reset(self) -> None:
@@ -160,7 +165,12 @@ class RegisterTransport(Transport):
         streams = (Stream(program_address, program_bytes), *others)
         Registers(self, len(streams)).start(self.identity.memory_base, memory_bytes, streams, watchdog_cycles)
 
-    def finish(self) -> None:
+    def finish(self) -> list[tuple[int, int]]:
+        marks = self.marks()
+        self.acknowledge()
+        return marks
+
+    def acknowledge(self) -> None:
         Registers(self).acknowledge()
 
     def marks(self) -> list[tuple[int, int]]:

@@ -52,8 +52,6 @@ class TcpTransport(Transport):
         self.name = f"{'tcps' if tls else 'tcp'}://{host}:{port}"
         self._address, self._token, self._tls = (host, port), token, tls
         self._connection: socket.socket | None = None
-        self._marks: list[tuple[int, int]] = []
-        """Of the last run: the next client's begins with none."""
         self.identity, self.device = self._connect()
         """`device` is what the server calls its device."""
 
@@ -88,12 +86,9 @@ class TcpTransport(Transport):
         fields = (memory_bytes, program_address, program_bytes, watchdog_cycles)
         self._ask(Request.RUN, *fields, seconds=ERASE_SECONDS)
 
-    def finish(self) -> None:
+    def finish(self) -> list[tuple[int, int]]:
         raw = self._ask(Request.FINISH)
-        self._marks = list(MARK.iter_unpack(self._sized(raw, len(raw) // MARK.size * MARK.size)))
-
-    def marks(self) -> list[tuple[int, int]]:
-        return self._marks
+        return list(MARK.iter_unpack(self._sized(raw, len(raw) // MARK.size * MARK.size)))
 
     def soft_reset(self) -> None:
         self._ask(Request.STOP)
