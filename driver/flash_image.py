@@ -19,10 +19,7 @@ class _Writes:
         raise NotImplementedError("what is written does not depend on what is read")
 
     def write_register(self, offset: int, value: int) -> None:
-        self.write_registers(offset, [value])
-
-    def write_registers(self, offset: int, values: Sequence[int]) -> None:
-        self.records.append(Record(RecordKind.REGISTERS, offset, struct.pack(f"<{len(values)}I", *values)))
+        self.records.append(Record(RecordKind.REGISTERS, offset, struct.pack("<I", value)))
 
 
 def program_boot_image(program: Program, memory_base: int) -> bytes:

@@ -1,7 +1,7 @@
 """How a host drives the machine through its registers: the same steps for the simulated RTL and for hardware."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
@@ -38,6 +38,11 @@ class RegisterPort(ReportPort, Protocol):
     """Reads and writes the control port."""
 
     def write_register(self, offset: int, value: int) -> None: ...
+
+
+@runtime_checkable
+class BulkPort(RegisterPort, Protocol):
+    """Writes neighbouring registers of the control port at once."""
 
     def write_registers(self, offset: int, values: Sequence[int]) -> None:
         """Set the registers from byte `offset` on, which all exist."""
@@ -129,9 +134,13 @@ class Registers(Report):
         self._writable.write_register(_BY_NAME[name].offset, value)
 
     def write_all(self, values: Mapping[str, int]) -> None:
-        """Set these registers by ascending offset, neighbours at once."""
-        for group in _groups(_BY_NAME[name] for name in values):
-            self._writable.write_registers(group[0].offset, [values[register.name] for register in group])
+        """Set these registers, whose order means nothing; neighbours at once where the port can."""
+        if isinstance(self._writable, BulkPort):
+            for group in _groups(_BY_NAME[name] for name in values):
+                self._writable.write_registers(group[0].offset, [values[register.name] for register in group])
+        else:
+            for name, value in values.items():
+                self.write(name, value)
 
     def control(self, *fields: str) -> None:
         """Write CONTROL with 1 in these fields and 0 in the others."""
@@ -146,11 +155,12 @@ class Registers(Report):
     ) -> None:
         """Start the programs of cores 0, 1 ...; the interrupt tells when all are through. Cores without one do
         nothing."""
-        values = {"MEM_BASE": memory_base, "MEM_SIZE": memory_bytes, "WATCHDOG": watchdog_cycles}
+        values = {"MEM_BASE": memory_base, "MEM_SIZE": memory_bytes}
         for core in range(self.cores):
             address, size = streams[core] if core < len(streams) else (0, 0)
             values[of_core("PROGRAM_ADDRESS", core)] = address
             values[of_core("PROGRAM_BYTES", core)] = size
+        values["WATCHDOG"] = watchdog_cycles
         self.write_all(values)
         self.control("irq_enable", "start")
 

@@ -60,11 +60,11 @@ class BridgeTransport(RegisterTransport):
         self.write_registers(offset, [value])
 
     def write_registers(self, offset: int, values: Sequence[int]) -> None:
-        most = self.identity.data_bytes // 4
-        for start in range(0, len(values), most):
-            part = values[start : start + most]
-            raw = struct.pack(f"<{len(part)}I", *part)
-            self._request(Operation.WRITE_REGISTERS, offset + 4 * start, len(raw), raw)
+        most = self.identity.data_bytes // 4 * 4
+        raw = struct.pack(f"<{len(values)}I", *values)
+        for start in range(0, len(raw), most):
+            part = raw[start : start + most]
+            self._request(Operation.WRITE_REGISTERS, offset + start, len(part), part)
 
     def read_memory(self, address: int, count: int) -> bytes:
         raw, most = b"", self.identity.data_bytes

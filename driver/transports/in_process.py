@@ -8,6 +8,7 @@ from tosaic.errors import DeviceError
 from tosaic.hw.bridge.protocol import Identity
 from tosaic.hw.config import Config
 from tosaic.sim.bandwidth import thousandths
+from tosaic.sim.registers import REGISTER_BYTES
 from tosaic.sim.rtl.build import simulator_library
 from tosaic.sim.rtl.library import PROTOCOL, TIMEOUT, Harness
 
@@ -58,7 +59,8 @@ class RtlTransport(RegisterTransport):
         self._harness.write_register(offset, value)
 
     def write_registers(self, offset: int, values: Sequence[int]) -> None:
-        self._harness.write_registers(offset, values)
+        for index, value in enumerate(values):
+            self._harness.write_register(offset + REGISTER_BYTES * index, value)
 
     def read_memory(self, address: int, count: int) -> bytes:
         self._check(address, count)

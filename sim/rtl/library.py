@@ -124,11 +124,6 @@ class Harness:
         """Write a register; DeviceError when there is none to write."""
         self.control_write(offset, value)
 
-    def write_registers(self, offset: int, values: Sequence[int]) -> None:
-        """Write the registers from byte `offset` on; DeviceError when there is none to write."""
-        for index, value in enumerate(values):
-            self.control_write(offset + 4 * index, value)
-
     def control_read(self, offset: int) -> int:
         """Read a register over AXI4-Lite; DeviceError when there is none."""
         value = self._functions.tosaic_control_read(self._handle, offset)
