@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 
 from tosaic.compiler.program import Port, Program
 
-JOIN_BYTES = 64
-"""The widest gap between two tensors that is sent along. A request of its own and its answer are 22 bytes on a line,
-and what they wait for is 1 ms of USB at best, 100 bytes at 1 Mbaud; a program's tensors begin at multiples of 64."""
+JOIN_BYTES = 22 + 100
+"""The widest gap between two tensors that is sent along: the bytes of a request of its own and of its answer, and
+what a line of 1 Mbaud brings in the millisecond of USB that they wait at best."""
 
 
 def spans_to_read(ports: Iterable[Port]) -> list[tuple[slice, list[slice]]]:

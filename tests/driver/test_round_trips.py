@@ -218,24 +218,21 @@ def test_tensors_beside_each_other_go_together(transport, device):
 
 
 def test_what_is_joined():
-    """Gaps of up to 64 bytes, on writes none in which the boot part has left weights."""
+    """Gaps of up to 122 bytes, on writes none in which the boot part has left weights."""
     program = tosaic.Session(pairs(2), "emulator", "nano").program
     first, second, third, _ = program.inputs
     ports = [
-        replace(third, address=1129, bytes=9),
+        replace(third, address=1200, bytes=9),
         replace(first, address=1000, bytes=1),
-        replace(second, address=1065, bytes=0),
+        replace(second, address=1065, bytes=13),
     ]
-    assert spans_to_write(program, ports) == [slice(1000, 1138)]
-    assert spans_to_read(ports) == [
-        (slice(1000, 1138), [slice(1000, 1001), slice(1065, 1065), slice(1129, 1138)])
-    ]
-    assert spans_to_write(program, [replace(ports[0], address=1066), ports[1]]) == [
-        slice(1000, 1001),
-        slice(1066, 1075),
-    ]
+    assert spans_to_write(program, ports) == [slice(1000, 1209)]
+    parts = [slice(1000, 1001), slice(1065, 1078), slice(1200, 1209)]
+    assert spans_to_read(ports) == [(slice(1000, 1209), parts)]
+    farther = [replace(ports[0], address=1201), *ports[1:]]
+    assert spans_to_write(program, farther) == [slice(1000, 1078), slice(1201, 1210)]
     decoded = replace(program, boot=BootPart(0, 0, (DecodedBlock(0, 1100, 4, 0),)))
-    assert spans_to_write(decoded, ports) == [slice(1000, 1065), slice(1129, 1138)]
+    assert spans_to_write(decoded, ports) == [slice(1000, 1078), slice(1200, 1209)]
 
 
 def test_a_transport_of_single_registers():
