@@ -1,6 +1,11 @@
 """The driver of one machine, whatever it is made of and wherever it is."""
 
+import contextlib
 import dataclasses
+import itertools
+import threading
+import time
+import weakref
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,10 +23,16 @@ from tosaic.sim.result import RunResult
 from .boot import boot_limit, in_boot_part, require_decoded
 from .device_speeds import speed_of
 from .flash_image import program_boot_image
+from .late_marks import LateMarks
+from .port_spans import spans_to_read, spans_to_write
 from .self_test import check_clock, known_answer, require_answer
 from .transports import Transport, Unreachable, open_transport
 from .transports.identify import configuration_hash
 from .transports.uri import wants_self_test
+
+EXPECTED_SHARES = (1, 1 / 8, 1 / 4, 1 / 2)
+"""Pauses before the first looks whether a run has ended, by what the shortest one took; later ones are the
+transport's."""
 
 
 class Device:
@@ -29,7 +40,8 @@ class Device:
 
     What a program does not write, its image, is sent once and stays, until another program, another client or an
     error comes in between. Its boot part runs whenever the image was sent. A
-    board that booted the program from flash is sent no image. Every failure is a DeviceError that says
+    board that booted the program from flash is sent no image. A run's layer marks are read when somebody looks at its
+    result's, and before they are lost, if somebody still has that. Every failure is a DeviceError that says
     where the machine stands; after it the machine is reset and the next run begins from nothing.
 
     `self_test`: before anything else it runs a program with a known answer, and a DeviceError says what differs; a
@@ -45,6 +57,12 @@ class Device:
         """What the loaded program's states are in the machine's memory, by address."""
         self._boot_result: RunResult | None = None
         """Of the loaded program's boot part."""
+        self._shortest: tuple[int, float] | None = None
+        """The fewest cycles of the loaded program's runs, and the shortest time until its end was seen."""
+        self._lock = threading.RLock()
+        """Marks may be looked at while another thread runs something."""
+        self._marks: weakref.ref[LateMarks] | None = None
+        """Of the last run; dead when nobody can ask for them any more."""
         self.name = transport.name
         self.identity = transport.identity
 
@@ -62,6 +80,9 @@ class Device:
 
     def close(self) -> None:
         """Let go of the device."""
+        if self._marks is not None:
+            with contextlib.suppress(DeviceError):
+                self._settle_marks()
         self._transport.close()
 
     def configuration(self) -> Config | None:
@@ -92,21 +113,22 @@ class Device:
         DeviceError with the machine's state in words when it stops with an error, is not at its end after `max_cycles`
         (None: no limit; the watchdog ends a hang), or does not answer. UnsupportedError when its memory is too small.
         """
-        loaded, self._loaded = self._loaded, None
-        if self._transport.acquire():
-            self._loaded = loaded
-        try:
-            return self._run(program, window, max_cycles)
-        except Unreachable:
-            self._loaded = None
-            raise
-        except BaseException:
-            # Ctrl-C, too, leaves no program running behind.
-            self._loaded = None
-            self._recover()
-            raise
-        finally:
-            self._release()
+        with self._lock:
+            loaded, self._loaded = self._loaded, None
+            if self._transport.acquire():
+                self._loaded = loaded
+            try:
+                return self._run(program, window, max_cycles)
+            except Unreachable:
+                self._loaded = None
+                raise
+            except BaseException:
+                # Ctrl-C, too, leaves no program running behind.
+                self._loaded = None
+                self._recover()
+                raise
+            finally:
+                self._release()
 
     # --- inside
 
@@ -125,6 +147,7 @@ class Device:
         self._to_be_tested = False
 
     def _run(self, program: Program, window: np.ndarray, max_cycles: int | None) -> RunResult:
+        self._settle_marks()
         self._check(program)
         self._test(program.config)
         # Somebody before us may have left without saying goodbye.
@@ -135,14 +158,42 @@ class Device:
         self._load(program, window, max_cycles)
         codes = [window[address : address + size].tobytes() for address, size in program.streams]
         self._start(program, program.streams)
-        self._wait(codes, max_cycles)
-        for port in (*program.outputs, *program.kept, *program.states):
-            raw = self._transport.read_memory(port.address, port.bytes)
-            window[port.address : port.address + port.bytes] = np.frombuffer(raw, np.uint8)
-            if port in program.states:
-                self._states[port.address] = raw
-        result = self._report.result(program.config, codes, self._transport.finish())
+        started = time.perf_counter()
+        self._wait(codes, max_cycles, self._shortest)
+        seconds = time.perf_counter() - started
+        for place, parts in spans_to_read((*program.outputs, *program.kept, *program.states)):
+            raw = np.frombuffer(self._transport.read_memory(place.start, place.stop - place.start), np.uint8)
+            for part in parts:
+                window[part] = raw[part.start - place.start : part.stop - place.start]
+        self._states = {
+            port.address: window[port.address : port.address + port.bytes].tobytes()
+            for port in program.states
+        }
+        self._transport.acknowledge()
+        marks = LateMarks(self._read_marks)
+        self._marks = weakref.ref(marks)
+        result = self._report.result(program.config, codes, marks)
+        cycles, earlier = self._shortest or (result.cycles, seconds)
+        self._shortest = min(cycles, result.cycles), min(earlier, seconds)
         return dataclasses.replace(result, boot=self._boot_result)
+
+    def _read_marks(self, marks: LateMarks) -> None:
+        """Somebody looks at them."""
+        with self._lock:
+            if self._marks is not None and self._marks() is marks:
+                self._settle_marks()
+
+    def _settle_marks(self) -> None:
+        """Read what somebody may still ask for, before it is lost."""
+        with self._lock:
+            try:
+                if self._marks is not None and (marks := self._marks()) is not None:
+                    marks.settle(self._transport.marks)
+            except DeviceError:
+                # The machine may have been reset.
+                self._loaded = self._marks = None
+                raise
+            self._marks = None
 
     def _start(self, program: Program, streams: Sequence[Stream]) -> None:
         """Start these programs; cores behind them do nothing."""
@@ -170,22 +221,23 @@ class Device:
     def _load(self, program: Program, window: np.ndarray, max_cycles: int | None) -> None:
         if self._loaded is not program:
             self._loaded = None
-            self._boot_result = None
+            self._boot_result = self._shortest = None
             if not self._is_booted(program):
                 self._transport.leave_boot()
                 self._transport.write_memory(0, program.image)
                 self._boot_result = self._boot(program, max_cycles)
             self._loaded = program
             self._states = {}
-        for port in program.inputs:
-            self._transport.write_memory(
-                port.address, window[port.address : port.address + port.bytes].tobytes()
-            )
-        for port in program.states:
-            wanted = window[port.address : port.address + port.bytes].tobytes()
-            # None of them is there any more while the program changes them.
-            if self._states.pop(port.address, None) != wanted:
-                self._transport.write_memory(port.address, wanted)
+        changed = [
+            port
+            for port in program.states
+            if self._states.get(port.address) != window[port.address : port.address + port.bytes].tobytes()
+        ]
+        # None of them is there any more while the program changes them.
+        self._states = {}
+        for ports in (program.inputs, changed):
+            for place in spans_to_write(program, ports):
+                self._transport.write_memory(place.start, window[place].tobytes())
 
     def _is_booted(self, program: Program) -> bool:
         """Whether the board has loaded it from its flash, and nobody anything else since."""
@@ -212,10 +264,18 @@ class Device:
                 require_decoded(f"{self.name}: ", block, data)
         return result
 
-    def _wait(self, codes: Sequence[bytes], max_cycles: int | None) -> None:
-        """Until the program's end."""
-        attempt = 0
-        while True:
+    def _wait(
+        self, codes: Sequence[bytes], max_cycles: int | None, expected: tuple[int, float] | None = None
+    ) -> None:
+        """Until the program's end, of which the host looks for the first time after the `expected` cycles and seconds
+        of earlier runs."""
+        for attempt in itertools.count():
+            if expected is not None and attempt < len(EXPECTED_SHARES):
+                share = EXPECTED_SHARES[attempt]
+                cycles = round(share * min(expected[0], max_cycles or expected[0]))
+                self._transport.wait_for(cycles, share * expected[1])
+            else:
+                self._transport.wait(attempt)
             status = self._report.read("STATUS")
             if _field(status, "error"):
                 failure = self._report.failure(codes)
@@ -231,8 +291,6 @@ class Device:
             if max_cycles is not None and self._report.read("CYCLES") > max_cycles:
                 standing = self._report.standing(codes)
                 raise DeviceError(f"{self.name}: the program did not end in {max_cycles} cycles; {standing}")
-            self._transport.wait(attempt)
-            attempt += 1
 
     def _recover(self) -> None:
         """After an error: make the machine ready again, if it can be reached."""

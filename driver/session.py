@@ -128,12 +128,22 @@ class Session:
         holder = self.program or self.graph
         self.labels: dict[str, list[str | int]] = dict(holder.labels) if holder else {}
         """Class labels by output, of a classifier."""
-        self.stats: dict[str, Any] = {}
+        self._stats: dict[str, Any] = {}
+        self._facts: dict[str, Any] = {}
+        """Of `stats`, what the program does not tell."""
         self._values: dict[str, np.ndarray] = {}
         self.result: RunResult | None = None
         """Measurements of the last run of a program."""
         self.kept: dict[str, np.ndarray] = {}
         """Intermediate tensors of the last run (`keep_layers`)."""
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """The figures of the last run; {} before it, and after one that failed. On a device the first look reads when
+        each layer ended: two round trips of a serial line for each."""
+        if self._facts and not self._stats:
+            self._stats = {**statistics_of(self.program, self.config, self.result), **self._facts}
+        return self._stats
 
     def _chosen(self, config: str | Config | None, opened: Graph | Program) -> Config | None:
         """The configuration that was asked for, or that the device has; None: a program's own, or the default."""
@@ -216,6 +226,8 @@ class Session:
         values = checked_inputs(self.inputs, self._entered(given, real=agreement is not None)) | dict(
             self.state
         )
+        # Nobody waits for the marks of the run before.
+        self.result, self._stats, self._facts = None, {}, {}
         started = time.perf_counter()
         if strict:
             golden = self._golden(values, keep=False, strict=True)
@@ -237,8 +249,7 @@ class Session:
             self._compare(agreement, given, values, outputs)
         self.state.update(left)
         self.result, self._values = result, values
-        self.stats = {
-            **statistics_of(self.program, self.config, result),
+        self._facts = {
             **self._memory_statistics(),
             "model": self.model,
             "target": self.target,
@@ -248,6 +259,9 @@ class Session:
             "source": None,
             "dead_channels_removed": self._removed,
         }
+        if self.device is None:
+            # At once, as a program that marks what it does not list is refused.
+            self._stats = self.stats
         return outputs
 
     def get_inputs(self) -> list[ValueInfo]:

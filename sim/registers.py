@@ -1,7 +1,7 @@
 """How a host drives the machine through its registers: the same steps for the simulated RTL and for hardware."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
@@ -24,7 +24,7 @@ from .status import device_error, standing
 REGISTER_BYTES = 4
 
 
-_OFFSETS = {register.name: register.offset for register in registers_of(max(CORES))}
+_BY_NAME = {register.name: register for register in registers_of(max(CORES))}
 
 
 class ReportPort(Protocol):
@@ -40,6 +40,14 @@ class RegisterPort(ReportPort, Protocol):
     def write_register(self, offset: int, value: int) -> None: ...
 
 
+@runtime_checkable
+class BulkPort(RegisterPort, Protocol):
+    """Writes neighbouring registers of the control port at once."""
+
+    def write_registers(self, offset: int, values: Sequence[int]) -> None:
+        """Set the registers from byte `offset` on, which all exist."""
+
+
 def reported(cores: int = 1) -> tuple[Register, ...]:
     """The registers that tell what machine this is and how its run stands. Reading them changes nothing, and none of
     them shows where the memory lies. The marks are not among them: MARK_INDEX chooses what they show."""
@@ -50,10 +58,10 @@ def reported(cores: int = 1) -> tuple[Register, ...]:
     )
 
 
-def _groups(cores: int) -> list[list[Register]]:
-    """The reported registers in groups without a gap, each of which is one read."""
+def _groups(registers: Iterable[Register]) -> list[list[Register]]:
+    """The registers by ascending offset, in groups without a gap, each of which is one access of the host."""
     groups: list[list[Register]] = []
-    for register in reported(cores):
+    for register in sorted(registers, key=lambda register: register.offset):
         if groups and groups[-1][-1].offset + REGISTER_BYTES == register.offset:
             groups[-1].append(register)
         else:
@@ -75,11 +83,7 @@ class Report:
 
     def all(self) -> dict[str, int]:
         """The value of every reported register."""
-        values: dict[str, int] = {}
-        for group in _groups(self.cores):
-            read = self._port.read_registers(group[0].offset, len(group))
-            values |= {register.name: value for register, value in zip(group, read, strict=True)}
-        return values
+        return self._values(reported(self.cores))
 
     def failure(self, codes: Sequence[bytes]) -> DeviceError | None:
         """What ended the programs before their end."""
@@ -91,13 +95,15 @@ class Report:
         """Where every unit is."""
         return standing(self.all(), codes, self.cores)
 
-    def result(self, config: Config, codes: Sequence[bytes], marks: list[tuple[int, int]]) -> RunResult:
+    def result(self, config: Config, codes: Sequence[bytes], marks: Sequence[tuple[int, int]]) -> RunResult:
         """What was counted in the run that has ended; `marks` are its layer marks. Of bytes those that the cores asked
         for: wide beats of a shared port may move more; 0 if the machine counts no events."""
-        values = self.all()
         width = config.word_bytes
         names = counted_events(config)
-        cores = [{name: values[of_core(name.upper(), core)] for name in names} for core in range(self.cores)]
+        own = [{name: of_core(name.upper(), core) for name in names} for core in range(self.cores)]
+        counted = ("CYCLES", "CYCLES_HIGH", *(register for core in own for register in core.values()))
+        values = self._values(_BY_NAME[name] for name in counted)
+        cores = [{name: values[register] for name, register in core.items()} for core in own]
         counters = {name: sum(core[name] for core in cores) for name in names}
         return RunResult(
             cycles=values["CYCLES"] | values["CYCLES_HIGH"] << 32,
@@ -109,6 +115,13 @@ class Report:
             cores=cores,
         )
 
+    def _values(self, registers: Iterable[Register]) -> dict[str, int]:
+        values: dict[str, int] = {}
+        for group in _groups(registers):
+            read = self._port.read_registers(group[0].offset, len(group))
+            values |= {register.name: value for register, value in zip(group, read, strict=True)}
+        return values
+
 
 class Registers(Report):
     """The registers by name, to be written, too: the steps of a run."""
@@ -118,7 +131,16 @@ class Registers(Report):
         self._writable = port
 
     def write(self, name: str, value: int) -> None:
-        self._writable.write_register(_OFFSETS[name], value)
+        self._writable.write_register(_BY_NAME[name].offset, value)
+
+    def write_all(self, values: Mapping[str, int]) -> None:
+        """Set these registers, whose order means nothing; neighbours at once where the port can."""
+        if isinstance(self._writable, BulkPort):
+            for group in _groups(_BY_NAME[name] for name in values):
+                self._writable.write_registers(group[0].offset, [values[register.name] for register in group])
+        else:
+            for name, value in values.items():
+                self.write(name, value)
 
     def control(self, *fields: str) -> None:
         """Write CONTROL with 1 in these fields and 0 in the others."""
@@ -133,13 +155,13 @@ class Registers(Report):
     ) -> None:
         """Start the programs of cores 0, 1 ...; the interrupt tells when all are through. Cores without one do
         nothing."""
-        self.write("MEM_BASE", memory_base)
-        self.write("MEM_SIZE", memory_bytes)
+        values = {"MEM_BASE": memory_base, "MEM_SIZE": memory_bytes}
         for core in range(self.cores):
             address, size = streams[core] if core < len(streams) else (0, 0)
-            self.write(of_core("PROGRAM_ADDRESS", core), address)
-            self.write(of_core("PROGRAM_BYTES", core), size)
-        self.write("WATCHDOG", watchdog_cycles)
+            values[of_core("PROGRAM_ADDRESS", core)] = address
+            values[of_core("PROGRAM_BYTES", core)] = size
+        values["WATCHDOG"] = watchdog_cycles
+        self.write_all(values)
         self.control("irq_enable", "start")
 
     def marks(self) -> list[tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import typing
+from collections.abc import Sequence
 
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import EVENT_COUNTERS
@@ -38,7 +39,7 @@ class RunResult:
     """Bytes of all read beats on the memory bus, instruction fetch included."""
     dram_write_bytes: int
     """Bytes of all write beats on the memory bus."""
-    marks: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    marks: Sequence[tuple[int, int]] = dataclasses.field(default_factory=list)
     """(layer, cycle) of every VECTOR_MARK, in order."""
     counters: dict[str, int] = dataclasses.field(default_factory=dict)
     """Cycles per unit, such as ``array_busy``; the names are those of the counters in the register map. Sums over the

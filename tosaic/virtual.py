@@ -102,6 +102,35 @@ def board_speed(name: str) -> MemorySpeed | None:
 
 
 LINKS = ("uart", "udp")
+CYCLES_AT_ONCE = 200_000
+"""Of a board that works while nobody asks it: Ctrl-C waits so long."""
+
+
+class _OnLine(BridgeTransport):
+    """A virtual board on a line. Its clock is no clock of the host's, but is counted."""
+
+    def __init__(self, board: BoardSimulator, name: str, boots: bool):
+        self._board = board
+        super().__init__(VirtualLine(board), name, boots)
+
+    def wait_for(self, cycles: int, seconds: float) -> None:
+        _work(self._board, cycles)
+
+
+class _OnNetwork(UdpTransport):
+    """A virtual board on a network."""
+
+    def __init__(self, board: BoardSimulator, port: VirtualPort, name: str, boots: bool):
+        self._board = board
+        super().__init__(port, name, boots)
+
+    def wait_for(self, cycles: int, seconds: float) -> None:
+        _work(self._board, cycles)
+
+
+def _work(board: BoardSimulator, cycles: int) -> None:
+    for start in range(0, cycles, CYCLES_AT_ONCE):
+        board.run(min(CYCLES_AT_ONCE, cycles - start))
 
 
 def open_virtual(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> Transport:
@@ -119,8 +148,8 @@ def open_virtual(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> T
         except OSError as error:
             raise InputError(f"{image}: cannot be read: {error.strerror}") from None
     if link == "udp":
-        return UdpTransport(virtual_port(board, uri.netloc), f"{name}?link=udp", boots=image is not None)
-    return BridgeTransport(VirtualLine(board), name, boots=image is not None)
+        return _OnNetwork(board, virtual_port(board, uri.netloc), f"{name}?link=udp", boots=image is not None)
+    return _OnLine(board, name, boots=image is not None)
 
 
 def write_boot_image(board: BoardSimulator, name: str, image: bytes) -> None:

@@ -56,7 +56,7 @@ def erase(device: RegisterTransport, config: Config, start: int, end: int) -> No
     device.write_memory(start, image)
     device.start(max(end, start + len(image)), start + ZERO_BYTES, code_bytes)
     _wait(device)
-    device.finish()
+    device.acknowledge()
     own_place = min(PLACE_BYTES, size - start)
     if not cleared or not device.clear_memory(start, own_place):
         device.write_memory(start, bytes(own_place))

@@ -8,10 +8,12 @@ from tosaic.errors import DeviceError
 from tosaic.hw.bridge.protocol import Identity
 from tosaic.hw.csr_map import REGISTER, WATCHDOG_RESET_CYCLES
 from tosaic.hw.isa import Stream
-from tosaic.sim.registers import Registers
+from tosaic.sim.registers import REGISTER_BYTES, Registers
 
 POLL_SECONDS = (0.0005, 0.05)
 """First and longest pause between two looks at STATUS, where no interrupt reaches the host."""
+SEEN_SHARE = 0.9
+"""Of the time after which a host saw the end of a run: when to look for the end of the next one."""
 RESET_SECONDS = 5.0
 """A soft reset takes far less: it gives up on its bus after 65,536 cycles."""
 
@@ -35,6 +37,8 @@ class Transport(abc.ABC):
     """Whether memory is read at the host's own speed, so that all that was sent can be looked at."""
     has_real_clock = False
     """Whether a second of the machine is one of the host's, as of hardware that the host itself reaches."""
+    _finished: Sequence[tuple[int, int]] = ()
+    """Marks that `acknowledge` took along."""
 
     @abc.abstractmethod
     def read_registers(self, offset: int, count: int) -> list[int]:
@@ -64,6 +68,14 @@ class Transport(abc.ABC):
     def finish(self) -> list[tuple[int, int]]:
         """(layer, cycle) of each mark of the run that has ended; its interrupt is cleared."""
 
+    def acknowledge(self) -> None:
+        """As `finish`, for a host that may ask for the `marks` later. Where that is no cheaper they are taken now."""
+        self._finished = self.finish()
+
+    def marks(self) -> list[tuple[int, int]]:
+        """(layer, cycle) of each mark of the last run that was acknowledged, before another one starts."""
+        return list(self._finished)
+
     @abc.abstractmethod
     def soft_reset(self) -> None:
         """Begin a soft reset: STATUS.idle tells its end."""
@@ -71,7 +83,21 @@ class Transport(abc.ABC):
     def wait(self, attempt: int) -> None:
         """Let time go by until the next look at STATUS, or until the interrupt. `attempt` counts from 0."""
         first, longest = POLL_SECONDS
-        time.sleep(min(first * 2 ** min(attempt, 10), longest))
+        self.pause(min(first * 2 ** min(attempt, 10), longest))
+
+    def wait_for(self, cycles: int, seconds: float) -> None:
+        """Let time go by until a run of that many cycles, begun now, has probably ended: one more look at STATUS is
+        then enough. `seconds`: how long it took the host to see the end of one."""
+        if self.has_real_clock and self.identity.clock_hz:
+            seconds = cycles / self.identity.clock_hz
+        else:
+            # What was seen is later than the end, and only so can it ever be found to be shorter.
+            seconds *= SEEN_SHARE
+        self.pause(seconds)
+
+    def pause(self, seconds: float) -> None:
+        """Let time go by on the machine's side."""
+        time.sleep(seconds)
 
     def reset(self) -> bool:
         """Reset the machine by hardware, in whatever state it is; False where the host has no way to."""
@@ -123,6 +149,11 @@ class RegisterTransport(Transport):
     def write_register(self, offset: int, value: int) -> None:
         """Set a register."""
 
+    def write_registers(self, offset: int, values: Sequence[int]) -> None:
+        """Set the registers from byte `offset` on; one request where the transport has one for it."""
+        for index, value in enumerate(values):
+            self.write_register(offset + REGISTER_BYTES * index, value)
+
     def start(
         self,
         memory_bytes: int,
@@ -135,10 +166,15 @@ class RegisterTransport(Transport):
         Registers(self, len(streams)).start(self.identity.memory_base, memory_bytes, streams, watchdog_cycles)
 
     def finish(self) -> list[tuple[int, int]]:
-        registers = Registers(self)
-        marks = registers.marks()
-        registers.acknowledge()
+        marks = self.marks()
+        self.acknowledge()
         return marks
+
+    def acknowledge(self) -> None:
+        Registers(self).acknowledge()
+
+    def marks(self) -> list[tuple[int, int]]:
+        return Registers(self).marks()
 
     def soft_reset(self) -> None:
         Registers(self).control("soft_reset")

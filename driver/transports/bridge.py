@@ -2,7 +2,7 @@
 
 import secrets
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tosaic.errors import DeviceError
 from tosaic.hw.bridge.boot_image import BOOT_CODE, BootCode
@@ -57,7 +57,14 @@ class BridgeTransport(RegisterTransport):
         return values
 
     def write_register(self, offset: int, value: int) -> None:
-        self._request(Operation.WRITE_REGISTERS, offset, 4, value.to_bytes(4, "little"))
+        self.write_registers(offset, [value])
+
+    def write_registers(self, offset: int, values: Sequence[int]) -> None:
+        most = self.identity.data_bytes // 4 * 4
+        raw = struct.pack(f"<{len(values)}I", *values)
+        for start in range(0, len(raw), most):
+            part = raw[start : start + most]
+            self._request(Operation.WRITE_REGISTERS, offset + start, len(part), part)
 
     def read_memory(self, address: int, count: int) -> bytes:
         raw, most = b"", self.identity.data_bytes
@@ -76,8 +83,8 @@ class BridgeTransport(RegisterTransport):
     def clear_memory(self, address: int, count: int) -> bool:
         return self._line.clear(address, count)
 
-    def wait(self, attempt: int) -> None:
-        self._line.pause(min(0.0005 * 2 ** min(attempt, 10), 0.05))
+    def pause(self, seconds: float) -> None:
+        self._line.pause(seconds)
 
     def reset(self) -> bool:
         self._request(Operation.RESET)

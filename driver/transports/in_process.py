@@ -1,13 +1,16 @@
 """The Verilated accelerator in this process, as a device with memory of its own."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tosaic.errors import DeviceError
 from tosaic.hw.bridge.protocol import Identity
 from tosaic.hw.config import Config
 from tosaic.sim.bandwidth import thousandths
+from tosaic.sim.registers import REGISTER_BYTES
 from tosaic.sim.rtl.build import simulator_library
-from tosaic.sim.rtl.library import PROTOCOL, Harness
+from tosaic.sim.rtl.library import PROTOCOL, TIMEOUT, Harness
 
 from .base import RegisterTransport
 
@@ -16,6 +19,8 @@ MEMORY_BYTES = 16 << 20
 CLOCK_HZ = 100_000_000
 """A simulation has no clock rate; this one stands for it."""
 WAIT_CYCLES = 50_000
+LATE_CYCLES = 10_000
+"""By how much an interrupt may come later than in the last run, whose bus may have had more luck."""
 
 
 class RtlTransport(RegisterTransport):
@@ -53,6 +58,10 @@ class RtlTransport(RegisterTransport):
     def write_register(self, offset: int, value: int) -> None:
         self._harness.write_register(offset, value)
 
+    def write_registers(self, offset: int, values: Sequence[int]) -> None:
+        for index, value in enumerate(values):
+            self._harness.write_register(offset + REGISTER_BYTES * index, value)
+
     def read_memory(self, address: int, count: int) -> bytes:
         self._check(address, count)
         return self.memory[address : address + count].tobytes()
@@ -67,11 +76,22 @@ class RtlTransport(RegisterTransport):
         return True
 
     def wait(self, attempt: int) -> None:
-        if self._harness.run(WAIT_CYCLES) == PROTOCOL:
-            raise DeviceError(f"{self.name}: the RTL breaks a rule of AXI4: {self._harness.violation}")
+        self._run(WAIT_CYCLES)
+
+    def wait_for(self, cycles: int, seconds: float) -> None:
+        # The interrupt ends it before.
+        left = cycles + LATE_CYCLES
+        while left > 0 and self._run(min(left, WAIT_CYCLES)) == TIMEOUT:
+            left -= WAIT_CYCLES
 
     def close(self) -> None:
         self._harness.close()
+
+    def _run(self, cycles: int) -> int:
+        outcome = self._harness.run(cycles)
+        if outcome == PROTOCOL:
+            raise DeviceError(f"{self.name}: the RTL breaks a rule of AXI4: {self._harness.violation}")
+        return outcome
 
     def _check(self, address: int, count: int) -> None:
         if not 0 <= address <= len(self.memory) - count:

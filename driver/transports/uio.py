@@ -132,6 +132,12 @@ class UioTransport(RegisterTransport):
             os.read(self._interrupts, 4)
         return None
 
+    def wait_for(self, cycles: int, seconds: float) -> None:
+        if self._has_interrupts:
+            self.wait(0)
+        else:
+            super().wait_for(cycles, seconds)
+
     def close(self) -> None:
         self._opened.close()
 

@@ -58,7 +58,7 @@ def main() -> None:
         session, chosen.prompt, chosen.count, chosen.temperature, chosen.seed, chosen.check
     ):
         print(character, end="", flush=True)
-        cycles.append(session.stats["cycles"] or 0)
+        cycles.append(session.result.cycles if session.result else 0)
     if any(cycles):
         told = f"{min(cycles):,}" + (f" to {max(cycles):,}" if max(cycles) > min(cycles) else "")
         print(f"\n\n{len(cycles)} tokens on {chosen.on} ({chosen.config}): {told} cycles each", end="")

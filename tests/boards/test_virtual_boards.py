@@ -9,7 +9,9 @@ import pytest
 
 import tosaic
 from tosaic.driver.transports import BridgeTransport
-from tosaic.hw.bridge.protocol import NAME_BYTES
+from tosaic.hw.bridge.frames import FrameDecoder
+from tosaic.hw.bridge.protocol import NAME_BYTES, REQUEST_HEADER, Operation
+from tosaic.hw.csr_map import COUNTERS, REGISTER
 from tosaic.sim.board import BoardSimulator, PseudoTerminal, VirtualLine
 from tosaic.virtual import open_board, virtual_boards
 
@@ -32,6 +34,8 @@ ON = [
 ]
 """The 85F is the 45F with a larger machine. Of the others, which are the same logic in other sizes, each would be
 another simulator to build."""
+LOOK = ("READ_REGISTERS", REGISTER["STATUS"].offset, 4)
+"""Whether a run has ended."""
 
 
 @pytest.mark.parametrize("name", ON)
@@ -111,6 +115,55 @@ def test_the_chip_of_a_board():
     )
     with pytest.raises(tosaic.DeviceError, match=text):
         transport.write_memory(0, b"x")
+
+
+class Heard:
+    """A board that notes the requests which come on its line."""
+
+    def __init__(self, board):
+        self._board, self._decoder = board, FrameDecoder()
+        self.requests = []
+
+    def __getattr__(self, name):
+        return getattr(self._board, name)
+
+    def send(self, data):
+        for content in self._decoder.feed(data):
+            _, operation, count, address = REQUEST_HEADER.unpack_from(content)
+            self.requests.append((Operation(operation).name, address, count))
+        self._board.send(data)
+
+
+@pytest.mark.xdist_group("virtual_icebreaker")
+def test_frames_of_an_inference_on_a_serial_line():
+    """At most 12: nine, and the looks whether it has ended, by what earlier runs took."""
+    image = {"image": np.random.default_rng(3).integers(-128, 128, (1, 8, 8, 1), dtype=np.int8)}
+    board = Heard(open_board("icebreaker"))
+    terminal = PseudoTerminal(board)
+    looks = []
+    with tosaic.Session(DIGITS / "digits_tiny.tosa", f"serial://{terminal.path}") as session:
+        session.run(image)
+        for _ in range(4):
+            board.requests.clear()
+            session.run(image)
+            looks.append(board.requests[5:].count(LOOK))
+            assert [each for each in board.requests[5:] if each != LOOK] == [
+                ("READ_MEMORY", session.device.identity.memory_base + session.program.outputs[0].address, 10),
+                ("WRITE_REGISTERS", REGISTER["IRQ"].offset, 4),
+                ("READ_REGISTERS", REGISTER["CYCLES"].offset, 8),
+                ("READ_REGISTERS", REGISTER["ARRAY_BUSY"].offset, 4 * len(COUNTERS)),
+            ]
+            assert [operation for operation, *_ in board.requests[:5]] == [
+                "READ_REGISTERS",
+                "READ_REGISTERS",
+                "WRITE_MEMORY",
+                "WRITE_REGISTERS",
+                "WRITE_REGISTERS",
+            ]
+            assert board.requests[3][1:] == (REGISTER["PROGRAM_ADDRESS"].offset, 20)
+    terminal.close()
+    # Beside other work a run may take longer than the ones before.
+    assert 1 <= min(looks) <= 3
 
 
 @pytest.mark.xdist_group("virtual_icebreaker")
