@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tosaic.compiler.ir import DType
-from tosaic.compiler.quantizer import Encoding
+from tosaic.compiler.quantizer import Encoding, unsigned_type
 from tosaic.driver.replacing import replacing
 from tosaic.errors import InputError
 
 Encodings = dict[str, Encoding]
+_INTEGERS = ("int8", "int16", "int32", "uint8", "uint16")
 
 
 def sidecar(model: str | pathlib.Path) -> pathlib.Path:
@@ -42,7 +43,7 @@ def encodings_text(
     sides = {"inputs": inputs, "outputs": outputs}
     text: dict[str, Any] = {
         side: {
-            name: {"dtype": e.dtype.name.lower(), "scale": e.scale, "zero_point": e.zero_point}
+            name: {"dtype": _spelled(e), "scale": e.scale, "zero_point": e.zero_point}
             for name, e in encodings.items()
         }
         for side, encodings in sides.items()
@@ -72,9 +73,7 @@ def parse_encodings(text: str, origin: str) -> Encodings:
     try:
         sides = json.loads(text)
         return {
-            name: Encoding(
-                DType[str(found["dtype"]).upper()], float(found["scale"]), int(found["zero_point"])
-            )
+            name: _parsed(str(found["dtype"]), float(found["scale"]), int(found["zero_point"]))
             for side in ("inputs", "outputs")
             for name, found in sides[side].items()
         }
@@ -84,20 +83,25 @@ def parse_encodings(text: str, origin: str) -> Encodings:
         ) from None
 
 
+def _spelled(encoding: Encoding) -> str:
+    """The type of its integers: int8, or uint8 where they have no sign."""
+    return str(unsigned_type(encoding.dtype)) if encoding.unsigned else encoding.dtype.name.lower()
+
+
+def _parsed(dtype: str, scale: float, zero_point: int) -> Encoding:
+    return Encoding(DType[dtype.removeprefix("u").upper()], scale, zero_point, dtype.startswith("u"))
+
+
 def quantize(values: ArrayLike, scale: float, zero_point: int = 0, dtype: str = "int8") -> np.ndarray:
     """Integers for reals: round(values / scale) + zero_point, ties to even, saturated."""
-    return Encoding(_dtype(dtype), _checked(scale), zero_point).quantize(values)
+    if dtype not in _INTEGERS:
+        raise InputError(f"cannot quantize to {dtype!r}; use {', '.join(_INTEGERS[:-1])} or {_INTEGERS[-1]}")
+    return _parsed(dtype, _checked(scale), zero_point).quantize(values).view(dtype)
 
 
 def dequantize(values: ArrayLike, scale: float, zero_point: int = 0) -> np.ndarray:
     """The reals (float32) that integers stand for: (values - zero_point) * scale."""
     return Encoding(DType.INT32, _checked(scale), zero_point).dequantize(values).astype(np.float32)
-
-
-def _dtype(name: str) -> DType:
-    if name not in ("int8", "int16", "int32"):
-        raise InputError(f"cannot quantize to {name!r}; use int8, int16 or int32")
-    return DType[name.upper()]
 
 
 def _checked(scale: float) -> float:
