@@ -120,8 +120,8 @@ _CLOSE = 1e-6
 
 
 def assert_near(graph: Graph, kind: Kind, wanted: list[np.ndarray]) -> None:
-    """Golden's floats of a network are those of the judge on `samples`, and its integers are near them, on the emulator,
-    too. Samples that are zero everywhere tell nothing of a range, and are refused."""
+    """Golden's floats of a network are those of the judge on `samples`, and its integers are near them, on the emulator
+    as well. Samples that are zero everywhere tell nothing of a range, and are refused."""
     ((name,), (output,)) = graph.inputs, graph.outputs
     feeds = [carried(x) for x in kind.samples(len(wanted))]
     for feed, right in zip(feeds, wanted, strict=True):
