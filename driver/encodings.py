@@ -72,12 +72,8 @@ def parse_encodings(text: str, origin: str) -> Encodings:
     """Encodings out of the JSON text of such a file; InputError, which names `origin`, for a damaged one."""
     try:
         sides = json.loads(text)
-        return {
-            name: _parsed(str(found["dtype"]), float(found["scale"]), int(found["zero_point"]))
-            for side in ("inputs", "outputs")
-            for name, found in sides[side].items()
-        }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return {name: _parsed(found) for side in ("inputs", "outputs") for name, found in sides[side].items()}
+    except (ArithmeticError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{origin}: is no file of encodings ({type(error).__name__}: {error}); write it again by tosaic quantize"
         ) from None
@@ -88,15 +84,28 @@ def _spelled(encoding: Encoding) -> str:
     return str(unsigned_type(encoding.dtype)) if encoding.unsigned else encoding.dtype.name.lower()
 
 
-def _parsed(dtype: str, scale: float, zero_point: int) -> Encoding:
-    return Encoding(DType[dtype.removeprefix("u").upper()], scale, zero_point, dtype.startswith("u"))
+def _parsed(found: dict[str, Any]) -> Encoding:
+    """ValueError for what no integers can be made with."""
+    name, scale, zero_point = str(found["dtype"]).lower(), found["scale"], found["zero_point"]
+    unsigned = name in ("uint8", "uint16")
+    dtype = DType[name[unsigned:].upper()]
+    if dtype.is_float or dtype in (DType.BOOL, DType.SHAPE):
+        raise ValueError(f"{found['dtype']} is not a type of activations")
+    if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale < np.inf:
+        raise ValueError(f"the scale {scale!r} is no positive number")
+    limits = np.iinfo(unsigned_type(dtype)) if unsigned else dtype
+    if type(zero_point) is not int or not limits.min <= zero_point <= limits.max:
+        raise ValueError(f"the zero point {zero_point!r} is no number of {name}")
+    return Encoding(dtype, float(scale), zero_point, unsigned)
 
 
 def quantize(values: ArrayLike, scale: float, zero_point: int = 0, dtype: str = "int8") -> np.ndarray:
     """Integers for reals: round(values / scale) + zero_point, ties to even, saturated."""
     if dtype not in _INTEGERS:
         raise InputError(f"cannot quantize to {dtype!r}; use {', '.join(_INTEGERS[:-1])} or {_INTEGERS[-1]}")
-    return _parsed(dtype, _checked(scale), zero_point).quantize(values).view(dtype)
+    unsigned = dtype.startswith("u")
+    encoding = Encoding(DType[dtype[unsigned:].upper()], _checked(scale), zero_point, unsigned)
+    return encoding.quantize(values).view(dtype)
 
 
 def dequantize(values: ArrayLike, scale: float, zero_point: int = 0) -> np.ndarray:
