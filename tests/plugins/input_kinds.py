@@ -119,16 +119,20 @@ _CLOSE = 1e-6
 """Of the largest result: float32 in another order."""
 
 
-def assert_near(graph: Graph, kind: Kind, wanted: list[np.ndarray]) -> None:
+def assert_near(
+    graph: Graph, kind: Kind, wanted: list[np.ndarray], inputs: list[np.ndarray] | None = None
+) -> None:
     """Golden's floats of a network are those of the judge on `samples`, and its integers are near them, on the emulator
-    as well. Samples that are zero everywhere tell nothing of a range, and are refused."""
+    as well. `inputs` are what the samples are in a format that has not their type. Reals that are zero everywhere tell
+    nothing of a range, and are refused."""
     ((name,), (output,)) = graph.inputs, graph.outputs
-    feeds = [carried(x) for x in kind.samples(len(wanted))]
+    feeds = [carried(x) for x in (inputs or kind.samples(len(wanted)))]
+    real = feeds[0].dtype == np.float32
     for feed, right in zip(feeds, wanted, strict=True):
         got = evaluate(graph, {name: feed})[output]
         assert (got.shape, got.dtype) == (right.shape, right.dtype)
         assert np.abs(got - right).max() <= _CLOSE * max(1.0, np.abs(right).max())
-    if kind.dtype == "float32" and not np.any(feeds):
+    if real and not np.any(feeds):
         with pytest.raises(
             InputError, match="is zero everywhere, which tells nothing of its range; give samples"
         ):
@@ -136,7 +140,7 @@ def assert_near(graph: Graph, kind: Kind, wanted: list[np.ndarray]) -> None:
         return
     found = quantize_graph(graph, {name: np.stack(feeds)}).result
     encoding = found.inputs.get(name)
-    assert (encoding is not None) == (kind.dtype == "float32")
+    assert (encoding is not None) == real
     session = Session(found, "emulator")
     results = [
         session.run({name: feed if encoding is None else encoding.quantize(feed)}, check=True)[output]
@@ -147,19 +151,20 @@ def assert_near(graph: Graph, kind: Kind, wanted: list[np.ndarray]) -> None:
     assert noise <= float(np.square(wanted, dtype=np.float64).sum()) * 10 ** (-_GOOD_DB / 10)
 
 
-def assert_equal(model: pathlib.Path, kind: Kind, wanted: list[np.ndarray], most: int = 0) -> None:
+def assert_equal(model: pathlib.Path | Graph, kind: Kind, wanted: list[np.ndarray], most: int = 0) -> None:
     """A network of integers gives those of the judge on `samples`, at `most` so many steps off, also on the emulator.
-    It takes arrays of its own type, and of int64 with the advice that the refusal gives."""
+    It takes arrays of its own type, and of a type that it has not with the advice that the refusal gives."""
     session = Session(model, "emulator")
     ((port,), (output,)) = session.inputs, session.outputs
     for x, right in zip(kind.samples(len(wanted)), wanted, strict=True):
-        if kind.dtype == "int64":
-            with pytest.raises(InputError, match=r"the model wants int32: give np\.asarray\(x, np\.int32\)$"):
+        if x.dtype != port.own:
+            advice = rf"the model wants {port.own}: give np\.asarray\(x, np\.{port.own}\)$"
+            with pytest.raises(InputError, match=advice):
                 session.run({port.name: x})
-            x, right = (np.asarray(each, np.int32) for each in (x, right))
+            x = np.asarray(x, port.own)
         got = session.run({port.name: x}, check=True)[output.name]
         assert got.shape == right.shape
-        got = got.view(right.dtype).astype(int)
+        got = got.view(output.own).astype(int)
         assert np.abs(got - right).max() <= most
 
 
@@ -168,3 +173,30 @@ def carried(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind == "u":
         return values.view(f"int{8 * values.itemsize}")
     return values.astype(np.int32) if values.dtype == np.int64 else values
+
+
+def formula(kind: Kind, x: np.ndarray) -> np.ndarray:
+    """What `USES` tells of, in NumPy's float64 or int64; of codes the reals."""
+    match kind.use:
+        case "reals":
+            own = x.astype(np.float64)
+            last = x.shape[-1]
+            return np.tanh(own * kind.constant(last) if x.ndim == 1 else own @ kind.constant(last, FEATURES))
+        case "codes":
+            reals = (x.astype(int) - kind.zero_point) * SCALE
+            return np.maximum(reals @ kind.constant(x.shape[-1], FEATURES), 0)
+        case "image":
+            own = x.transpose(0, 3, 1, 2) if kind.channels_last else x
+            padded = np.pad((own - 127.5) / 64, ((0, 0), (0, 0), (1, 1), (1, 1)))
+            windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+            weight = kind.constant(4, own.shape[1], 3, 3)
+            return np.maximum(np.einsum("nchwij,ocij->nohw", windows, weight), 0)
+        case "numbers":
+            return np.maximum(x.astype(int) + 3, 5 - x.astype(int))
+        case "ids":
+            return np.tanh(kind.constant(ROWS, FEATURES))[x] @ kind.constant(FEATURES, 3)
+        case _:
+            powers = np.exp(np.where(x, kind.constant(*x.shape) * 4.0, -1e4))
+            even = np.full(x.shape, 1 / x.shape[-1])
+            with np.errstate(invalid="ignore"):
+                return np.where(x.any(-1, keepdims=True), powers / powers.sum(-1, keepdims=True), even)
