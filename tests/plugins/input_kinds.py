@@ -114,17 +114,21 @@ def kinds(*uses: str) -> pytest.MarkDecorator:
 
 
 SAMPLES = 16
-_GOOD_DB = 25
 _CLOSE = 1e-6
 """Of the largest result: float32 in another order."""
 
 
 def assert_near(
-    graph: Graph, kind: Kind, wanted: list[np.ndarray], inputs: list[np.ndarray] | None = None
+    graph: Graph,
+    kind: Kind,
+    wanted: list[np.ndarray],
+    inputs: list[np.ndarray] | None = None,
+    least_db: float = 25,
+    **options: str,
 ) -> None:
     """Golden's floats of a network are those of the judge on `samples`, and its integers are near them, on the emulator
     as well. `inputs` are what the samples are in a format that has not their type. Reals that are zero everywhere tell
-    nothing of a range, and are refused."""
+    nothing of a range, and are refused. `options` are those of `quantize_graph`."""
     ((name,), (output,)) = graph.inputs, graph.outputs
     feeds = [carried(x) for x in (inputs or kind.samples(len(wanted)))]
     real = feeds[0].dtype == np.float32
@@ -138,7 +142,7 @@ def assert_near(
         ):
             quantize_graph(graph, {name: np.stack(feeds)})
         return
-    found = quantize_graph(graph, {name: np.stack(feeds)}).result
+    found = quantize_graph(graph, {name: np.stack(feeds)}, **options).result
     encoding = found.inputs.get(name)
     assert (encoding is not None) == real
     session = Session(found, "emulator")
@@ -148,7 +152,7 @@ def assert_near(
     ]
     reals = found.outputs[output].dequantize(np.stack(results))
     noise = float(np.square(reals - wanted).sum())
-    assert noise <= float(np.square(wanted, dtype=np.float64).sum()) * 10 ** (-_GOOD_DB / 10)
+    assert noise <= float(np.square(wanted, dtype=np.float64).sum()) * 10 ** (-least_db / 10)
 
 
 def assert_equal(model: pathlib.Path | Graph, kind: Kind, wanted: list[np.ndarray], most: int = 0) -> None:
