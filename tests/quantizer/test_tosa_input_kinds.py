@@ -7,11 +7,13 @@ in MATMUL, of int8 only; numbers have arithmetic in int32.
 import numpy as np
 import pytest
 from float_networks import Floats
-from input_kinds import FEATURES, ROWS, SAMPLES, Kind, assert_equal, assert_near, formula, kinds
+from input_kinds import FEATURES, KINDS, ROWS, SAMPLES, Kind, assert_equal, assert_near, formula, kinds
 
 from tosaic.compiler.importers.lowering import statistics
 from tosaic.compiler.importers.lowering.rescaling import unsigned_bits
 from tosaic.compiler.ir import DType, Graph, read_tosa, write_tosa
+from tosaic.driver.quantize import quantize_graph
+from tosaic.errors import InputError
 
 FP32, INT32 = DType.FP32, DType.INT32
 
@@ -100,3 +102,58 @@ def test_integers_are_numpy_s(kind: Kind) -> None:
         if kind.dtype != "int16":
             wanted = [x @ codes_weight(kind).astype(int) for x in wanted]
     assert_equal(network(kind), kind, wanted)
+
+
+def samples_of(name: str) -> tuple[Graph, np.ndarray]:
+    kind = next(each for each in KINDS if each.name == name)
+    return network(kind), np.stack(kind.samples(SAMPLES))
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "refusal"),
+    [
+        (
+            "uint8 NCHW, batch of 1",
+            lambda x: x / np.float32(255),
+            "float32 values that uint8, {} integers from 0 to 255",
+        ),
+        ("uint8 NHWC, batch of 2", lambda x: x + 100, "int64 values that uint8, {} integers from 0 to 255"),
+        (
+            "one int64 id",
+            lambda x: x + 0.5,
+            "float64 values that int32, {} integers from -2147483648 to 2147483647",
+        ),
+        (
+            "int64 ids, all 12",
+            lambda x: x + 2**40,
+            "int64 values that int32, {} integers from -2147483648 to 2147483647",
+        ),
+        (
+            "mask of 50%",
+            lambda x: np.where(x, 0, -1e4),
+            "float64 values that bool, {} False and True, or 0 and 1",
+        ),
+    ],
+)
+def test_calibration_that_the_type_does_not_hold_is_refused(name, changed, refusal) -> None:
+    """An image of 0..1 became one of zeros, and ids beyond int32 others; the report on the same data looked well."""
+    graph, x = samples_of(name)
+    (port,) = graph.inputs
+    with pytest.raises(InputError) as refused:
+        quantize_graph(graph, {port: changed(x.astype(int))})
+    said = refusal.format("the model's type, does not hold: give")
+    assert str(refused.value) == f"the calibration data for input {port!r} has {said}"
+
+
+@pytest.mark.parametrize(
+    ("name", "forms"),
+    [
+        ("uint8 NCHW, batch of 1", ("uint8", "int64", "float32")),
+        ("int64 ids, batch of 2", ("int64", "int32", "float32")),
+        ("mask of 50%", ("bool", "int64", "float32")),
+    ],
+)
+def test_calibration_of_any_type_that_has_the_values(name: str, forms: tuple[str, ...]) -> None:
+    graph, x = samples_of(name)
+    found = [quantize_graph(graph, {graph.inputs[0]: x.astype(form)}).result.outputs for form in forms]
+    assert found[0] == found[1] == found[2]
