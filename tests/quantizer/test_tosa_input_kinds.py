@@ -114,8 +114,8 @@ def samples_of(name: str) -> tuple[Graph, np.ndarray]:
     [
         (
             "uint8 NCHW, batch of 1",
-            lambda x: x / np.float32(255),
-            "float32 values that uint8, {} integers from 0 to 255",
+            lambda x: x / 255,
+            "float64 values that uint8, {} integers from 0 to 255",
         ),
         ("uint8 NHWC, batch of 2", lambda x: x + 100, "int64 values that uint8, {} integers from 0 to 255"),
         (
