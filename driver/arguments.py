@@ -164,6 +164,11 @@ def type_advice(argument: NodeArg, value: np.ndarray) -> str:
         return (
             "the file does not say which reals its integers stand for (there is no .quant.json beside it), give "
             "tosaic.quantize(reals, SCALE, ZERO_POINT) with the numbers that it was quantized with"
+            + (
+                f", or x.view(np.{wanted}) where the network itself takes {value.dtype}"
+                if value.dtype == unsigned_type(argument.type)
+                else ""
+            )
         )
     low, high = argument.stands_for.ends
     least, most = (float(value.min()), float(value.max())) if value.size else (0.0, 0.0)

@@ -95,6 +95,17 @@ def test_advice_is_of_the_model_s_own_type(classifier, values, advice):
     session.run({"t0": eval(expression, {"np": np, "tosaic": tosaic, "x": values})})
 
 
+def test_a_program_does_not_say_that_its_bytes_have_no_sign(classifier):
+    path, samples, scores = classifier
+    program = tosaic.Session(path, "emulator").program
+    session = tosaic.Session(program, "emulator")
+    with pytest.raises(
+        tosaic.InputError, match=r", or x\.view\(np\.int8\) where the network itself takes uint8$"
+    ):
+        session.run({"t0": samples[0]})
+    assert np.array_equal(session.run({"t0": samples[0].view(np.int8)})["t2"].view(np.uint8)[0], scores[0])
+
+
 def image_network(path):
     """ONNX: bytes to integers of (x - 127.5) / 64, and their largest along channels."""
     node = helper.make_node
