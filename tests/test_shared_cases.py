@@ -78,11 +78,12 @@ def test_every_case_has_a_test():
         if name not in (*COMPARED, *PATCHES) and not any(word in name for word in words)
     ]
     assert not untested, "write a test of each, and name it in TESTED"
-    assert len(rows()) > 50
+    assert len(rows()) >= 50
+    here = pathlib.Path(__file__).name
     missing = [
         f"{word} in {file}"
         for word, file in words.items()
-        if not (TESTS / file).is_file() or word not in (TESTS / file).read_text()
+        if not (TESTS / file).is_file() or (TESTS / file).read_text().count(word) <= (file == here)
     ]
     assert not missing
 
@@ -211,7 +212,6 @@ def test_a_gate_with_a_scale_for_each_channel_costs_its_micro_operations():
     assert cycles(CASES / "performance" / "gated_64x4864.tosa") <= 1.25 * 77_824
 
 
-@NOT_YET
 @pytest.mark.long
 def test_planes_to_channels_last_cost_the_bus():
     assert cycles(CASES / "performance" / "turned_224.tosa") <= 2 * 18_816
