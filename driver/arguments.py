@@ -1,13 +1,13 @@
 """Inputs and outputs of a model, and arrays for them."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import numpy as np
 
 from tosaic.compiler.ir import DType, Tensor, nearest
 from tosaic.compiler.program import Port
-from tosaic.compiler.quantizer import Encoding
+from tosaic.compiler.quantizer import Encoding, unsigned_type
 from tosaic.errors import InputError
 
 from .encodings import Encodings
@@ -18,27 +18,49 @@ from .shape_advice import fit_of
 class NodeArg:
     """A graph input or output: name, shape and TOSA type.
 
-    Of a quantized model `encoding` tells what the integers stand for: real = scale * (q - zero_point). Two are equal
-    whatever that is.
+    Of a quantized model `encoding` tells what the integers stand for: real = scale * (q - zero_point). `unsigned`: the
+    model's own type is uint8 or uint16, whose bits TOSA's int8 or int16 hold: they have no `encoding`, which is of
+    integers as TOSA reads them. Two are equal whatever these are.
     """
 
     name: str
     shape: tuple[int, ...]
     type: DType
     encoding: Encoding | None = dataclasses.field(default=None, compare=False)
+    unsigned: bool = dataclasses.field(default=False, compare=False)
+    of_bits: Encoding | None = dataclasses.field(default=None, compare=False)
+    """What integers without sign stand for."""
 
     @property
     def numpy(self) -> np.dtype:
         return np.dtype(self.type.numpy)
 
+    @property
+    def own(self) -> np.dtype:
+        """The model's own type."""
+        return unsigned_type(self.type) if self.unsigned else self.numpy
 
-def argument(tensor: Tensor | Port, encodings: Encodings) -> NodeArg:
-    """The input or output that a tensor or port is."""
+    @property
+    def stands_for(self) -> Encoding | None:
+        """What its integers stand for, with a sign or without."""
+        return self.encoding or self.of_bits
+
+
+def argument(tensor: Tensor | Port, encodings: Encodings, unsigned: Container[str] = ()) -> NodeArg:
+    """The input or output that a tensor or port is; `unsigned` has the names of those without sign."""
     encoding = encodings.get(tensor.name)
     # The file may be that of another model of the same name.
     if encoding is not None and encoding.dtype is not tensor.dtype:
         encoding = None
-    return NodeArg(tensor.name, tuple(tensor.shape), tensor.dtype, encoding)
+    place = tensor.name, tuple(tensor.shape), tensor.dtype
+    if encoding is not None and encoding.unsigned:
+        return NodeArg(*place, unsigned=True, of_bits=encoding)
+    return NodeArg(*place, encoding, encoding is None and tensor.name in unsigned)
+
+
+def held(argument: NodeArg, values: np.ndarray) -> np.ndarray:
+    """Values of the model's own type as TOSA holds them; all else as it is."""
+    return values.view(argument.numpy) if values.dtype == argument.own else values
 
 
 def takes(values: np.ndarray) -> bool:
@@ -52,7 +74,11 @@ def checked_samples(
 ) -> dict[str, np.ndarray]:
     """Arrays of samples along the first axis, each sample as its argument; what is in `state` is the same for each,
     unless it is given. InputError names the input that is wrong."""
-    arrays = {name: np.asarray(values) for name, values in inputs.items()}
+    known = {each.name: each for each in arguments}
+    arrays = {
+        name: held(known[name], np.asarray(values)) if name in known else np.asarray(values)
+        for name, values in inputs.items()
+    }
     counts = {name: len(values) if values.ndim else 0 for name, values in arrays.items()}
     if len(set(counts.values())) != 1 or not min(counts.values()):
         listed = ", ".join(f"{count} of {name!r}" for name, count in counts.items()) or "none"
@@ -76,14 +102,14 @@ def checked_inputs(arguments: list[NodeArg], inputs: Mapping[str, np.ndarray]) -
     values = {}
     for argument in arguments:
         if argument.name not in inputs:
-            wanted = f"{argument.numpy} array of shape {list(argument.shape)}"
+            wanted = f"{argument.own} array of shape {list(argument.shape)}"
             raise InputError(f"input {argument.name!r} is missing: give an {wanted}")
-        value = np.asarray(inputs[argument.name])
+        value = held(argument, np.asarray(inputs[argument.name]))
         if tuple(value.shape) != argument.shape:
             raise InputError(_wrong_shape(argument, value.shape))
         if value.dtype != argument.numpy:
             raise InputError(
-                f"input {argument.name!r} has dtype {value.dtype}, the model wants {argument.numpy}: "
+                f"input {argument.name!r} has dtype {value.dtype}, the model wants {argument.own}: "
                 f"{type_advice(argument, value)}"
             )
         values[argument.name] = value
@@ -128,43 +154,49 @@ _UNIT = 1.5
 
 def type_advice(argument: NodeArg, value: np.ndarray) -> str:
     """How an array of another type becomes what the model wants, with the values that it stands for."""
-    wanted = argument.numpy
+    wanted = argument.own
     if argument.type.is_float:
         return f"convert it with .astype(np.{wanted})"
     if wanted == np.bool_:
         return "give x != 0"
-    held = f"give np.asarray(x, np.{wanted})"
-    fits = _is_held(argument, value)
-    if argument.encoding is None:
-        if fits and (value.dtype.kind == "i" or argument.type.bits > 16):
+    held, limits = f"give np.asarray(x, np.{wanted})", np.iinfo(wanted)
+    fits = _is_held(limits, value)
+    if argument.stands_for is None:
+        themselves = argument.unsigned or argument.type.bits > 16
+        if fits and (value.dtype.kind == "i" or themselves):
             return held
-        if argument.type.bits > 16:
-            return f"give integers from {argument.type.min} to {argument.type.max}"
+        if themselves:
+            return f"give integers from {limits.min} to {limits.max}"
         return (
             "the file does not say which reals its integers stand for (there is no .quant.json beside it), give "
             "tosaic.quantize(reals, SCALE, ZERO_POINT) with the numbers that it was quantized with"
+            + (
+                f", or x.view(np.{wanted}) where the network itself takes {value.dtype}"
+                if value.dtype == unsigned_type(argument.type)
+                else ""
+            )
         )
-    low, high = (float(argument.encoding.dequantize(end)) for end in (argument.type.min, argument.type.max))
+    low, high = argument.stands_for.ends
     least, most = (float(value.min()), float(value.max())) if value.size else (0.0, 0.0)
     slack = 0.05 * (high - low)
     if fits and value.dtype.kind == "i" and not low - slack <= least <= most <= high + slack:
         return f"{held} of integers that were quantized"
-    return f"its integers stand for {low:.4g} to {high:.4g}, {_quantizing(argument.encoding, wanted, least, most)}"
+    return f"its integers stand for {low:.4g} to {high:.4g}, {_quantizing(argument.stands_for, wanted, least, most)}"
 
 
-def _is_held(argument: NodeArg, value: np.ndarray) -> bool:
-    """Whether all values are integers of the argument's type."""
+def _is_held(limits: np.iinfo, value: np.ndarray) -> bool:
+    """Whether all values are integers within limits."""
     if value.dtype.kind not in "iuf" or not value.size:
         return False
     whole = value.dtype.kind != "f" or bool(np.all(value == np.rint(value)))
-    return whole and argument.type.min <= value.min() and bool(value.max() <= argument.type.max)
+    return whole and limits.min <= value.min() and bool(value.max() <= limits.max)
 
 
 def _quantizing(encoding: Encoding, dtype: np.dtype, least: float, most: float) -> str:
     """Python that quantizes an array; of pixels, what the training made of them."""
     kind = "" if dtype == np.int8 else f", dtype={dtype.name!r}"
     call = f"tosaic.quantize({{}}, {encoding.scale!r}, {encoding.zero_point}{kind})"
-    low, high = (float(encoding.dequantize(end)) for end in (encoding.dtype.min, encoding.dtype.max))
+    low, high = encoding.ends
     if not (0 <= least and _UNIT < most <= _PIXEL_MAX and high <= _PIXEL_MAX / 16):
         return f"give {call.format('x')}"
     if -_UNIT < 2 * low and high <= _UNIT:
@@ -174,30 +206,30 @@ def _quantizing(encoding: Encoding, dtype: np.dtype, least: float, most: float) 
 
 def entering(argument: NodeArg, values: np.ndarray) -> np.ndarray:
     """What the model gets for values of the data set, reals or its own integers. InputError where neither fits."""
-    if values.dtype == argument.numpy:
-        return values
-    if values.dtype.kind == "f" and argument.encoding is not None:
+    if values.dtype in (argument.numpy, argument.own):
+        return held(argument, values)
+    if values.dtype.kind == "f" and argument.stands_for is not None:
         if not takes(values):
             raise InputError(f"the data for input {argument.name!r} has values that are not finite")
-        return argument.encoding.quantize(values)
-    held = values.astype(argument.numpy)
+        return argument.stands_for.quantize(values)
     if values.dtype.kind == "f" and not argument.type.is_float:
         raise InputError(
-            f"the data for input {argument.name!r} is {values.dtype}, the model wants {argument.numpy} and has no "
+            f"the data for input {argument.name!r} is {values.dtype}, the model wants {argument.own} and has no "
             "scale (.quant.json): give its integers"
         )
-    if not argument.type.is_float and not np.array_equal(held, values):
+    own = values.astype(argument.own)
+    if not argument.type.is_float and not np.array_equal(own, values):
         raise InputError(
-            f"the data for input {argument.name!r} has {values.dtype} values beyond {argument.numpy}, the model's type"
+            f"the data for input {argument.name!r} has {values.dtype} values beyond {argument.own}, the model's type"
         )
-    return held
+    return held(argument, own)
 
 
 def reals(argument: NodeArg, values: np.ndarray) -> np.ndarray:
     """What a float model gets, or what the model's values stand for."""
-    if argument.encoding is not None and values.dtype.kind != "f":
-        return argument.encoding.dequantize(values).astype(np.float32)
-    return values
+    if argument.stands_for is not None and values.dtype.kind != "f":
+        return argument.stands_for.dequantize(values).astype(np.float32)
+    return values.view(argument.own) if values.dtype == argument.numpy else values
 
 
 def made_up(generator: np.random.Generator, argument: NodeArg) -> np.ndarray:

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tosaic.compiler.ir import DType
-from tosaic.compiler.quantizer import Encoding
+from tosaic.compiler.quantizer import Encoding, unsigned_type
 from tosaic.driver.replacing import replacing
 from tosaic.errors import InputError
 
 Encodings = dict[str, Encoding]
+_INTEGERS = ("int8", "int16", "int32", "uint8", "uint16")
 
 
 def sidecar(model: str | pathlib.Path) -> pathlib.Path:
@@ -42,7 +43,7 @@ def encodings_text(
     sides = {"inputs": inputs, "outputs": outputs}
     text: dict[str, Any] = {
         side: {
-            name: {"dtype": e.dtype.name.lower(), "scale": e.scale, "zero_point": e.zero_point}
+            name: {"dtype": _spelled(e), "scale": e.scale, "zero_point": e.zero_point}
             for name, e in encodings.items()
         }
         for side, encodings in sides.items()
@@ -78,32 +79,38 @@ def parse_encodings(text: str, origin: str) -> Encodings:
         ) from None
 
 
+def _spelled(encoding: Encoding) -> str:
+    """The type of its integers: int8, or uint8 where they have no sign."""
+    return str(unsigned_type(encoding.dtype)) if encoding.unsigned else encoding.dtype.name.lower()
+
+
 def _parsed(found: dict[str, Any]) -> Encoding:
     """ValueError for what no integers can be made with."""
-    dtype, scale, zero_point = DType[str(found["dtype"]).upper()], found["scale"], found["zero_point"]
+    name, scale, zero_point = str(found["dtype"]).lower(), found["scale"], found["zero_point"]
+    unsigned = name in ("uint8", "uint16")
+    dtype = DType[name[unsigned:].upper()]
     if dtype.is_float or dtype in (DType.BOOL, DType.SHAPE):
         raise ValueError(f"{found['dtype']} is not a type of activations")
     if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale < np.inf:
         raise ValueError(f"the scale {scale!r} is no positive number")
-    if type(zero_point) is not int or not dtype.min <= zero_point <= dtype.max:
-        raise ValueError(f"the zero point {zero_point!r} is no number of {dtype.name.lower()}")
-    return Encoding(dtype, float(scale), zero_point)
+    limits = np.iinfo(unsigned_type(dtype)) if unsigned else dtype
+    if type(zero_point) is not int or not limits.min <= zero_point <= limits.max:
+        raise ValueError(f"the zero point {zero_point!r} is no number of {name}")
+    return Encoding(dtype, float(scale), zero_point, unsigned)
 
 
 def quantize(values: ArrayLike, scale: float, zero_point: int = 0, dtype: str = "int8") -> np.ndarray:
     """Integers for reals: round(values / scale) + zero_point, ties to even, saturated."""
-    return Encoding(_dtype(dtype), _checked(scale), zero_point).quantize(values)
+    if dtype not in _INTEGERS:
+        raise InputError(f"cannot quantize to {dtype!r}; use {', '.join(_INTEGERS[:-1])} or {_INTEGERS[-1]}")
+    unsigned = dtype.startswith("u")
+    encoding = Encoding(DType[dtype[unsigned:].upper()], _checked(scale), zero_point, unsigned)
+    return encoding.quantize(values).view(dtype)
 
 
 def dequantize(values: ArrayLike, scale: float, zero_point: int = 0) -> np.ndarray:
     """The reals (float32) that integers stand for: (values - zero_point) * scale."""
     return Encoding(DType.INT32, _checked(scale), zero_point).dequantize(values).astype(np.float32)
-
-
-def _dtype(name: str) -> DType:
-    if name not in ("int8", "int16", "int32"):
-        raise InputError(f"cannot quantize to {name!r}; use int8, int16 or int32")
-    return DType[name.upper()]
 
 
 def _checked(scale: float) -> float:

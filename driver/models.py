@@ -15,7 +15,7 @@ from tosaic.compiler.importers.bindings import Bindings, Bound, bind_values
 from tosaic.compiler.importers.foreign_formats import is_saved_model, refusal
 from tosaic.compiler.importers.nnr_models import import_nnr_integers
 from tosaic.compiler.importers.survey import SourceOperator
-from tosaic.compiler.ir import Graph, read_tosa, validate
+from tosaic.compiler.ir import Graph, read_tosa, unsigned_ports, validate
 from tosaic.compiler.ir.file_builder import IDENTIFIER
 from tosaic.compiler.ir.flatbuffer import Reader
 from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
@@ -229,12 +229,14 @@ def load(
         program = _compiled_before(opened, config, how)
     else:
         program = _compiled(opened, config or get_config(DEFAULT_CONFIG), how)
+    graph = opened if isinstance(opened, Graph) else None
+    unsigned = unsigned_ports(graph) if graph is not None else ()
     return Loaded(
-        opened if isinstance(opened, Graph) else None,
+        graph,
         program,
         program.config,
-        [argument(port, encodings) for port in program.inputs],
-        [argument(port, encodings) for port in program.outputs],
+        [argument(port, encodings, unsigned) for port in program.inputs],
+        [argument(port, encodings, unsigned) for port in program.outputs],
         SessionState(
             [argument(port, encodings) for port in program.states],
             {port.name: port.initial(program.image) for port in program.states},
@@ -248,8 +250,9 @@ def _for_golden(opened: Graph | Program, encodings: Encodings, config: Config) -
             "a compiled program cannot run on golden, which needs the graph: give the .tosa file"
         )
     validate(opened)
+    unsigned = unsigned_ports(opened)
     inputs, outputs, states = (
-        [argument(opened.tensors[name], encodings) for name in names]
+        [argument(opened.tensors[name], encodings, unsigned) for name in names]
         for names in (opened.run_inputs, opened.run_outputs, opened.states)
     )
     initial = {

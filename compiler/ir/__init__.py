@@ -15,6 +15,7 @@ from tosaic.compiler.ir.graph import Graph, GraphIndex, State
 from tosaic.compiler.ir.operators import OPERATORS
 from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.compiler.ir.tosa_file import read_tosa, write_tosa
+from tosaic.compiler.ir.unsigned import unsigned_ports
 from tosaic.compiler.ir.validate import validate
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "is_representable",
     "nearest",
     "read_tosa",
+    "unsigned_ports",
     "validate",
     "write_tosa",
 ]

@@ -8,7 +8,7 @@ emits integers. It may import the IR and `errors`; what runs graphs (calibration
 
 from tosaic.compiler.quantizer.calibration import METHODS, Statistics, wanted_channels
 from tosaic.compiler.quantizer.canonical import canonical
-from tosaic.compiler.quantizer.encoding import Encoding, ScaleError
+from tosaic.compiler.quantizer.encoding import Encoding, ScaleError, unsigned_type
 from tosaic.compiler.quantizer.equalize import equalize
 from tosaic.compiler.quantizer.grids import take_grids
 from tosaic.compiler.quantizer.kept_grids import keep_grids, moved_encoding
@@ -39,5 +39,6 @@ __all__ = [
     "soften_masks",
     "steps_of_recurrences",
     "take_grids",
+    "unsigned_type",
     "wanted_channels",
 ]

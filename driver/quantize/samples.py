@@ -9,8 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph
+from tosaic.compiler.ir import Graph, unsigned_ports
 from tosaic.compiler.quantizer import masking_inputs
+from tosaic.driver.arguments import NodeArg, argument, held
 from tosaic.driver.shape_advice import samples_advice
 from tosaic.errors import InputError, in_words
 
@@ -204,6 +205,26 @@ def _runs(graph: Graph, name: str, arrays: Mapping[str, np.ndarray]) -> Iterator
         )
     if not len(array):
         raise InputError(f"the calibration data for input {name!r} has no samples")
+    if not tensor.dtype.is_float:
+        array = _exactly(argument(tensor, {}, unsigned_ports(graph)), array)
     for sample in array:
         # A rank of 0 stays one: ascontiguousarray would make it 1.
         yield np.array(sample, tensor.dtype.numpy, order="C")
+
+
+def _exactly(port: NodeArg, array: np.ndarray) -> np.ndarray:
+    """Integers or truth values as the graph holds them; InputError where that would change one."""
+    if array.dtype == port.numpy:
+        return array
+    with np.errstate(invalid="ignore"):
+        own = array.astype(port.own)
+    if not np.array_equal(own, array):
+        limits = None if port.own == np.bool_ else np.iinfo(port.own)
+        wanted = (
+            "False and True, or 0 and 1" if limits is None else f"integers from {limits.min} to {limits.max}"
+        )
+        raise InputError(
+            f"the calibration data for input {port.name!r} has {array.dtype} values that {port.own}, the model's type, "
+            f"does not hold: give {wanted}"
+        )
+    return held(port, own)

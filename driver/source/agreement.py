@@ -43,7 +43,7 @@ class OutputAgreement:
     @classmethod
     def of(cls, output: NodeArg) -> "OutputAgreement":
         """Nothing seen yet."""
-        encoding = output.encoding
+        encoding = output.stands_for
         step = encoding.scale if encoding is not None else None if output.type.is_float else 1.0
         return cls(output.name, step, output.type.bits)
 

@@ -12,7 +12,8 @@ import numpy as np
 from tosaic.compiler.importers import import_model, is_imported
 from tosaic.compiler.importers.bindings import Bindings, Bound, bound_array
 from tosaic.compiler.importers.torch_models.program import inputs_of, outputs_of, read_program
-from tosaic.compiler.ir import Graph
+from tosaic.compiler.ir import Graph, unsigned_ports
+from tosaic.compiler.quantizer import unsigned_type
 from tosaic.driver.models import open_model
 from tosaic.errors import InputError, ModelError, in_words, reading
 from tosaic.sim.golden import evaluate
@@ -63,6 +64,7 @@ def float_graph(source: "str | pathlib.Path | Graph", bound: Bound = None) -> Gr
 def on_golden(graph: Graph, *, keep: bool = False) -> FloatModel:
     """Golden's outputs of a graph; with `keep` all its tensors."""
     types = {name: graph.tensors[name].dtype.numpy for name in graph.inputs}
+    unsigned = {n: unsigned_type(graph.tensors[n].dtype) for n in unsigned_ports(graph) if n in graph.outputs}
 
     def run(sample: dict[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         values = {name: value for name, value in sample.items() if name in types}
@@ -78,7 +80,8 @@ def on_golden(graph: Graph, *, keep: bool = False) -> FloatModel:
             name: value.astype(types[name]).reshape(graph.tensors[name].shape)
             for name, value in values.items()
         }
-        return {**fed, **evaluate(graph, fed, keep=True)} if keep else evaluate(graph, fed)
+        found = {**fed, **evaluate(graph, fed, keep=True)} if keep else evaluate(graph, fed)
+        return {name: v.view(unsigned[name]) if name in unsigned else v for name, v in found.items()}
 
     return run
 
@@ -150,9 +153,15 @@ def litert_tensors(path: pathlib.Path, how: Bindings) -> tuple[FloatModel, dict[
     interpreter = _interpreter(path)
     interpreter.allocate_tensors()
     layers = {}
+    # Bits of integers without sign: what they stand for is no line of what TOSA holds.
+    ports = {
+        each["index"]
+        for each in (*interpreter.get_input_details(), *interpreter.get_output_details())
+        if np.issubdtype(each["dtype"], np.unsignedinteger)
+    }
     for each in interpreter.get_tensor_details():
         scale, zero_point = each["quantization"]
-        if scale and np.issubdtype(each["dtype"], np.integer):
+        if each["index"] not in ports and scale and np.issubdtype(each["dtype"], np.integer):
             offset = {np.uint8: 128, np.uint16: 32768}.get(each["dtype"], 0)
             layers[each["name"]] = LayerNote(
                 each["name"], each["name"], (float(scale),), int(zero_point) - offset

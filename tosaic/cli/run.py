@@ -196,8 +196,10 @@ def _write_measurements(
 
 
 def _print_outputs(session: Session, outputs: dict[str, np.ndarray]) -> None:
-    """The first 10 elements of each output, and the class that a classifier's output names."""
-    for name, value in outputs.items():
+    """The first 10 elements of each output, in the model's own type, and the class that a classifier's output names."""
+    types = {each.name: each.own for each in session.outputs}
+    for name, held in outputs.items():
+        value = held.view(types[name])
         flat = value.reshape(-1)
         shown = " ".join(f"{v:.5g}" if value.dtype.kind == "f" else str(int(v)) for v in flat[:10]) + (
             " …" if flat.size > 10 else ""

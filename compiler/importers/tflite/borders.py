@@ -18,7 +18,7 @@ from tosaic.compiler.importers.tflite.source_graph import (
 from tosaic.compiler.importers.tflite.values import OFFSET, STORAGE
 from tosaic.compiler.ir import DType
 
-Encodings = dict[str, tuple[DType, float, int]]
+Encodings = dict[str, tuple[DType, float, int, bool]]
 """Type, scale and zero point of inputs and outputs, by name."""
 
 _KINDS = {"INT8": "INT8", "UINT8": "INT8", "INT16": "INT16"}
@@ -60,11 +60,12 @@ def _held(tensor: TfliteTensor) -> tuple[str, float, int] | None:
 
 
 def encodings_of(graph: TfliteSubgraph) -> Encodings:
-    """What the integers of inputs and outputs stand for; unsigned ones, which are bit patterns, are left out."""
+    """What the integers of inputs and outputs stand for: type, scale, zero point, and whether they have no sign."""
     found: Encodings = {}
     for index in (*graph.inputs, *graph.outputs):
         tensor = graph.tensors[index]
         held = _held(tensor)
-        if held is not None and tensor.kind not in OFFSET:
-            found[tensor.name] = (STORAGE[held[0]], held[1], held[2])
+        if held is not None:
+            offset = OFFSET.get(tensor.kind, 0)
+            found[tensor.name] = (STORAGE[held[0]], held[1], held[2] + offset, offset > 0)
     return found
