@@ -107,7 +107,7 @@ def test_a_chain_of_wide_operators_uses_all_lanes():
         return build.finish()
 
     more = cycles(chain(9)) - cycles(chain(1))
-    assert 8 * 4096 // 16 <= more <= 1.1 * 8 * 4096 // 16
+    assert 0.95 * 8 * 4096 // 16 <= more <= 1.1 * 8 * 4096 // 16
 
 
 @pytest.mark.parametrize("config", ["nano", "small", "base", "large"])
