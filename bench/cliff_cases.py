@@ -249,6 +249,18 @@ def elementwise(g: Layers) -> Case:
     return g.case(z)
 
 
+def gate(g: Layers) -> Case:
+    """A product that is scaled by channels: of SwiGLU, or where one line is for all pixels of squeeze and excite."""
+    dtype = g.dice.choice((INT8, INT8, INT16))
+    rows = g.dice.size(24, 800)
+    shape = (1, rows, g.dice.size(8, min(4096, 3 * LARGEST // rows)))
+    other = g.dice.choice((shape, (1, 1, shape[-1])))
+    x, y = g.source(shape, dtype), g.source(other, dtype, "y")
+    z = g.step("MUL", [g.rescale(x, INT32), g.rescale(y, INT32), g.zero(INT8)])
+    g.told.append(f"gate {dtype.name.lower()} {_shape(x, g)} with {_shape(y, g)}")
+    return g.case(g.rescale(z, dtype, per_channel=True))
+
+
 def table(g: Layers) -> Case:
     dtype = g.dice.choice((INT8, INT16))
     x = g.source(_any_shape(g, dtype), dtype)
@@ -340,7 +352,7 @@ def softmax(g: Layers) -> Case:
 FAMILIES: dict[str, Callable[[Layers], Case]] = {
     each.__name__: each
     for each in (
-        convolution, depthwise, connected, matmul, pool, elementwise, table, reduction, moved, gather, softmax
+        convolution, depthwise, connected, matmul, pool, elementwise, gate, table, reduction, moved, gather, softmax
     )
 }  # fmt: skip
 

@@ -7,7 +7,6 @@ vectors. The rows of such a box are short runs of bytes in external memory.
 import dataclasses
 import math
 from collections.abc import Iterator
-from fractions import Fraction
 
 from tosaic.compiler.fuse.moves import blocks
 from tosaic.compiler.memory_speed import MemorySpeed
@@ -66,20 +65,15 @@ class ChannelBoxes:
 
     def cycles(self, counts: tuple[int, ...], sizes: Sizes, *, doubled: bool) -> int:
         """Predicted cycles of all boxes, whose buffers have these `sizes`."""
-        read = sum(
-            (self._moved(counts, s) for k, s in sizes.items() if k.role is not Role.RESULT), Fraction()
-        )
-        written = sum((self._moved(counts, s) for k, s in sizes.items() if k.role is Role.RESULT), Fraction())
+        read = sum(self._moved(counts, size) for key, size in sizes.items() if key.role is not Role.RESULT)
+        written = sum(self._moved(counts, size) for key, size in sizes.items() if key.role is Role.RESULT)
         turn, whole = self.speed.latency_cycles + _TURN_CYCLES, math.prod(counts)
-        total = read + written if doubled else Fraction()
+        # Nothing computes while the first box comes and the last one leaves.
+        total = read + written if doubled else 0
         for times, elements, computing in self._boxes(counts):
-            share = Fraction(elements, whole)
-            if doubled:
-                each = max(Fraction(computing), read * share + turn, written * share + turn)
-            else:
-                each = computing + (read + written) * share + turn
-            total += times * each
-        return int(total)
+            comes, leaves = read * elements // whole + turn, written * elements // whole + turn
+            total += times * (max(computing, comes, leaves) if doubled else computing + comes + leaves - turn)
+        return total
 
     def _boxes(self, counts: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
         """(number of boxes, elements of one, VECTOR's cycles for one)."""
@@ -90,13 +84,13 @@ class ChannelBoxes:
             for number, width in split(self.shape[-1], channels):
                 yield row_boxes * number, rows * width, -(-width // self.config.columns) * cycles
 
-    def _moved(self, counts: tuple[int, ...], size_bytes: int) -> Fraction:
+    def _moved(self, counts: tuple[int, ...], size_bytes: int) -> int:
         """Cycles of the bus for a buffer's bytes."""
         rate = self.speed.bytes_per_cycle(self.config)
         *outer, channels = counts
         if channels == self.shape[-1]:
-            return size_bytes / rate
+            return int(size_bytes // rate)
         # Each row of the box is a short run of bytes, which begins and ends within a word.
         runs = min(math.prod(outer), size_bytes)
-        beats = (size_bytes + runs * self.config.word_bytes) / rate
-        return max(beats, runs * Fraction(self.speed.burst_cycles))
+        beats = (size_bytes + runs * self.config.word_bytes) // rate
+        return max(int(beats), int(runs * self.speed.burst_cycles))

@@ -34,10 +34,13 @@ def _tensors(graph: Graph, sample: dict[str, np.ndarray]) -> dict[str, np.ndarra
         tensor = graph.tensors[name]
         values[name] = sample[name].astype(tensor.dtype.numpy).reshape(tensor.shape)
     for op in graph.operators:
-        pair = marked(op)
-        if pair is not None:
-            encoding, (x,) = Encoding(*pair), (values[name] for name in op.inputs)
-            values[op.outputs[0]] = encoding.dequantize(encoding.quantize(x)).astype(x.dtype)
+        marker = marked(op)
+        if marker is not None:
+            encoding, x, result = Encoding(*marker), values[op.inputs[0]], graph.tensors[op.outputs[0]].dtype
+            real = np.issubdtype(x.dtype, np.floating)
+            values[op.outputs[0]] = (encoding.quantize if real else encoding.dequantize)(x).astype(
+                result.numpy
+            )
             continue
         dtypes = [graph.tensors[name].dtype for name in op.outputs]
         operands = [values[name] for name in op.inputs]

@@ -40,3 +40,11 @@ def test_more_than_two_turns_of_the_image_where_they_fit():
     assert [len(buffer.addresses) for buffer in found.values()] == [4, 2]
     found = allocate_buffers(Arena(400, 16), SIZES, window_turns=4)
     assert [len(buffer.addresses) for buffer in found.values()] == [3, 2]
+
+
+def test_a_result_keeps_away_from_operands():
+    """VECTOR writes one while LOAD writes the other."""
+    sizes = {BufferKey(Role.OPERAND, "x", 0): 64, BufferKey(Role.RESULT, "y"): 96}
+    found = allocate_buffers(Arena(1024, 16), sizes, low=Role.RESULT)
+    assert [buffer.addresses for buffer in found.values()] == [(960, 896), (0, 96)]
+    assert try_buffers(Arena(256, 16), sizes, Role.RESULT) is False
