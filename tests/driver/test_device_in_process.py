@@ -202,8 +202,8 @@ def test_reset_while_a_program_runs(transport, device, program):
     [
         (
             "ftp://x",
-            r"^ftp://x: there is no transport 'ftp'; did you mean tcp\? there are pool, serial, sim, tcp, tcps, udp, uio, "
-            "virtual: serial:///dev/ttyUSB1",
+            r"^ftp://x: there is no transport 'ftp'; did you mean tcp\? there are pool, serial, sim, tcp, tcps, "
+            "udp, uio, virtual: serial:///dev/ttyUSB1",
         ),
         (
             "serial:///dev/x?speed=1",

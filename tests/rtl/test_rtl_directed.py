@@ -122,7 +122,8 @@ def test_rows_at_the_ends_of_numbers_end_alike():
             simulator("nano", 0).run(memory, *place)
             assert np.array_equal(memory, wanted), name
     assert not wrong
-    assert ends == {True: 32, False: 60}
+    # One of them stores over itself, which the emulator stops.
+    assert ends == {True: 31, False: 61}
 
 
 @pytest.mark.parametrize("name", BY_CONFIG)
