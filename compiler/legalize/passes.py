@@ -38,7 +38,7 @@ PASSES = (
     Pass("pool where it takes the fewest cycles", cheaper_pools, optional=True),
     Pass("split what exceeds the memory", lambda graph, config: split_oversize(graph, config)),
     Pass("widen bytes where they are read", lambda graph, config: widen_at_readers(graph), optional=True),
-    Pass("fold what these left", lambda graph, config: normalise(graph)),
+    Pass("fold what these left", lambda graph, config: normalise(graph, again=True)),
 )
 
 

@@ -90,6 +90,11 @@ def test_casts() -> None:
     assert fold("CAST", [tensor([True], DType.BOOL)], {}, DType.FP32)[1] is DType.FP32
 
 
+def test_a_product_is_shifted_as_tosa_has_it() -> None:
+    x, y = tensor([-7, 6, 1 << 30], DType.INT32), tensor([3, 1, 4], DType.INT32)
+    assert fold("MUL", [x, y, tensor([2], DType.INT8)], {})[0].tolist() == [-5, 2, 1 << 30]
+
+
 def test_comparisons_selections_and_rows() -> None:
     x = tensor(X, DType.INT32)
     greater, dtype = fold("GREATER", [x, tensor([[0]], DType.INT32)], {})
@@ -107,7 +112,8 @@ def test_what_is_not_folded() -> None:
     assert fold("ADD", [Tensor("x", (1,), DType.INT32), one], {}) is None
     assert fold("ADD", [tensor([2**31 - 1], DType.INT32), one], {}) is None, "int32 would wrap"
     assert fold("ADD", [tensor([1], DType.INT8), tensor([1], DType.INT8)], {}) is None
-    assert fold("NEGATE", [one, one, tensor([0], DType.INT32)], {}) is None, "a zero point"
+    zero_point = tensor([1], DType.FP32)
+    assert fold("NEGATE", [zero_point, zero_point, zero_point], {}) is None
     assert fold("EXP", [one], {}) is None
     assert fold("CONV2D", [one, one, one], {}) is None
     large = tensor(np.zeros(MAX_ELEMENTS + 1), DType.BOOL)

@@ -1,7 +1,7 @@
 """The constant folder: the result of an operator whose operands are all constants, by NumPy.
 
-Layout operators keep elements as they are, of any type. Arithmetic is folded for fp32, int32 and bool: floats are
-computed in float64 and rounded once, integers in int64; what int32 cannot hold is left to run time.
+Layout operators keep elements as they are, of any type. Arithmetic of fp32 is computed in float64 and rounded once, of
+integers in int64 (`integer_folding.py`); what TOSA leaves unpredictable is left to run time.
 """
 
 import math
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tosaic.compiler.ir.building.integer_folding import Call, gathered, integer_result
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.tensors import Tensor
 
@@ -22,8 +23,6 @@ Folded = tuple[np.ndarray, DType]
 Room = Callable[[Sequence[int], np.dtype], None]
 """Raises an error when there is no room for an array of this shape and type; called before one is made."""
 
-_ARITHMETIC = (DType.FP32, DType.INT32, DType.BOOL)
-_WIDE = {"f": np.float64, "i": np.int64}
 _BINARY: dict[str, Callable[..., np.ndarray]] = {
     "ADD": np.add,
     "SUB": np.subtract,
@@ -32,12 +31,16 @@ _BINARY: dict[str, Callable[..., np.ndarray]] = {
     "GREATER": np.greater,
     "GREATER_EQUAL": np.greater_equal,
     "EQUAL": np.equal,
-    "LOGICAL_AND": np.logical_and,
-    "LOGICAL_OR": np.logical_or,
-    "LOGICAL_XOR": np.logical_xor,
+    "MUL": lambda a, b, _shift: a * b,
+    "POW": np.power,
     "SELECT": np.where,
 }
-_FLOAT: dict[str, Callable[..., np.ndarray]] = {
+_BROADCASTING = {
+    *_BINARY,
+    *("INTDIV", "BITWISE_AND", "BITWISE_OR", "BITWISE_XOR", "LOGICAL_AND", "LOGICAL_OR", "LOGICAL_XOR"),
+    *("ARITHMETIC_RIGHT_SHIFT", "LOGICAL_LEFT_SHIFT", "LOGICAL_RIGHT_SHIFT"),
+}
+_UNARY: dict[str, Callable[..., np.ndarray]] = {
     "FLOOR": np.floor,
     "CEIL": np.ceil,
     "EXP": np.exp,
@@ -48,15 +51,13 @@ _FLOAT: dict[str, Callable[..., np.ndarray]] = {
     "RECIPROCAL": np.reciprocal,
     "RSQRT": lambda x: 1 / np.sqrt(x),
     "SIGMOID": lambda x: 1 / (1 + np.exp(-x)),
-    "POW": np.power,
+    "ABS": np.abs,
 }
 _REDUCTIONS: dict[str, Callable[..., np.ndarray]] = {
     "REDUCE_SUM": np.sum,
     "REDUCE_PRODUCT": np.prod,
     "REDUCE_MAX": np.max,
     "REDUCE_MIN": np.min,
-    "REDUCE_ANY": np.any,
-    "REDUCE_ALL": np.all,
 }
 
 
@@ -69,8 +70,9 @@ def fold(
 ) -> Folded | None:
     """Value and type of an operator's result; None unless all operands are constants and it can be computed here.
 
-    `dtype` is the result's type where the operands leave a choice (CAST). The value may be a view of an operand, and
-    of a wider NumPy type than the result's: in the result's range, or of a float that is still to be rounded.
+    `dtype` is the result's type where the operands leave a choice (CAST, RESCALE). The value may be a view of an
+    operand, and of a wider NumPy type than the result's: in the result's range, or of a float that is still to be
+    rounded.
     """
     values = [tensor.data for tensor in operands if tensor.data is not None]
     if not values or len(values) < len(operands):
@@ -79,7 +81,7 @@ def fold(
         data = _LAYOUT[name](values, attributes, make_room or _no_limit)
         return None if data is None else (data, operands[0].dtype)
     if name == "CAST" and dtype is not None and (dtype.is_float or not operands[0].dtype.is_float):
-        return (values[0].astype(dtype.numpy) if dtype.is_integer else values[0]), dtype
+        return (values[0] if dtype.is_float else values[0].astype(dtype.numpy)), dtype
     return _arithmetic(name, operands, values, attributes, dtype)
 
 
@@ -149,50 +151,45 @@ def _arithmetic(
     attributes: Mapping[str, Any],
     dtype: DType | None,
 ) -> Folded | None:
-    if operands[0].dtype not in _ARITHMETIC:
+    shapes = [value.shape for value in values] if name in _BROADCASTING else [values[0].shape]
+    if math.prod(np.broadcast_shapes(*shapes)) > MAX_ELEMENTS:
         return None
-    broadcasts = name in _BINARY
-    count = math.prod(np.broadcast_shapes(*(v.shape for v in values))) if broadcasts else values[0].size
-    if count > MAX_ELEMENTS:
-        return None
-    wide = [value.astype(_WIDE.get(value.dtype.kind, value.dtype)) for value in values]
-    with np.errstate(all="ignore"):
-        result = _compute(name, wide, attributes, dtype)
-    if result is None:
+    if name in ("CAST", "RESCALE") and dtype is None:
         return None
     kind = _result_type(name, operands, dtype)
-    if kind.is_integer and result.size and not kind.min <= result.min() <= result.max() <= kind.max:
+    if not any(each.is_float for each in (kind, *(operand.dtype for operand in operands))):
+        wide = [value.astype(np.int64) for value in values]
+        integers = integer_result(name, Call(wide, operands[0].dtype, kind, attributes))
+        return None if integers is None else (integers, kind)
+    if operands[0].dtype not in (DType.FP32, DType.INT32, DType.BOOL):
+        return None
+    # A condition stays one, and so do the indices of a GATHER.
+    wide = [value.astype(np.float64) if value.dtype.kind == "f" else value for value in values]
+    with np.errstate(all="ignore"):
+        result = _of_floats(name, wide, attributes, kind)
+    if result is None or (kind is DType.INT32 and not kind.min <= result.min() <= result.max() <= kind.max):
         return None
     return result, kind
 
 
-def _compute(
-    name: str, values: list[np.ndarray], attributes: Mapping[str, Any], dtype: DType | None
+def _of_floats(
+    name: str, values: list[np.ndarray], attributes: Mapping[str, Any], kind: DType
 ) -> np.ndarray | None:
     first = values[0]
     if name in _BINARY:
         return np.asarray(_BINARY[name](*values))
-    if name in _FLOAT:
-        return np.asarray(_FLOAT[name](*values)) if first.dtype.kind == "f" else None
+    if name in _UNARY:
+        return np.asarray(_UNARY[name](first))
     if name in _REDUCTIONS:
         return np.asarray(_REDUCTIONS[name](first, axis=attributes["axis"], keepdims=True))
-    if name == "MUL":
-        return first * values[1]
-    if name == "ABS":
-        return np.abs(first)
     if name == "NEGATE":
         return -first if not values[1].any() and not values[2].any() else None
-    if name == "LOGICAL_NOT":
-        return ~first
     if name == "CLAMP":
         return np.clip(first, attributes["min_val"], attributes["max_val"])
-    if name == "CAST" and dtype is DType.INT32:
+    if name == "CAST" and kind is DType.INT32:
         return np.rint(first) if np.isfinite(first).all() else None
     if name == "GATHER":
-        indices = values[1]
-        if indices.min() < 0 or indices.max() >= first.shape[1]:
-            return None
-        return np.stack([batch[row] for batch, row in zip(first, indices, strict=True)])
+        return gathered(first, values[1])
     return None
 
 
@@ -201,4 +198,7 @@ def _result_type(name: str, operands: Sequence[Tensor], dtype: DType | None) -> 
         return DType.BOOL
     if name == "SELECT":
         return operands[1].dtype
+    if name in ("MUL", "TABLE", "ARGMAX") and operands[0].dtype.is_integer:
+        wide = name != "TABLE" or operands[0].dtype is DType.INT16
+        return DType.INT32 if wide else operands[1].dtype
     return dtype or operands[0].dtype

@@ -73,9 +73,10 @@ class FoldingBuilder:
     ) -> str:
         """Adds an operator with one result and returns its name; of constants it is computed, where it can be.
 
-        `output` names the result, which is then never folded away.
+        `output` names the result, which is then never folded away. Nor is a RESCALE, which makes bytes wider: legalize
+        does that where no reader of the bytes can.
         """
-        if output is None:
+        if output is None and name != "RESCALE":
             read = [self._operand(o) for o in operands]
             key = _origin(name, read, attributes, dtype)
             if key is not None and key in self._folded:

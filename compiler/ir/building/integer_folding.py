@@ -1,0 +1,232 @@
+"""Integer arithmetic of the constant folder: what an operator makes of int64 values, where TOSA says what that is.
+
+Each function takes the operands' values and gives the result's. What the specification leaves unpredictable (a sum that
+int32 does not hold, a shift beyond the type) is None: it is left to run time.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tosaic.compiler.ir.dtypes import DType
+
+_TRUTH = (DType.BOOL,)
+_WORD = (DType.INT32,)
+_NARROW = (DType.INT8, DType.INT16)
+_ANY = (*_NARROW, *_WORD)
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """An operator of constants."""
+
+    values: Sequence[np.ndarray]
+    """int64: what its operands are; bools are 0 and 1."""
+    source: DType
+    """Of its first operand."""
+    target: DType
+    """Of its result."""
+    attributes: Mapping[str, Any]
+
+    def number(self, place: int) -> int:
+        """The only element of a parameter."""
+        return int(self.values[place].reshape(-1)[0])
+
+
+_Compute = Callable[[Call], np.ndarray | None]
+
+
+def integer_result(name: str, call: Call) -> np.ndarray | None:
+    """int64 values of a result; None for other operators, types that they do not take, and what is unpredictable."""
+    types, compute = _OPERATORS.get(name, ((), None))
+    if compute is None or call.source not in types:
+        return None
+    result = compute(call)
+    if result is None:
+        return None
+    low, high = (0, 1) if call.target is DType.BOOL else (call.target.min, call.target.max)
+    return result if result.size == 0 or low <= result.min() <= result.max() <= high else None
+
+
+def computed_operators() -> frozenset[str]:
+    """The operators that have a function here."""
+    return frozenset(_OPERATORS)
+
+
+def _wrapped(values: np.ndarray, dtype: DType) -> np.ndarray:
+    """The low bits that a type keeps, sign-extended."""
+    spare = 64 - dtype.bits
+    return (values << spare) >> spare
+
+
+def _unsigned(values: np.ndarray, dtype: DType) -> np.ndarray:
+    return values & ((1 << dtype.bits) - 1)
+
+
+def _within(values: np.ndarray, low: int, high: int) -> bool:
+    return values.size == 0 or bool(low <= values.min() and values.max() <= high)
+
+
+def _rounding_shift(values: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """Half-way cases go up; the sum with what rounds may need 65 bits."""
+    last = np.minimum(shift, 1)
+    return ((values >> (shift - last)) + last) >> last
+
+
+def _mul(call: Call) -> np.ndarray | None:
+    product, shift = call.values[0] * call.values[1], call.values[2].reshape(-1)[:1]
+    return _rounding_shift(product, shift) if call.source is DType.INT32 else product
+
+
+def _intdiv(call: Call) -> np.ndarray | None:
+    a, b = call.values
+    if not b.all():
+        return None
+    return np.abs(a) // np.abs(b) * np.where((a < 0) == (b < 0), 1, -1)
+
+
+def _negate(call: Call) -> np.ndarray | None:
+    negated = call.number(1) - call.values[0]
+    if not _within(negated, DType.INT32.min, DType.INT32.max):
+        return None
+    return np.clip(negated + call.number(2), call.target.min, call.target.max)
+
+
+def _clz(call: Call) -> np.ndarray:
+    # frexp's exponent is the number of bits.
+    return 32 - np.frexp(_unsigned(call.values[0], call.source).astype(np.float64))[1].astype(np.int64)
+
+
+def _shift(compute: Callable[[Call, np.ndarray], np.ndarray], *, by_type: bool) -> _Compute:
+    def shifted(call: Call) -> np.ndarray | None:
+        limit = call.source.bits if by_type else 32
+        return compute(call, call.values[1]) if _within(call.values[1], 0, limit - 1) else None
+
+    return shifted
+
+
+def _arithmetic_right(call: Call, amount: np.ndarray) -> np.ndarray:
+    shifted = call.values[0] >> amount
+    if call.attributes["round"]:
+        return shifted + np.where(amount > 0, (call.values[0] >> np.maximum(amount - 1, 0)) & 1, 0)
+    return shifted
+
+
+def _left(call: Call, amount: np.ndarray) -> np.ndarray:
+    return _wrapped(call.values[0] << amount, call.target)
+
+
+def _logical_right(call: Call, amount: np.ndarray) -> np.ndarray:
+    return _wrapped(_unsigned(call.values[0], call.source) >> amount, call.target)
+
+
+def _cast(call: Call) -> np.ndarray | None:
+    if call.target is DType.BOOL:
+        return (call.values[0] != 0).astype(np.int64)
+    return _wrapped(call.values[0], call.target) if call.target.is_integer else None
+
+
+def _table(call: Call) -> np.ndarray | None:
+    values, table = call.values[0], call.values[1].reshape(-1)
+    if call.source is DType.INT8:
+        return table[values + 128]
+    place, part = (values + 32768) >> 7, values & 127
+    slope = table[place + 1] - table[place]
+    return (table[place] << 7) + slope * part if _within(slope, DType.INT16.min, DType.INT16.max) else None
+
+
+def _rescale(call: Call) -> np.ndarray | None:
+    """(value - input_zp) * multiplier * 2^-shift + output_zp, by apply_scale_32 or apply_scale_16 (clause 1.9)."""
+    attributes, (value, multiplier, shift, *_) = call.attributes, call.values
+    signed_in, signed_out = (not attributes.get(f"{side}_unsigned") for side in ("input", "output"))
+    input_zp, output_zp = call.values[3].reshape(-1)[0], call.values[4].reshape(-1)[0]
+    if not signed_in:
+        value, input_zp = _unsigned(value, call.source), _unsigned(input_zp, call.source)
+    if not signed_out:
+        output_zp = _unsigned(output_zp, call.target)
+    value = value - input_zp
+    half = np.int64(1) << np.clip(shift - 1, 1, 61)
+    allowed = _within(shift, 2, 62) and _within(multiplier, 0, DType.INT32.max)
+    if not allowed or (attributes["scale32"] and bool(((value < -half) | (value >= half)).any())):
+        return None
+    product = value * multiplier
+    if attributes["rounding_mode"] == "DOUBLE_ROUND":
+        product = product + np.where(shift > 31, np.where(value >= 0, 1 << 30, -(1 << 30)), 0)
+    scaled = _rounding_shift(product, shift)
+    result = scaled + output_zp
+    if not (_within(scaled, *_INT32) and _within(result, *_INT32)):
+        return None
+    if signed_out:
+        return np.clip(result, call.target.min, call.target.max)
+    return _wrapped(np.clip(result, 0, (1 << call.target.bits) - 1), call.target)
+
+
+_INT32 = (DType.INT32.min, DType.INT32.max)
+
+
+def gathered(rows: np.ndarray, indices: np.ndarray) -> np.ndarray | None:
+    """GATHER of rows [N, K, C] by indices [N, W]; None if one lies outside."""
+    if not _within(indices, 0, rows.shape[1] - 1):
+        return None
+    return rows[np.arange(rows.shape[0])[:, None], indices]
+
+
+def _product(call: Call) -> np.ndarray | None:
+    bound = np.prod(np.abs(call.values[0]).astype(np.float64), axis=call.attributes["axis"])
+    fits = _within(bound, 0, DType.INT32.max)
+    return np.prod(call.values[0], axis=call.attributes["axis"], keepdims=True) if fits else None
+
+
+def _each(compute: Callable[..., np.ndarray]) -> _Compute:
+    return lambda call: np.asarray(compute(*call.values)).astype(np.int64)
+
+
+def _along(compute: Callable[..., np.ndarray], **options: Any) -> _Compute:
+    return lambda call: np.asarray(compute(call.values[0], axis=call.attributes["axis"], **options)).astype(
+        np.int64
+    )
+
+
+_OPERATORS: dict[str, tuple[tuple[DType, ...], _Compute]] = {
+    "ADD": (_WORD, _each(np.add)),
+    "SUB": (_WORD, _each(np.subtract)),
+    "MUL": (_ANY, _mul),
+    "INTDIV": (_WORD, _intdiv),
+    "MAXIMUM": (_WORD, _each(np.maximum)),
+    "MINIMUM": (_WORD, _each(np.minimum)),
+    "ABS": (_WORD, _each(np.abs)),
+    "NEGATE": (_ANY, _negate),
+    "CLAMP": (
+        _ANY,
+        lambda call: np.clip(call.values[0], call.attributes["min_val"], call.attributes["max_val"]),
+    ),
+    "CLZ": (_WORD, _clz),
+    "BITWISE_AND": (_ANY, _each(np.bitwise_and)),
+    "BITWISE_OR": (_ANY, _each(np.bitwise_or)),
+    "BITWISE_XOR": (_ANY, _each(np.bitwise_xor)),
+    "BITWISE_NOT": (_ANY, _each(np.bitwise_not)),
+    "LOGICAL_AND": (_TRUTH, _each(np.bitwise_and)),
+    "LOGICAL_OR": (_TRUTH, _each(np.bitwise_or)),
+    "LOGICAL_XOR": (_TRUTH, _each(np.bitwise_xor)),
+    "LOGICAL_NOT": (_TRUTH, lambda call: 1 - call.values[0]),
+    "LOGICAL_LEFT_SHIFT": (_ANY, _shift(_left, by_type=False)),
+    "LOGICAL_RIGHT_SHIFT": (_ANY, _shift(_logical_right, by_type=False)),
+    "ARITHMETIC_RIGHT_SHIFT": (_ANY, _shift(_arithmetic_right, by_type=True)),
+    "EQUAL": (_WORD, _each(np.equal)),
+    "GREATER": (_WORD, _each(np.greater)),
+    "GREATER_EQUAL": (_WORD, _each(np.greater_equal)),
+    "SELECT": (_TRUTH, lambda call: np.where(call.values[0] != 0, call.values[1], call.values[2])),
+    "CAST": ((*_TRUTH, *_ANY), _cast),
+    "RESCALE": ((*_ANY, DType.INT48), _rescale),
+    "TABLE": (_NARROW, _table),
+    "REDUCE_SUM": (_WORD, _along(np.sum, keepdims=True)),
+    "REDUCE_PRODUCT": (_WORD, _product),
+    "REDUCE_MAX": (_ANY, _along(np.max, keepdims=True)),
+    "REDUCE_MIN": (_ANY, _along(np.min, keepdims=True)),
+    "REDUCE_ANY": (_TRUTH, _along(np.max, keepdims=True)),
+    "REDUCE_ALL": (_TRUTH, _along(np.min, keepdims=True)),
+    "ARGMAX": (_NARROW, _along(np.argmax)),
+    "GATHER": ((*_TRUTH, *_ANY), lambda call: gathered(*call.values)),
+}
