@@ -4,8 +4,15 @@ from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.nest_go import Nest, emit_nest
 from tosaic.compiler.fuse.moves import blocks
 from tosaic.compiler.place.placement import BufferKey, Role
-from tosaic.compiler.place.strides import dense_strides, operand_span, operand_strides
-from tosaic.compiler.tile.elementwise import ElementwisePlan, Shape, box_limit
+from tosaic.compiler.place.strides import box_span, dense_strides
+from tosaic.compiler.tile.elementwise import (
+    ElementwisePlan,
+    Operand,
+    Shape,
+    box_limit,
+    joint_span,
+    operands_of,
+)
 from tosaic.compiler.tile.loops import Axis, merge
 
 
@@ -15,7 +22,7 @@ def emit_elementwise(emission: LayerEmission, plan: ElementwisePlan) -> None:
         case Shape.STRIPES:
             _emit_stripes(emission, plan.elements)
         case Shape.BOXES:
-            _emit_boxes(emission, plan.elements)
+            _emit_boxes(emission, plan)
 
 
 def _sizes(emission: LayerEmission) -> tuple[int, ...]:
@@ -44,27 +51,21 @@ def _emit_stripes(emission: LayerEmission, stripe_elements: int) -> None:
         emission.finish(out, first, last)
 
 
-def _emit_boxes(emission: LayerEmission, limit_elements: int) -> None:
-    """A layer that broadcasts or goes by channels, box by box."""
+def _emit_boxes(emission: LayerEmission, plan: ElementwisePlan) -> None:
+    """A layer that broadcasts, goes by channels or reads parts of others, box by box."""
     layer, tensors, sizes = emission.layer, emission.tensors, _sizes(emission)
-    target = tensors.shape(layer.output)
-    loads = [(load, tensors.shape(load.tensor)) for load in layer.program.loads]
-    columns = [operand_strides(shape, target, load.element.bytes) for load, shape in loads]
-    columns.append(dense_strides(target, sizes[-1]))
+    target, limit_elements = tensors.shape(layer.output), plan.elements
+    operands, dense = operands_of(tensors, layer), tuple(dense_strides(target, sizes[-1]))
     tile, boxes = 1, list(blocks(target, limit_elements))
     if layer.per_channel is not None:
         tile = emission.config.columns
         # Boxes that use the same parameters follow each other.
         boxes = sorted(blocks(target, box_limit(limit_elements, tile)), key=lambda box: box[0][-1])
     for low, counts in boxes:
-        addresses = []
-        for stream, (load, shape) in enumerate(loads):
-            start, stop = operand_span(shape, low, counts, load.element.bytes)
-            key = BufferKey(Role.OPERAND, tensors.storage[load.tensor], stream)
-            offset = tensors.offset_bytes(load.tensor)
-            addresses.append(emission.fetch(key, offset + start, offset + stop))
-        first, last = operand_span(target, low, counts, sizes[-1])
-        addresses.append(emission.target(first, last))
+        found = _fetch_box(emission, plan, operands, low, counts)
+        first, last = box_span(dense, low, counts, sizes[-1])
+        addresses = [*(address for address, _ in found), emission.target(first, last)]
+        columns = [*(strides for _, strides in found), dense]
         axes = [Axis(count, tuple(column[i] for column in columns)) for i, count in enumerate(counts)]
         if layer.per_channel is not None:
             emission.bring_params(low[-1] // tile, -(-counts[-1] // tile))
@@ -73,6 +74,33 @@ def _emit_boxes(emission: LayerEmission, limit_elements: int) -> None:
             nest = Nest(layer.program, axes, addresses, sizes, table=emission.take_table())
             emit_nest(emission.emitter, nest)
         emission.finish(addresses[-1], first, last)
+
+
+def _fetch_box(
+    emission: LayerEmission,
+    plan: ElementwisePlan,
+    operands: list[Operand],
+    low: tuple[int, ...],
+    counts: tuple[int, ...],
+) -> list[tuple[int, tuple[int, ...]]]:
+    """AM address and strides of what a box reads of each operand."""
+    joint: dict[str, int] = {}
+    """Where the first byte of a tensor would be of which parts are fetched together."""
+    for name in sorted(plan.together):
+        start, stop = joint_span([each for each in operands if each.storage == name], low, counts)
+        joint[name] = emission.fetch(BufferKey(Role.OPERAND, name), start, stop) - start
+    found = []
+    for stream, operand in enumerate(operands):
+        start, stop = operand.span(low, counts)
+        key = BufferKey(Role.OPERAND, operand.storage, stream)
+        if operand.storage in joint:
+            found.append((joint[operand.storage] + start, operand.strides))
+        elif operand.apart and not emission.resident(operand.storage):
+            address = emission.fetch_box(key, operand.stored(low, counts))
+            found.append((address, operand.dense_strides(counts)))
+        else:
+            found.append((emission.fetch(key, start, stop), operand.strides))
+    return found
 
 
 def _emit_per_channel(

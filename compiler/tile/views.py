@@ -16,6 +16,7 @@ from tosaic.compiler.place.placement import Placement
 from tosaic.compiler.place.strides import dense_strides
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.place.weights import StoredWeights
+from tosaic.compiler.tile.elementwise import apart_cycles, copy_cycles
 
 
 class Views:
@@ -83,6 +84,42 @@ class Views:
             or KIND.get(reader.op) is Kind.RENAMING
             or (KIND.get(reader.op) is Kind.ELEMENTWISE and _reads_elements(reader, names))
             for reader in readers
+        )
+
+    def read_in_place(self, layers: list[Layer]) -> list[Layer]:
+        """The layers without those SLICEs whose elements elementwise layers read where they are, though they do not
+        follow each other there."""
+        readers: dict[str, list[Layer]] = {}
+        for layer in layers:
+            for name in dict.fromkeys(name for operator in layer.operators for name in operator.inputs):
+                readers.setdefault(name, []).append(layer)
+        kept = []
+        for layer in layers:
+            if layer.root.op == "SLICE" and self._is_apart(layer, readers.get(layer.output, [])):
+                source = layer.root.inputs[0]
+                self.tensors.put_apart(layer.output, source, self._start_bytes(layer.root))
+            else:
+                kept.append(layer)
+        return kept
+
+    def _is_apart(self, cut: Layer, readers: list[Layer]) -> bool:
+        """Whether a SLICE is read in place: by elementwise layers only, all of its readers, and in fewer cycles."""
+        tensors, name, source = self.tensors, cut.output, cut.root.inputs[0]
+        if (
+            tensors[source].data is not None
+            or name in tensors.graph.outputs
+            or tensors.sharing(name) != [name]
+        ):
+            return False
+        users = tensors.index.consumers(name)
+        inside = [operator for layer in readers for operator in layer.operators]
+        elementwise = all(layer.base is None and KIND[layer.root.op] is Kind.ELEMENTWISE for layer in readers)
+        if not readers or not elementwise or not all(any(user is each for each in inside) for user in users):
+            return False
+        if not all(_reads_elements(user, [name]) for user in users):
+            return False
+        return copy_cycles(tensors, name) > sum(
+            apart_cycles(tensors, layer, name, source) for layer in readers
         )
 
     def _start_bytes(self, operator: Operator) -> int:
