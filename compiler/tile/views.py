@@ -1,5 +1,6 @@
 """What the layers of a graph read, and as which part of a stored tensor."""
 
+import collections
 import itertools
 from collections.abc import Collection
 
@@ -93,17 +94,27 @@ class Views:
         for layer in layers:
             for name in dict.fromkeys(name for operator in layer.operators for name in operator.inputs):
                 readers.setdefault(name, []).append(layer)
-        kept = []
-        for layer in layers:
-            if layer.root.op == "SLICE" and self._is_apart(layer, readers.get(layer.output, [])):
-                source = layer.root.inputs[0]
-                self.tensors.put_apart(layer.output, source, self._start_bytes(layer.root))
+        cuts = {
+            layer.output: layer.root
+            for layer in layers
+            if layer.root.op == "SLICE" and self._can_be_apart(layer, readers.get(layer.output, []))
+        }
+        sharing = collections.Counter(id(layer) for name in cuts for layer in readers[name])
+        for name, cut in list(cuts.items()):
+            source = cut.inputs[0]
+            # Vectors that end where the rows of one part do fit those of the others, too.
+            longer = sum(
+                apart_cycles(self.tensors, layer, name, source) / sharing[id(layer)]
+                for layer in readers[name]
+            )
+            if longer < copy_cycles(self.tensors, name):
+                self.tensors.put_apart(name, source, self._start_bytes(cut))
             else:
-                kept.append(layer)
-        return kept
+                del cuts[name]
+        return [layer for layer in layers if layer.output not in cuts]
 
-    def _is_apart(self, cut: Layer, readers: list[Layer]) -> bool:
-        """Whether a SLICE is read in place: by elementwise layers only, all of its readers, and in fewer cycles."""
+    def _can_be_apart(self, cut: Layer, readers: list[Layer]) -> bool:
+        """Whether all that reads a SLICE are elementwise layers, which can read it in place."""
         tensors, name, source = self.tensors, cut.output, cut.root.inputs[0]
         if (
             tensors[source].data is not None
@@ -116,11 +127,7 @@ class Views:
         elementwise = all(layer.base is None and KIND[layer.root.op] is Kind.ELEMENTWISE for layer in readers)
         if not readers or not elementwise or not all(any(user is each for each in inside) for user in users):
             return False
-        if not all(_reads_elements(user, [name]) for user in users):
-            return False
-        return copy_cycles(tensors, name) > sum(
-            apart_cycles(tensors, layer, name, source) for layer in readers
-        )
+        return all(_reads_elements(user, [name]) for user in users)
 
     def _start_bytes(self, operator: Operator) -> int:
         """Bytes from the start of a SLICE's source to its first element."""
