@@ -1,11 +1,11 @@
 """Tensors that are a function of one tensor of few values: what each of these becomes."""
 
 import dataclasses
-from collections.abc import Callable
 
 import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator
+from tosaic.compiler.ir.building.integer_folding import Call, integer_result
 
 MOST_VALUES = 512
 """Of a tensor that others are functions of."""
@@ -89,8 +89,8 @@ def _values(graph: Graph, operator: Operator, operands: list[Curve | None]) -> n
     """What an operator makes of its operands' values; None unless they are functions of one tensor."""
     if operator.op in _SAME:
         return operands[0].values if operands[0] is not None else None
-    evaluate, shape = _EVALUATE.get(operator.op), graph.tensors[operator.outputs[0]].shape
-    if evaluate is None:
+    shape = graph.tensors[operator.outputs[0]].shape
+    if operator.op not in _FOLLOWED:
         return None
     values, origins = [], set()
     for place, (name, curve) in enumerate(zip(operator.inputs, operands, strict=True)):
@@ -99,7 +99,7 @@ def _values(graph: Graph, operator: Operator, operands: list[Curve | None]) -> n
             one = tensor.data if operator.op == "TABLE" else _scalar(tensor.data)
             if one is None:
                 return None
-            values.append(np.asarray(one))
+            values.append(np.asarray(one, np.int64))
         elif curve is None or place >= _DATA_OPERANDS.get(operator.op, 1) or tensor.shape != shape:
             return None
         else:
@@ -107,11 +107,8 @@ def _values(graph: Graph, operator: Operator, operands: list[Curve | None]) -> n
             origins.add(curve.origin)
     if len(origins) != 1:
         return None
-    target = graph.tensors[operator.outputs[0]].dtype
-    return evaluate(operator, values, target)
-
-
-# --- operators: operands (constants as they are) and the result's type to int64 values, or None
+    source, target = (graph.tensors[names[0]].dtype for names in (operator.inputs, operator.outputs))
+    return integer_result(operator.op, Call(values, source, target, operator.attributes))
 
 
 def _scalar(constant: np.ndarray) -> np.int64 | None:
@@ -120,70 +117,7 @@ def _scalar(constant: np.ndarray) -> np.int64 | None:
     return np.int64(flat[0]) if flat.size and (flat == flat[0]).all() else None
 
 
-def _wrapped(values: np.ndarray, dtype: DType) -> np.ndarray:
-    half = np.int64(1) << (dtype.bits - 1)
-    return ((values + half) & (2 * half - 1)) - half
-
-
-def _binary(operator: Operator, operands: list[np.ndarray], target: DType) -> np.ndarray | None:
-    a, b = operands[:2]
-    match operator.op:
-        case "ADD":
-            result = a + b
-        case "SUB":
-            result = a - b
-        case "LOGICAL_LEFT_SHIFT":
-            result = a << (b & _SHIFTS)
-        case "ARITHMETIC_RIGHT_SHIFT":
-            amount = b & _SHIFTS
-            result = a >> amount
-            if operator.attributes["round"]:
-                result = result + np.where(amount > 0, (a >> np.maximum(amount - 1, 0)) & 1, 0)
-        case _:
-            shift = int(operands[2].reshape(-1)[0])
-            result = a * b
-            if shift:
-                result = (result + (np.int64(1) << (shift - 1))) >> np.int64(shift)
-    return _wrapped(result, target)
-
-
-def _table(operator: Operator, operands: list[np.ndarray], target: DType) -> np.ndarray | None:
-    values, table = operands[0], operands[1].reshape(-1).astype(np.int64)
-    if target is DType.INT8:
-        return table[values + 128]
-    place, part = (values + 32768) >> 7, values & 127
-    return (table[place] << 7) + (table[place + 1] - table[place]) * part
-
-
-def _rescale(operator: Operator, operands: list[np.ndarray], target: DType) -> np.ndarray | None:
-    """RESCALE as TOSA's apply_scale_32 has it (clause 2.10.2); other forms are not followed."""
-    attributes = operator.attributes
-    if not attributes["scale32"] or attributes.get("input_unsigned") or attributes.get("output_unsigned"):
-        return None
-    multiplier, shift, input_zp, output_zp = operands[1:]
-    values = operands[0] - input_zp
-    rounding = np.int64(1) << (shift - 1)
-    if attributes["rounding_mode"] == "DOUBLE_ROUND" and shift > 31:
-        rounding = rounding + np.where(values >= 0, 1 << 30, -(1 << 30))
-    return np.clip(((values * multiplier + rounding) >> shift) + output_zp, target.min, target.max)
-
-
-def _clamp(operator: Operator, operands: list[np.ndarray], target: DType) -> np.ndarray | None:
-    return np.clip(operands[0], operator.attributes["min_val"], operator.attributes["max_val"])
-
-
-def _cast(operator: Operator, operands: list[np.ndarray], target: DType) -> np.ndarray | None:
-    return _wrapped(operands[0], target)
-
-
-_SHIFTS = 31
 _BINARY = ("ADD", "SUB", "MUL", "LOGICAL_LEFT_SHIFT", "ARITHMETIC_RIGHT_SHIFT")
+_FOLLOWED = (*_BINARY, "TABLE", "RESCALE", "CLAMP", "CAST")
 _DATA_OPERANDS = dict.fromkeys(_BINARY, 2)
 """Operands that may depend on the input; of other operators the first."""
-_EVALUATE: dict[str, Callable[[Operator, list[np.ndarray], DType], np.ndarray | None]] = {
-    "TABLE": _table,
-    "RESCALE": _rescale,
-    "CLAMP": _clamp,
-    "CAST": _cast,
-    **dict.fromkeys(_BINARY, _binary),
-}

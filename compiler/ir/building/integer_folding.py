@@ -147,9 +147,7 @@ def _rescale(call: Call) -> np.ndarray | None:
     if not signed_out:
         output_zp = _unsigned(output_zp, call.target)
     value = value - input_zp
-    half = np.int64(1) << np.clip(shift - 1, 1, 61)
-    allowed = _within(shift, 2, 62) and _within(multiplier, 0, DType.INT32.max)
-    if not allowed or (attributes["scale32"] and bool(((value < -half) | (value >= half)).any())):
+    if not (_within(shift, 2, 62) and _within(multiplier, 0, DType.INT32.max)):
         return None
     product = value * multiplier
     if attributes["rounding_mode"] == "DOUBLE_ROUND":
