@@ -29,7 +29,8 @@ section, those that came later without.
   elementwise operators join the layer before them. A refusal is an error that names the operator, never a wrong result.
   *as X, Y*: the compiler makes it of these operators.
 - Modes with an extension in brackets are in TOSA 1.0's extensions, and plainly in 0.30 except for control flow.
-- Operators whose operands are all constants are folded where they only move data.
+- Elementwise operators, reductions, GATHER and those that move data are computed by the compiler where all operands are
+  constants, unless the program would grow much by it.
 
 """
 

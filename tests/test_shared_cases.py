@@ -241,6 +241,5 @@ def test_differences_of_whole_rows_are_one_layer():
     assert rows <= 8_418
 
 
-@NOT_YET
 def test_differences_along_the_last_axis_cost_little_more():
     assert cycles(differences(1)) <= 1.1 * cycles(differences(0))

@@ -110,6 +110,10 @@ class _Forwards:
 
     def _operator(self, operator: Operator, cut: CutOperator) -> None:
         inputs = []
+        if operator.op == "SLICE" and cut.operands and operator.inputs[0] in self.boxes:
+            # Of what is there, at once: a part of a part would be copied.
+            here, box = self.boxes[operator.inputs[0]], cut.operands[0]
+            cut = CutOperator({0: here}, constants={1: _start_within(here, box), 2: list(shape_of(box))})
         for place, name in enumerate(operator.inputs):
             if place in cut.constants:
                 inputs.append(self._numbers(cut.constants[place]))
@@ -130,10 +134,10 @@ class _Forwards:
         if here == box:
             return name
         if (name, box) not in self._parts:
-            start = [first - low for (first, _), (low, _) in zip(box, here, strict=True)]
             part = self._fresh(name)
             self.graph.tensors[part] = Tensor(part, shape_of(box), self.network.tensors[name].dtype)
-            inputs = [name, self._numbers(start), self._numbers(list(shape_of(box)))]
+            numbers = (_start_within(here, box), list(shape_of(box)))
+            inputs = [name, *(self._numbers(each) for each in numbers)]
             self.graph.operators.append(Operator("SLICE", inputs, [part], {}, f"SLICE of {name}"))
             self._parts[name, box] = part
         return self._parts[name, box]
@@ -163,3 +167,8 @@ class _Forwards:
         while (found := f"{name}'{count}") in self.graph.tensors or found in self.network.tensors:
             count += 1
         return found
+
+
+def _start_within(outer: Box, inner: Box) -> list[int]:
+    """Where a box begins in another one."""
+    return [first - low for (first, _), (low, _) in zip(inner, outer, strict=True)]

@@ -1,14 +1,19 @@
 """Emits elementwise layers (clauses 2.4 to 2.8, 2.10, 2.13)."""
 
-import dataclasses
 import math
 
 from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.nest import MAX_COUNT
 from tosaic.compiler.emit.nest_go import Nest, emit_nest
 from tosaic.compiler.place.placement import BufferKey, Role
-from tosaic.compiler.place.strides import dense_strides, operand_box, operand_strides
-from tosaic.compiler.tile.elementwise import ElementwisePlan, Shape
+from tosaic.compiler.tile.elementwise import (
+    ElementwisePlan,
+    Operand,
+    Shape,
+    joint_span,
+    operands_of,
+    result_of,
+)
 from tosaic.compiler.tile.loops import Axis, merge
 from tosaic.hw.isa import STREAM_DIMS
 
@@ -51,24 +56,21 @@ def _emit_stripes(emission: LayerEmission, plan: ElementwisePlan) -> None:
 
 
 def _emit_boxes(emission: LayerEmission, plan: ElementwisePlan) -> None:
-    """A layer that broadcasts or goes by channels, box by box."""
+    """A layer that broadcasts, goes by channels or reads parts of others, box by box."""
     layer, tensors, sizes = emission.layer, emission.tensors, _sizes(emission)
-    target, output = tensors.shape(layer.output), emission.work.output
-    boxes = list(plan.boxes(target))
+    operands, result = operands_of(tensors, layer), result_of(tensors, layer)
+    resident = emission.resident(result.storage)
+    boxes = list(plan.boxes(tensors.shape(layer.output)))
     if layer.per_channel is not None:
         # Boxes that use the same parameters follow each other.
         boxes.sort(key=lambda box: box[0][-1])
     for low, counts in boxes:
-        addresses, columns = [], []
-        for stream in range(len(layer.program.loads)):
-            address, strides = _operand(emission, stream, low, counts)
-            addresses.append(address)
-            columns.append(strides)
-        stored = operand_box(target, low, counts, sizes[-1])
-        resident = emission.resident(output)
+        found = _fetch_box(emission, plan, operands, low, counts)
+        stored = result.stored(low, counts)
         stop = stored.end if resident else stored.start + stored.bytes
-        addresses.append(emission.target(stored.start, stop))
-        columns.append(dense_strides(target if resident else counts, sizes[-1]))
+        addresses = [*(address for address, _ in found), emission.target(stored.start, stop)]
+        written = result.strides if resident else result.held_strides(counts)
+        columns = [*(strides for _, strides in found), written]
         axes = [Axis(count, tuple(column[i] for column in columns)) for i, count in enumerate(counts)]
         if layer.per_channel is not None:
             tile = emission.config.columns
@@ -83,22 +85,31 @@ def _emit_boxes(emission: LayerEmission, plan: ElementwisePlan) -> None:
             emission.finish_box(addresses[-1], stored)
 
 
-def _operand(
-    emission: LayerEmission, stream: int, low: tuple[int, ...], counts: tuple[int, ...]
-) -> tuple[int, list[int]]:
-    """Fetches what a box of the result needs of an operand: its address, and bytes from element to element by axis."""
-    tensors, load = emission.tensors, emission.layer.program.loads[stream]
-    shape, size, name = tensors.shape(load.tensor), load.element.bytes, tensors.storage[load.tensor]
-    stored, offset = operand_box(shape, low, counts, size), tensors.offset_bytes(load.tensor)
-    stored = dataclasses.replace(stored, start=stored.start + offset)
-    key = BufferKey(Role.OPERAND, name, stream)
-    if emission.resident(name):
-        strides = operand_strides(shape, tensors.shape(emission.layer.output), size)
-        return emission.fetch(key, stored.start, stored.end), strides
-    inside = tuple(count if extent > 1 else 1 for count, extent in zip(counts, shape, strict=True))
-    contiguous = not stored.dims
-    address = emission.fetch(key, stored.start, stored.end) if contiguous else emission.fetch_box(key, stored)
-    return address, operand_strides(inside, counts, size)
+def _fetch_box(
+    emission: LayerEmission,
+    plan: ElementwisePlan,
+    operands: list[Operand],
+    low: tuple[int, ...],
+    counts: tuple[int, ...],
+) -> list[tuple[int, tuple[int, ...]]]:
+    """AM address and strides of what a box reads of each operand."""
+    joint: dict[str, int] = {}
+    """Where the first byte of a tensor would be of which parts are fetched together."""
+    for name in sorted(plan.together):
+        start, stop = joint_span([each for each in operands if each.storage == name], low, counts)
+        joint[name] = emission.fetch(BufferKey(Role.OPERAND, name), start, stop) - start
+    found = []
+    for stream, operand in enumerate(operands):
+        start, stop = operand.span(low, counts)
+        key, stored = BufferKey(Role.OPERAND, operand.storage, stream), operand.stored(low, counts)
+        if operand.storage in joint:
+            found.append((joint[operand.storage] + start, operand.strides))
+        elif emission.resident(operand.storage):
+            found.append((emission.fetch(key, start, stop), operand.strides))
+        else:
+            address = emission.fetch_box(key, stored) if stored.dims else emission.fetch(key, start, stop)
+            found.append((address, operand.held_strides(counts)))
+    return found
 
 
 def _emit_per_channel(

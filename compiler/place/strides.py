@@ -2,8 +2,6 @@
 
 import math
 
-from tosaic.compiler.place.stored_box import StoredBox
-
 
 def dense_strides(shape: tuple[int, ...], size: int) -> list[int]:
     """Byte strides of a dense row-major tensor."""
@@ -15,11 +13,26 @@ def dense_strides(shape: tuple[int, ...], size: int) -> list[int]:
 
 
 def operand_strides(shape: tuple[int, ...], target: tuple[int, ...], size: int) -> list[int]:
-    """Byte strides of an operand broadcast to the target's shape."""
+    """Byte strides of a dense operand broadcast to the target's shape."""
+    return broadcast_strides(shape, target, dense_strides(shape, size))
+
+
+def broadcast_strides(shape: tuple[int, ...], target: tuple[int, ...], strides: list[int]) -> list[int]:
+    """Byte strides of an operand along the axes of the target's shape; `strides` are those along its own."""
     return [
         0 if extent == 1 and wanted != 1 else stride
-        for extent, wanted, stride in zip(shape, target, dense_strides(shape, size), strict=True)
+        for extent, wanted, stride in zip(shape, target, strides, strict=True)
     ]
+
+
+def box_span(
+    strides: tuple[int, ...], low: tuple[int, ...], counts: tuple[int, ...], size: int
+) -> tuple[int, int]:
+    """Bytes [start, stop) of an operand of elements of `size` bytes, `strides` bytes apart along the result's axes,
+    from the first to the last that a box of the result needs, from `low` with `counts` elements."""
+    start = sum(i * stride for i, stride in zip(low, strides, strict=True))
+    last = sum((count - 1) * stride for count, stride in zip(counts, strides, strict=True))
+    return start, start + last + size
 
 
 def operand_span(
@@ -32,16 +45,3 @@ def operand_span(
     strides = dense_strides(shape, size)
     start = sum(i * stride for i, stride, extent in zip(low, strides, shape, strict=True) if extent > 1)
     return start, start + size * math.prod(c for c, extent in zip(counts, shape, strict=True) if extent > 1)
-
-
-def operand_box(
-    shape: tuple[int, ...], low: tuple[int, ...], counts: tuple[int, ...], size: int
-) -> StoredBox:
-    """What a box of the result, from `low` with `counts` elements, needs of an operand, perhaps broadcast."""
-    dims = [
-        (count, stride, first)
-        for count, stride, first, extent in zip(counts, dense_strides(shape, size), low, shape, strict=True)
-        if extent > 1
-    ]
-    start = sum(first * stride for _, stride, first in dims)
-    return StoredBox(start, tuple((count, stride) for count, stride, _ in dims), size).merged()

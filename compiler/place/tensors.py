@@ -7,6 +7,7 @@ from tosaic.compiler.ir import Graph, GraphIndex, Tensor
 from tosaic.compiler.legalize.normalise import storage_names
 from tosaic.compiler.machine import ELEMENT
 from tosaic.compiler.place.placement import BufferKey, Role
+from tosaic.compiler.place.strides import dense_strides
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Element
@@ -26,6 +27,8 @@ class Tensors:
         self._sharing = {name: groups[root] for name, root in self.storage.items()}
         self._offsets: dict[str, int] = {}
         """Of tensors that lie inside of another one: bytes from its start."""
+        self._strides: dict[str, list[int]] = {}
+        """Of those whose elements do not follow each other there: bytes from one to the next along each axis."""
 
     @functools.cached_property
     def index(self) -> GraphIndex:
@@ -68,6 +71,21 @@ class Tensors:
         offset = self.offset_bytes(source) + offset_bytes
         for other in self.sharing(name):
             self.storage[other], self._offsets[other] = self.storage[source], offset
+
+    def put_apart(self, name: str, source: str, offset_bytes: int) -> None:
+        """A tensor that shares its bytes with no other is elements of `source`, from `offset_bytes` on, which stay as
+        far from each other as they are there."""
+        assert self.sharing(name) == [name] and not self.is_apart(source)
+        self._strides[name] = dense_strides(self.shape(source), self.element(source).bytes)
+        self.put_inside(name, source, offset_bytes)
+
+    def is_apart(self, name: str) -> bool:
+        """Whether a tensor lies inside of another one with gaps between its elements."""
+        return name in self._strides
+
+    def strides(self, name: str) -> list[int]:
+        """Bytes from one element to the next along each axis."""
+        return self._strides.get(name) or dense_strides(self.shape(name), self.element(name).bytes)
 
     def is_part(self, name: str) -> bool:
         """Whether a tensor lies inside of the one that it is stored with."""

@@ -9,15 +9,17 @@ from collections.abc import Iterator
 
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import blocks
-from tosaic.compiler.machine import KIND, Kind
+from tosaic.compiler.machine import GO_CYCLES, KIND, Kind
 from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.buffers import Buffers, Sizes, allocate_buffers, try_buffers
 from tosaic.compiler.place.placement import PARAMETERS, BufferKey, Role
 from tosaic.compiler.place.placer import Placer
-from tosaic.compiler.place.strides import operand_box
+from tosaic.compiler.place.stored_box import StoredBox
+from tosaic.compiler.place.strides import box_span, broadcast_strides, dense_strides
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.tile.channel_boxes import ChannelBoxes
 from tosaic.compiler.tile.largest_fit import largest_fit
+from tosaic.compiler.tile.loops import Axis, merge
 
 _MOST_PIECES, _PIECE_BYTES = 8, 8192
 """What comes from outside or goes there is worked on in pieces, so that the bus and VECTOR work at a time."""
@@ -43,6 +45,8 @@ class ElementwisePlan:
     """Most elements of the result at a time, along each axis; stripes have one axis, that of all elements."""
     cycles: int
     """What VECTOR is predicted to take."""
+    together: frozenset[str] = frozenset()
+    """Storage names of tensors of which the layer reads several parts, which are fetched at once."""
 
     def boxes(self, shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
         """(first element, sizes) of the boxes that a result of `shape` is cut into."""
@@ -52,6 +56,71 @@ class ElementwisePlan:
             yield low, tuple(min(count, size - first) for size, first, count in sizes)
 
 
+@dataclasses.dataclass(frozen=True)
+class Operand:
+    """What a stream of a layer that is walked in boxes reads; or writes, if it is the result."""
+
+    storage: str
+    offset_bytes: int
+    """From the start of the stored tensor."""
+    strides: tuple[int, ...]
+    """Bytes from element to element along the result's axes; 0 where it is broadcast."""
+    element_bytes: int
+
+    def span(self, low: tuple[int, ...], counts: tuple[int, ...]) -> tuple[int, int]:
+        """Bytes [start, stop) of the stored tensor around what a box needs."""
+        start, stop = box_span(self.strides, low, counts, self.element_bytes)
+        return self.offset_bytes + start, self.offset_bytes + stop
+
+    def stored(self, low: tuple[int, ...], counts: tuple[int, ...]) -> StoredBox:
+        """The bytes that a box needs, without what lies between them."""
+        dims = tuple((count, stride) for count, stride in zip(counts, self.strides, strict=True) if stride)
+        return StoredBox(self.span(low, counts)[0], dims, self.element_bytes).merged()
+
+    def held_strides(self, counts: tuple[int, ...]) -> tuple[int, ...]:
+        """Bytes from element to element of a box as it is fetched, densely."""
+        held = tuple(count if stride else 1 for count, stride in zip(counts, self.strides, strict=True))
+        dense = dense_strides(held, self.element_bytes)
+        return tuple(new if old else 0 for new, old in zip(dense, self.strides, strict=True))
+
+
+def operands_of(tensors: Tensors, layer: Layer) -> list[Operand]:
+    """The operands of a layer that is walked in boxes, one for each load stream."""
+    target, found = tensors.shape(layer.output), []
+    for load in layer.program.loads:
+        name = load.tensor
+        strides = broadcast_strides(tensors.shape(name), target, tensors.strides(name))
+        place = tensors.storage[name], tensors.offset_bytes(name)
+        found.append(Operand(*place, tuple(strides), load.element.bytes))
+    return found
+
+
+def joint_span(operands: list[Operand], low: tuple[int, ...], counts: tuple[int, ...]) -> tuple[int, int]:
+    """Bytes around what a box needs of several parts of a tensor."""
+    spans = [operand.span(low, counts) for operand in operands]
+    return min(start for start, _ in spans), max(stop for _, stop in spans)
+
+
+def _together(operands: list[Operand], external: list[str], counts: tuple[int, ...]) -> frozenset[str]:
+    """Which tensors are fetched once for all streams that read them: those of which the parts are walked alike, and
+    take no more bytes together than one by one. `counts`: of the first box, which is as large as any."""
+    found, low = set(), (0,) * len(counts)
+    for name in external:
+        parts = [operand for operand in operands if operand.storage == name]
+        if len({(part.strides, part.element_bytes) for part in parts}) != 1:
+            continue
+        start, stop = joint_span(parts, low, counts)
+        if len(parts) > 1 and stop - start <= sum(part.stored(low, counts).bytes for part in parts):
+            found.add(name)
+    return frozenset(found)
+
+
+def result_of(tensors: Tensors, layer: Layer) -> Operand:
+    """The result of a layer that is walked in boxes, which its store stream writes."""
+    size, shape = tensors.element(layer.output).bytes, tensors.shape(layer.output)
+    return Operand(tensors.storage[layer.output], 0, tuple(dense_strides(shape, size)), size)
+
+
 def shape_of(tensors: Tensors, layer: Layer) -> Shape:
     """How a layer is walked."""
     same = all(
@@ -59,6 +128,34 @@ def shape_of(tensors: Tensors, layer: Layer) -> Shape:
         for load in layer.program.loads
     )
     return Shape.STRIPES if same and layer.per_channel is None else Shape.BOXES
+
+
+def copy_cycles(tensors: Tensors, name: str) -> int:
+    """What VECTOR is predicted to take to copy a SLICE: a word in a cycle, and rows begin with a word."""
+    *outer, row = tensors.shape(name)
+    words = math.prod(outer) * -(-row * tensors.element(name).bytes // tensors.config.columns)
+    return words + GO_CYCLES
+
+
+def apart_cycles(tensors: Tensors, layer: Layer, name: str, source: str) -> int:
+    """What a layer is predicted to take longer when it reads an operand `name` where that is in `source`: vectors end
+    where its rows do."""
+    shape, target = tensors.shape(name), tensors.shape(layer.output)
+    counts = []
+    for own in (dense_strides(tensors.shape(source), 1), dense_strides(shape, 1)):
+        steps = zip(target, broadcast_strides(shape, target, own), dense_strides(target, 1), strict=True)
+        axes = merge([Axis(count, (read, written)) for count, read, written in steps])
+        counts.append(_vectors(axes, tensors.config.columns))
+    return (counts[0] - counts[1]) * layer.program.beats(tensors.element(layer.output))
+
+
+def _vectors(axes: list[Axis], columns: int) -> int:
+    """Of a nest over a load and a store, with strides in elements."""
+    if not axes:
+        return 1
+    *outer, (count, (read, written)) = [(axis.count, axis.strides) for axis in axes]
+    vectors = -(-count // columns) if read in (0, 1) and written == 1 else count
+    return vectors * math.prod(count for count, _ in outer)
 
 
 def writes_behind_reads(tensors: Tensors, layer: Layer, names: list[str]) -> bool:
@@ -137,7 +234,7 @@ class _BoxTiler:
     def __init__(self, placer: Placer, layer: Layer, external: list[str], param_bytes: int):
         self.placer, self.layer, self.external, self.param_bytes = placer, layer, external, param_bytes
         self.tensors, self.config = placer.tensors, placer.config
-        self.target = self.tensors.shape(layer.output)
+        self.target, self.operands = self.tensors.shape(layer.output), operands_of(self.tensors, layer)
         self.channels: ChannelBoxes | None = None
         self._low = Role.WINDOW if layer.per_channel is None else Role.RESULT
         if layer.per_channel is not None:
@@ -153,9 +250,12 @@ class _BoxTiler:
 
     def _plan(self, counts: tuple[int, ...]) -> ElementwisePlan:
         if self.channels is not None:
-            return ElementwisePlan(Shape.BOXES, counts, self.channels.computing(counts))
-        beats = self.layer.program.beats(self.tensors.element(self.layer.output))
-        return ElementwisePlan(Shape.BOXES, counts, math.prod(self.target) * beats // self.config.columns)
+            cycles = self.channels.computing(counts)
+        else:
+            beats = self.layer.program.beats(self.tensors.element(self.layer.output))
+            cycles = math.prod(self.target) * beats // self.config.columns
+        together = _together(self.operands, self.external, counts)
+        return ElementwisePlan(Shape.BOXES, counts, cycles, together)
 
     def _contiguous(self) -> tuple[int, ...]:
         """The largest boxes of neighbouring elements that fit twice, or once if none does."""
@@ -202,11 +302,14 @@ class _BoxTiler:
         tensors, low = self.tensors, (0,) * len(counts)
         output = tensors.storage[self.layer.output]
         sizes: Sizes = {}
-        for stream, load in enumerate(self.layer.program.loads):
-            name = tensors.storage[load.tensor]
-            if name in self.external:
-                box = operand_box(tensors.shape(load.tensor), low, counts, load.element.bytes)
-                sizes[BufferKey(Role.OPERAND, name, stream)] = box.bytes
+        together = _together(self.operands, self.external, counts)
+        for name in sorted(together):
+            start, stop = joint_span([each for each in self.operands if each.storage == name], low, counts)
+            sizes[BufferKey(Role.OPERAND, name)] = stop - start
+        for stream, operand in enumerate(self.operands):
+            if operand.storage in self.external and operand.storage not in together:
+                box = operand.stored(low, counts)
+                sizes[BufferKey(Role.OPERAND, operand.storage, stream)] = box.bytes
         if output in self.external:
             sizes[BufferKey(Role.RESULT, output)] = (
                 math.prod(counts) * tensors.element(self.layer.output).bytes

@@ -64,7 +64,7 @@ class GraphPlanner:
         """Outputs of layers that stay in external memory."""
         renaming = {i for i, op in enumerate(graph.operators) if KIND.get(op.op) is Kind.RENAMING}
         fuser = Fuser(graph, context.config, fuse=context.optimize)
-        self.layers = fuser.layers(renaming | self.views.folded)
+        self.layers = self.views.read_in_place(fuser.layers(renaming | self.views.folded))
         self._last = self._last_uses()
         self._states = plan_states(self.tensors, self.layers, self._last)
         self._last |= dict.fromkeys(self._states.at_the_end.values(), len(self.layers))

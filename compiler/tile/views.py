@@ -1,5 +1,6 @@
 """What the layers of a graph read, and as which part of a stored tensor."""
 
+import collections
 import itertools
 from collections.abc import Collection
 
@@ -16,6 +17,7 @@ from tosaic.compiler.place.placement import Placement
 from tosaic.compiler.place.strides import dense_strides
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.place.weights import StoredWeights
+from tosaic.compiler.tile.elementwise import apart_cycles, copy_cycles
 
 
 class Views:
@@ -84,6 +86,48 @@ class Views:
             or (KIND.get(reader.op) is Kind.ELEMENTWISE and _reads_elements(reader, names))
             for reader in readers
         )
+
+    def read_in_place(self, layers: list[Layer]) -> list[Layer]:
+        """The layers without those SLICEs whose elements elementwise layers read where they are, though they do not
+        follow each other there."""
+        readers: dict[str, list[Layer]] = {}
+        for layer in layers:
+            for name in dict.fromkeys(name for operator in layer.operators for name in operator.inputs):
+                readers.setdefault(name, []).append(layer)
+        cuts = {
+            layer.output: layer.root
+            for layer in layers
+            if layer.root.op == "SLICE" and self._can_be_apart(layer, readers.get(layer.output, []))
+        }
+        sharing = collections.Counter(id(layer) for name in cuts for layer in readers[name])
+        for name, cut in list(cuts.items()):
+            source = cut.inputs[0]
+            # Vectors that end where the rows of one part do fit those of the others, too.
+            longer = sum(
+                apart_cycles(self.tensors, layer, name, source) / sharing[id(layer)]
+                for layer in readers[name]
+            )
+            if longer < copy_cycles(self.tensors, name):
+                self.tensors.put_apart(name, source, self._start_bytes(cut))
+            else:
+                del cuts[name]
+        return [layer for layer in layers if layer.output not in cuts]
+
+    def _can_be_apart(self, cut: Layer, readers: list[Layer]) -> bool:
+        """Whether all that reads a SLICE are elementwise layers, which can read it in place."""
+        tensors, name, source = self.tensors, cut.output, cut.root.inputs[0]
+        if (
+            tensors[source].data is not None
+            or name in tensors.graph.outputs
+            or tensors.sharing(name) != [name]
+        ):
+            return False
+        users = tensors.index.consumers(name)
+        inside = [operator for layer in readers for operator in layer.operators]
+        elementwise = all(layer.base is None and KIND[layer.root.op] is Kind.ELEMENTWISE for layer in readers)
+        if not readers or not elementwise or not all(any(user is each for each in inside) for user in users):
+            return False
+        return all(_reads_elements(user, [name]) for user in users)
 
     def _start_bytes(self, operator: Operator) -> int:
         """Bytes from the start of a SLICE's source to its first element."""
