@@ -25,15 +25,22 @@ _REGIONS = {Region.ACTIVATION: (AM, 0), Region.CONSTANTS: (MEMORY, 0), Region.DA
 class Told:
     """In place of the emulator's search for races: what a piece of work reads and writes."""
 
+    known = None
+    """It does not follow which bytes were written."""
+
     def __init__(self) -> None:
         self.reads: list[tuple[str, np.ndarray]] = []
         self.writes: list[tuple[str, np.ndarray]] = []
 
-    def read(self, name: str, addresses: np.ndarray) -> None:
+    def read(self, name: str, addresses: np.ndarray, **_: object) -> None:
         self.reads.append((name, np.ravel(addresses)))
 
     def write(self, name: str, addresses: np.ndarray) -> None:
         self.writes.append((name, np.ravel(addresses)))
+
+    def copy(self, source: str, addresses: np.ndarray, target: str, places: np.ndarray) -> None:
+        self.read(source, addresses)
+        self.write(target, places)
 
     def taken(self, vectors: int) -> None:
         """Nothing comes out of the array."""
