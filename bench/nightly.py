@@ -205,7 +205,7 @@ def oldest(work: Work, record: dict[str, Pass]) -> str:
 
 
 def ordered(found: list[Work], record: dict[str, Pass]) -> list[Work]:
-    """First what never passed, then what a change has touched and has waited longest, then the rest by its wait."""
+    """First what a change has touched, then the rest; in each what never passed, then what has waited longest."""
     changed = changed_since_record(record)
     return sorted(found, key=lambda work: (not is_touched(work, changed), oldest(work, record)))
 

@@ -8,6 +8,8 @@ import dataclasses
 import pathlib
 import tomllib
 
+from board_rows import DESIGNS
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PYTHON = ".venv/bin/python"
 SUITE_BATCHES = (
@@ -30,17 +32,6 @@ SUITE_BATCHES = (
 EXTENSIONS = ("int16", "int4", "doubleround", "inexactround", "controlflow", "dynamic")
 FUZZ_MINUTES = 4
 GRAPH_SEEDS, CONFIG_PARTS, CONFIGS_EACH = 6, 20, 10
-BOARDS = (
-    "ulx3s-85f",
-    "ulx3s-45f",
-    "ecpix5-85f",
-    "icebreaker",
-    "tang-nano-20k",
-    "arty-a7-35t",
-    "arty-a7-100t",
-    "pynq-z2",
-    "kv260",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +153,7 @@ def _verilog() -> list[Part]:
         for name in ("nano", "small", "base")
     ]
     boards = [
-        Part(f"board/{name}", f"{PYTHON} bench/board_rows.py {name}", ("boards", "hw"), whole=True)
-        for name in BOARDS
+        Part(f"board/{name}", f"{PYTHON} bench/board_rows.py '{name}'", ("boards", "hw"), whole=True)
+        for name in DESIGNS
     ]
     return [cliffs, *tools, *boards]
