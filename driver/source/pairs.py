@@ -36,10 +36,8 @@ def _tensors(graph: Graph, sample: dict[str, np.ndarray]) -> dict[str, np.ndarra
     for op in graph.operators:
         marker = marked(op)
         if marker is not None:
-            encoding, x, result = Encoding(*marker), values[op.inputs[0]], graph.tensors[op.outputs[0]].dtype
-            real = np.issubdtype(x.dtype, np.floating)
-            values[op.outputs[0]] = (encoding.quantize if real else encoding.dequantize)(x).astype(
-                result.numpy
+            values[op.outputs[0]] = _through(Encoding(*marker), values[op.inputs[0]]).astype(
+                graph.tensors[op.outputs[0]].dtype.numpy
             )
             continue
         dtypes = [graph.tensors[name].dtype for name in op.outputs]
@@ -47,3 +45,8 @@ def _tensors(graph: Graph, sample: dict[str, np.ndarray]) -> dict[str, np.ndarra
         results = evaluate_operator(op.op, operands, op.attributes, dtypes, label=str(op))
         values.update(zip(op.outputs, results, strict=True))
     return {name: value for name, value in values.items() if name not in constants}
+
+
+def _through(encoding: Encoding, values: np.ndarray) -> np.ndarray:
+    """What a marker makes: the integers of reals, or the reals of integers."""
+    return encoding.quantize(values) if values.dtype.kind == "f" else encoding.dequantize(values)
