@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from tosaic.compiler.cores.cores_plan import CoresPlan, faster_on_cores
 from tosaic.compiler.cores.emission import CoresEmission
 from tosaic.compiler.emit.boot import emit_boot
-from tosaic.compiler.emit.commands import Block
 from tosaic.compiler.emit.graph_emission import FieldOverflow, OnLayer, emit
 from tosaic.compiler.ir import Graph, validate
 from tosaic.compiler.legalize.dead_channels import remove_dead_channels
@@ -31,7 +30,7 @@ from tosaic.compiler.place.compression import METHODS, Method, WeightCoder
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.packed_rows import RowPacker
 from tosaic.compiler.program import BootPart, DecodedBlock, Program, StatePort
-from tosaic.compiler.schedule.image import MemoryImage, lay_out, sequence
+from tosaic.compiler.schedule.image import InstructionStream, MemoryImage, lay_out, sequence
 from tosaic.compiler.search import Choices, ProgramPlan, plans_of, task_of
 from tosaic.errors import InputError
 from tosaic.hw.config import Config
@@ -102,9 +101,10 @@ def _coder(config: Config, method: Method, speed: MemorySpeed) -> WeightCoder | 
 def _program(plan: ProgramPlan, graph: Graph, config: Config, on_layer: OnLayer | None) -> Program:
     """Emits and schedules a plan."""
     memories = plan.memories
-    image = _image([emit(plan.main, config, memories, on_layer).all], memories.external, config)
+    streams = [sequence(config, emit(plan.main, config, memories, on_layer).all)]
+    image = _image(streams, memories.external, config)
     return dataclasses.replace(
-        _assembled(plan, image, memories.external, graph, config),
+        _assembled(plan, streams, image, memories.external, graph, config),
         memory_blocks=memories.history.blocks(),
         kept=[port.port(image.base) for port in plan.kept],
         states=[
@@ -119,10 +119,11 @@ def _program(plan: ProgramPlan, graph: Graph, config: Config, on_layer: OnLayer 
 
 def program_of_cores(split: CoresPlan, single: ProgramPlan, graph: Graph, config: Config) -> Program:
     """Emits and schedules a plan for several cores; `single` is the best one for one core."""
-    image = _image(CoresEmission(split, config).blocks(), split.external, config)
+    streams = [sequence(config, blocks) for blocks in CoresEmission(split, config).blocks()]
+    image = _image(streams, split.external, config)
     macs = {layer.output: layer.macs for layer in single.layers}
     return dataclasses.replace(
-        _assembled(split, image, split.external, graph, config),
+        _assembled(split, streams, image, split.external, graph, config),
         # A layer of the plan is what core 0 computes of it.
         layers=[
             dataclasses.replace(layer, macs=macs.get(layer.output, layer.macs)) for layer in split.layers
@@ -131,15 +132,16 @@ def program_of_cores(split: CoresPlan, single: ProgramPlan, graph: Graph, config
     )
 
 
-def _image(streams: Sequence[list[Block]], external: ExternalMemory, config: Config) -> MemoryImage:
+def _image(streams: Sequence[InstructionStream], external: ExternalMemory, config: Config) -> MemoryImage:
     """The memory image with the instructions of the cores 0, 1, ..., and those of the boot part."""
-    first, *others = (sequence(config, blocks) for blocks in streams)
+    first, *others = (stream.commands for stream in streams)
     boot = emit_boot(config, external)
-    return lay_out(first, sequence(config, boot) if boot else [], external, others)
+    return lay_out(first, sequence(config, boot).commands if boot else [], external, others)
 
 
 def _assembled(
     plan: ProgramPlan | CoresPlan,
+    streams: Sequence[InstructionStream],
     image: MemoryImage,
     external: ExternalMemory,
     graph: Graph,
@@ -158,6 +160,7 @@ def _assembled(
         weights=external.stored_weights,
         labels=dict(graph.labels),
         boot=_boot(image, external),
+        instruction_layers=tuple(tuple(stream.layers) for stream in streams),
     )
 
 

@@ -60,7 +60,7 @@ def explain(graph: Graph, config: Config, speed: MemorySpeed = FULL_SPEED) -> It
     for block in blocks:
         yield from _work(block)
     yield from _heading("6 schedule: the instruction stream")
-    for number, item in enumerate(sequence(config, blocks)):
+    for number, item in enumerate(sequence(config, blocks).commands):
         yield f"{INSTRUCTION_BYTES * number:6}  {_command(item)}"
 
 

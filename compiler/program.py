@@ -1,6 +1,7 @@
 """The compiled program: an external-memory image and what a host needs to know to run it; the `.tsc` file."""
 
 import dataclasses
+import itertools
 import json
 import math
 import pathlib
@@ -13,7 +14,7 @@ from tosaic.compiler.memory_history import MemoryBlock
 from tosaic.compiler.program_header import HeaderError, check_header, check_machine, check_text
 from tosaic.errors import InputError, ModelError
 from tosaic.hw.config import Config
-from tosaic.hw.isa import ISA_HASH, Stream
+from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Stream
 
 MAGIC = b"TOSAIC\x00\x01"
 
@@ -153,6 +154,9 @@ class Program:
     boot: BootPart | None = None
     others: tuple[Stream, ...] = ()
     """The programs of cores 1, 2 and so on, in the image; without any they do nothing. The boot part is core 0's."""
+    instruction_layers: tuple[tuple[int | None, ...], ...] = ()
+    """For each core the number of the layer that each of its instructions belongs to, None for one that belongs to
+    none; empty where it is not known."""
     memory_blocks: list[MemoryBlock] = dataclasses.field(default_factory=list)
     """What was where in the activation memory; a report draws it. Not in the file."""
 
@@ -224,6 +228,8 @@ class Program:
         }
         if self.others:
             header["others"] = [stream._asdict() for stream in self.others]
+        if self.instruction_layers:
+            header["instruction_layers"] = [_runs(layers) for layers in self.instruction_layers]
         text = json.dumps(header).encode()
         body = MAGIC + len(text).to_bytes(4, "little") + text + self.image
         return body + zlib.crc32(body).to_bytes(4, "little")
@@ -293,7 +299,27 @@ def _from_header(header: dict, image: bytes) -> Program:
         weights=[StoredWeights(**weights) for weights in header["weights"]],
         boot=_boot(header, len(image)),
         others=_others(header, config, len(image)),
+        instruction_layers=_instruction_layers(header),
     )
+
+
+def _runs(layers: tuple[int | None, ...]) -> list[list[int | None]]:
+    """[instructions, layer] of neighbours that belong to one layer."""
+    return [[len(list(run)), layer] for layer, run in itertools.groupby(layers)]
+
+
+def _instruction_layers(header: dict) -> tuple[tuple[int | None, ...], ...]:
+    """The layer of each instruction of a checked header, as many as each core has instructions."""
+    sizes = [header["program_bytes"], *(made["bytes"] for made in header.get("others", ()))]
+    runs = header.get("instruction_layers", [])
+    if runs and [sum(count for count, _ in core) * INSTRUCTION_BYTES for core in runs] != sizes:
+        raise HeaderError("instruction_layers", "must have a layer for each instruction of each core")
+    for core, own in enumerate(runs):
+        for run, (_, layer) in enumerate(own):
+            if layer is not None and layer >= len(header["layers"]):
+                path = f"instruction_layers[{core}][{run}][1]"
+                raise HeaderError(path, f"must be one of {len(header['layers'])} layers")
+    return tuple(tuple(layer for count, layer in own for _ in range(count)) for own in runs)
 
 
 def _others(header: dict, config: Config, image_bytes: int) -> tuple[Stream, ...]:

@@ -85,6 +85,18 @@ def list_of(element: Check, most: int | None = None) -> Check:
     return check
 
 
+def pair(first: Check, second: Check) -> Check:
+    """A list of two."""
+
+    def check(value: Any, path: str) -> None:
+        if not isinstance(value, list) or len(value) != 2:
+            raise HeaderError(path, f"must be a list of two, not {_shown(value)}")
+        first(value[0], f"{path}[0]")
+        second(value[1], f"{path}[1]")
+
+    return check
+
+
 def mapping(element: Check) -> Check:
     """An object with any keys."""
 
@@ -185,7 +197,12 @@ HEADER = record(
         "weights": list_of(_WEIGHTS),
         "boot": either(check_nothing, _BOOT),
     },
-    optional={"others": list_of(record({"address": _ADDRESS, "bytes": _SIZE}))},
+    optional={
+        "others": list_of(record({"address": _ADDRESS, "bytes": _SIZE})),
+        "instruction_layers": list_of(
+            list_of(pair(integer(1, 1 << _ADDRESS_BITS), either(check_nothing, _SIZE)))
+        ),
+    },
 )
 
 

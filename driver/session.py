@@ -29,9 +29,11 @@ from .float_graphs import refuse_floats
 from .models import CompileOptions, Progress, find_config, load, open_with_encodings
 from .origin import Origin, checked_model
 from .statistics import statistics_of
-from .targets import DEVICE, Runner, RunOptions, find_target, make_runner, naming_weights
+from .targets import DEVICE, Runner, RunOptions, find_target, make_runner, naming_weights, wave_of
 
 if TYPE_CHECKING:
+    from tosaic.sim.rtl.wave import Wave
+
     from .source import Agreement
 
 __all__ = ["NodeArg", "Progress", "Session", "find_config", "run"]
@@ -61,6 +63,7 @@ class Session:
         shapes: Shapes | None = None,
         values: Values | None = None,
         source: Any = None,
+        wave: "Wave | str | pathlib.Path | None" = None,
     ):
         """Opens a model. Raises `tosaic.Error` subclasses.
 
@@ -84,6 +87,7 @@ class Session:
         shapes: binds what an imported model leaves open: a symbolic dimension's name to its size, or an input's name
             to its whole shape.
         values: binds inputs that always have one value: an input's name to a number, or to as many as it has elements.
+        wave: a file that ends in .fst or .vcd, or a `tosaic.Wave`: each run on sim writes its waveform there.
         source: the network that the model was made of, for `run(check="source")`: a path, a float `Graph`, or a
             function of a sample's arrays by name; None: what the file says.
         """
@@ -94,7 +98,7 @@ class Session:
         self._owns_device = False
         self._kind = find_target(target)
         self.target = target.name if isinstance(target, Device) else target
-        self._options = RunOptions(memory_bandwidth, memory_latency, max_cycles)
+        self._options = RunOptions(memory_bandwidth, memory_latency, max_cycles, wave_of(wave))
         self._kind.check(self.target, self._options)
         self._origin = Origin(model, source, Bindings(shapes or {}, values or {}))
         single, encodings = open_with_encodings(checked_model(model), self._origin.bound)
@@ -364,7 +368,7 @@ class Session:
             return []
         if not self.result.slices:
             runner = make_runner(
-                "emulator", self.program, dataclasses.replace(self._options, max_cycles=None)
+                "emulator", self.program, dataclasses.replace(self._options, max_cycles=None, wave=None)
             )
             memory = self.program.memory()
             for port in (*self.program.inputs, *self.program.states):

@@ -1,8 +1,9 @@
 """Where a network runs: one table of targets, and which options each of them honours."""
 
 import dataclasses
+import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from tosaic.sim.result import RunResult
 from .boot import Booted, boot, boot_limit
 from .device import Device
 from .transports.uri import EXAMPLES, check_uri, masked
+
+if TYPE_CHECKING:
+    from tosaic.sim.rtl.wave import Wave
 
 Runner = Callable[[np.ndarray], RunResult]
 """Runs a program on a memory window, which it changes in place."""
@@ -33,6 +37,8 @@ class RunOptions:
     """Cycles; by itself MEMORY_LATENCY_CYCLES."""
     max_cycles: int | None = None
     """A run that takes longer ends in a DeviceError."""
+    wave: "Wave | None" = None
+    """The waveform that each run writes."""
 
     def __post_init__(self) -> None:
         # It refuses numbers that cannot be.
@@ -68,8 +74,11 @@ class Target:
 
     def check(self, shown: str, options: RunOptions) -> None:
         """InputError for an option that this target would have to ignore."""
-        for name, value in dataclasses.asdict(options).items():
-            if value is not None and name not in self.honours:
+        for field in dataclasses.fields(options):
+            name = field.name
+            if getattr(options, name) is not None and name not in self.honours:
+                if name == "wave":
+                    raise InputError(f"{shown}: a waveform shows the RTL's signals: run on sim")
                 raise InputError(f"{shown}: {self.reason}: leave {name.replace('_', ' ')} out")
 
 
@@ -114,8 +123,20 @@ def _emulator(program: Program, options: RunOptions) -> Runner:
 
 def _rtl(program: Program, options: RunOptions) -> Runner:
     from tosaic.sim.rtl import RtlSimulator
+    from tosaic.sim.rtl.wave import WaveLayers
 
-    return _Simulated(RtlSimulator(program.config).run, program, options, **_memory_timing(options))
+    if options.wave is None:
+        return _Simulated(RtlSimulator(program.config).run, program, options, **_memory_timing(options))
+    layers = WaveLayers(tuple(layer.name for layer in program.layers), program.instruction_layers)
+    options.wave.number(layers)
+    writing = RtlSimulator(program.config, wave=options.wave, layers=layers)
+
+    def execute(window: np.ndarray, start: int, *rest: Any, **named: Any) -> RunResult:
+        # The boot part is another program.
+        simulator = writing if start == program.program_address else RtlSimulator(program.config)
+        return simulator.run(window, start, *rest, **named)
+
+    return _Simulated(execute, program, options, **_memory_timing(options))
 
 
 def _memory_timing(options: RunOptions) -> dict[str, float | None]:
@@ -133,12 +154,21 @@ TARGETS: dict[str, Target] = {
     for target in (
         Target("golden", frozenset(), "golden has neither cycles nor a memory", None),
         Target("emulator", MEMORY_OPTIONS | TIME_LIMIT, "", _emulator),
-        Target("sim", MEMORY_OPTIONS | TIME_LIMIT, "", _rtl),
+        Target("sim", MEMORY_OPTIONS | TIME_LIMIT | {"wave"}, "", _rtl),
         Target("cocotb", TIME_LIMIT, "the bench's memory answers at random times", _cocotb),
     )
 }
 """By name. Devices, which have URIs (transports.uri), are DEVICE."""
 DEVICE = Target("device", TIME_LIMIT, "a device's memory is as it is", None)
+
+
+def wave_of(wave: "Wave | str | pathlib.Path | None") -> "Wave | None":
+    """The waveform that is asked for: of the whole run where only its file is given."""
+    if wave is None:
+        return None
+    from tosaic.sim.rtl.wave import Wave
+
+    return wave if isinstance(wave, Wave) else Wave(pathlib.Path(wave))
 
 
 def is_device(target: str) -> bool:

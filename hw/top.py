@@ -17,6 +17,7 @@ from .cores import ReadShare, Reports, TokenExchange, WriteShare
 from .interfaces import AxiLite, AxiRead, AxiWrite
 from .memory.simulation import VERILOG as MEMORY_VERILOG
 from .memory.simulation import SimulationPlatform
+from .probe import probe_layout
 
 VERILOG_NAME = "tosaic"
 _PREFIXES = {"control": "s_axil_", "read": "m_axi_", "write": "m_axi_"}
@@ -31,22 +32,25 @@ class Accelerator(wiring.Component):
             one ID come in order.
         `write`: AXI4 manager, write channels.
         `irq`: interrupt, level.
+        `probe`: for simulations, where it is asked for: what each core does, see `probe`.
 
     The reset of the `sync` domain resets everything; memories keep their contents. It lasts two cycles at least, for
     cores are reset one cycle later than the rest: by registers. A soft reset first lets the bus come to rest, see
     SoftReset. A start resets the units, which are idle then: nothing that a program set up is there for the next one.
     """
 
-    def __init__(self, config: Config):
+    def __init__(self, config: Config, *, probe: bool = False):
         if not isinstance(config, Config):
             raise TypeError(f"config must be a Config, not {config!r}")
         self.config = config
+        self._has_probe = probe
         super().__init__(
             {
                 "control": In(AxiLite()),
                 "read": Out(AxiRead(config, shared=True)),
                 "write": Out(AxiWrite(config, shared=True)),
                 "irq": Out(1),
+                **({"probe": Out(probe_layout(config))} if probe else {}),
             }
         )
 
@@ -77,6 +81,16 @@ class Accelerator(wiring.Component):
         else:
             self._put_together(m, control, soft_reset, cores)
         m.d.comb += run.report.resetting.eq(soft_reset.resetting)
+        if self._has_probe:
+            counts = run.report.running & ~run.start & ~run.soft_reset
+            for core, seen in zip(cores, self.probe, strict=True):
+                m.d.comb += [
+                    seen.events.as_value().eq(core.events),
+                    seen.counts.eq(counts),
+                    seen.mark.eq(core.units.vector.mark),
+                    seen.mark_layer.eq(core.units.vector.mark_layer),
+                    seen.unit_pcs.as_value().eq(core.sequencer.report.unit_pcs.as_value()),
+                ]
         return m
 
     def _put_together(self, m: Module, control: Control, soft_reset: SoftReset, cores: list[Core]) -> None:
@@ -133,8 +147,8 @@ def _add_domain(m: Module, name: str, resets: ValueLike) -> None:
 class VerilogTop(wiring.Component):
     """An Accelerator whose ports have the names bus models look for: s_axil_awaddr, m_axi_araddr, irq."""
 
-    def __init__(self, config: Config):
-        self.accelerator = Accelerator(config)
+    def __init__(self, config: Config, *, probe: bool = False):
+        self.accelerator = Accelerator(config, probe=probe)
         self._paths: dict[str, tuple[str, ...]] = {}
         members = {}
         for path, member, _ in self.accelerator.signature.flatten(self.accelerator):

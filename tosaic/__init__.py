@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from tosaic.nnr.errors import NnrError
     from tosaic.sim.golden import register_custom
+    from tosaic.sim.rtl.wave import Wave
 
     __version__: str
 
@@ -54,6 +55,7 @@ _HOMES = {
     "Session": "tosaic.driver.session",
     "UnpredictableError": "tosaic.errors",
     "UnsupportedError": "tosaic.errors",
+    "Wave": "tosaic.sim.rtl.wave",
     "dequantize": "tosaic.driver.encodings",
     "evaluate": "tosaic.driver.evaluate.evaluation",
     "from_torch": "tosaic.driver.from_torch",
@@ -81,6 +83,7 @@ __all__ = [
     "Session",
     "UnpredictableError",
     "UnsupportedError",
+    "Wave",
     "dequantize",
     "evaluate",
     "from_torch",

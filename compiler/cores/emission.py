@@ -51,6 +51,8 @@ class CoresEmission:
             for core, share in planned.shares.items():
                 emitter = self._emitters[core]
                 emitter.first_layer = None if core else layers
+                same = 0 in planned.shares and len(planned.shares[0].plan.layers) == len(share.plan.layers)
+                emitter.layers_before = layers if same else None
                 start = len(emitter.blocks.current.work)
                 emit_graph(emitter, share.plan.main)
                 work = emitter.blocks.current.work[start:]

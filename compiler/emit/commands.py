@@ -38,6 +38,8 @@ class Work:
     """Vectors that a vector program takes of the array's work just before it."""
     waits_for_core: bool = False
     """LOAD waits for a token of another core, which may in turn wait for all that comes before."""
+    layer: int | None = None
+    """The number of the layer that it belongs to; None between layers."""
 
     @property
     def consumes_array(self) -> bool:

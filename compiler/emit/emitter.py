@@ -64,6 +64,10 @@ class Emitter:
         self.ring = WeightRing(config.wm_bytes, config.columns**2 if config.most_row_parts > 1 else 1)
         self.first_layer: int | None = 0
         """What is added to the numbers of layers in marks; None: no marks."""
+        self.layer: int | None = None
+        """The number in its graph of the layer that is being emitted; None between layers."""
+        self.layers_before: int | None = 0
+        """What is added to it; None where the program lists no layers for this core's work."""
         self.bus_is_free = False
         """More instructions, for the array to begin earlier, cost nothing."""
         self.early: Span | None = None
@@ -73,7 +77,9 @@ class Emitter:
         self._vector: dict[tuple, Command] = {}
 
     def add(self, work: Work) -> None:
-        """Appends a piece of work."""
+        """Appends a piece of work of the present layer."""
+        if self.layer is not None and self.layers_before is not None:
+            work = dataclasses.replace(work, layer=self.layers_before + self.layer)
         self.blocks.current.work.append(work)
 
     # --- branches

@@ -60,20 +60,24 @@ def emit_graph(emitter: Emitter, plan: GraphPlan, on_layer: OnLayer | None = Non
         if on_layer is not None:
             on_layer(step.info.name, index, len(plan.steps))
         emit_step(emitter, step, plan.steps[index + 1 : index + 2])
+        emitter.layer = step.number
         if not isinstance(step.work, CascadeWork):
             emitter.mark(step.number)
+    emitter.layer = None
     _copy_all(emitter, plan.hand_over)
 
 
 def emit_step(emitter: Emitter, step: Step, following: Sequence[Step] = ()) -> None:
     """One layer, a cascade of layers, or a control-flow operator with the layers of its graphs. `following`: the step
     that comes next, if it is known."""
+    emitter.layer = step.number
     try:
         match step.work:
             case LayerWork():
                 _emit_layer(emitter, step.work, _first_use(emitter, step.work, following))
             case CascadeWork():
                 for stripe in step.work.stripes:
+                    emitter.layer = stripe.number
                     _emit_layer(emitter, stripe.work)
                     emitter.mark(stripe.number)
             case LoopWork():

@@ -35,9 +35,19 @@ class MemoryImage:
     """The programs of the cores behind core 0."""
 
 
-def sequence(config: Config, blocks: list[Block]) -> list[Command]:
+@dataclasses.dataclass(frozen=True)
+class InstructionStream:
+    """The instructions of a core in order."""
+
+    commands: list[Command]
+    layers: list[int | None]
+    """The number of the layer that each instruction belongs to; None for what belongs to none."""
+
+
+def sequence(config: Config, blocks: list[Block]) -> InstructionStream:
     """BEGIN, the blocks with their waits, signals and branches, END."""
     commands = [command(Opcode.BEGIN, isa_hash=ISA_HASH, config_hash=config.hash)]
+    layers: list[int | None] = [None]
     places: dict[Label, int] = {}
     branches: dict[int, tuple[Condition, Label]] = {}
     for block in blocks:
@@ -46,15 +56,19 @@ def sequence(config: Config, blocks: list[Block]) -> list[Command]:
         for work in block.work:
             tracker.add(work)
         for item in interleave(tracker.items):
-            commands += item.commands()
+            own = item.commands()
+            commands += own
+            layers += [item.work.layer] * len(own)
         if block.branch is not None:
             branches[len(commands)] = block.branch
             commands.append(command(Opcode.NOP))
+            layers.append(None)
     commands.append(command(Opcode.END))
+    layers.append(None)
     for number, (condition, label) in branches.items():
         target = places[label] * INSTRUCTION_BYTES
         commands[number] = command(Opcode.BRANCH, target=target, condition=condition)
-    return commands
+    return InstructionStream(commands, layers)
 
 
 def lay_out(

@@ -13,6 +13,9 @@ module bench #(
     input [`MUTANTS-1:0] chosen_mutants,
     output [`MUTANTS-1:0] active_mutants,
 `endif
+`ifdef PROBE
+    output [`PROBE-1:0] probe,
+`endif
     output irq,
     input [11:0] s_axil_awaddr,
     input s_axil_awvalid,
@@ -106,6 +109,9 @@ module bench #(
         .watch_mutants(r_watch),
         .chosen_mutants(r_chosen),
         .active_mutants(active_mutants),
+`endif
+`ifdef PROBE
+        .probe(probe),
 `endif
         .clk(clk),
         .rst(r_rst),

@@ -23,7 +23,7 @@ from .verilog import cached_verilog, verilog_of_unknown_start
 
 HERE = pathlib.Path(__file__).parent
 BENCH = "bench.v"
-SOURCES = ("harness.cpp", "axi_memory.h", "control_host.h", BENCH)
+SOURCES = ("harness.cpp", "axi_memory.h", "control_host.h", "wave.h", BENCH)
 VERILATOR_FLAGS = (
     *("--cc", "--top-module", "bench", "--prefix", "Vtosaic"),
     *("-O3", "--no-assert", "--no-timing"),
@@ -37,17 +37,51 @@ the limit GCC looks up to 1000 stores back for what each load of a model reads: 
 SLOW_FLAGS = ("-O0",)
 """Compiler flags of what runs once."""
 COMMON_FLAGS = (
-    *("-std=c++17", "-fPIC", "-w", "-DVERILATOR=1", "-DVM_SC=0", "-DVM_TIMING=0"),
-    *("-DVM_TRACE=0", "-DVM_TRACE_FST=0", "-DVM_TRACE_VCD=0", "-DVM_TRACE_SAIF=0"),
+    "-std=c++17",
+    "-fPIC",
+    "-w",
+    "-DVERILATOR=1",
+    "-DVM_SC=0",
+    "-DVM_TIMING=0",
+    "-DVM_TRACE_SAIF=0",
 )
-RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 _FULL = os.strerror(errno.ENOSPC)
 VERILOG_BYTES_PER_SECOND = 60_000
 """Speed of a build on two cores, for the estimate that users see."""
 
 
-COVERS = "--coverage-line"
-"""Option of Verilator. Its --coverage counts toggles and expressions, too: with all three it breaks off."""
+@dataclasses.dataclass(frozen=True)
+class Runtime:
+    """A build of Verilator's own C++ sources, which all simulators of one kind share."""
+
+    name: str
+    """In the cache's file names."""
+    sources: tuple[str, ...]
+    features: frozenset[str] = frozenset()
+    """Names of the macros VM_... that are 1."""
+    libraries: tuple[str, ...] = ()
+    """Options of the linker."""
+    headers: tuple[str, ...] = ()
+    """Headers beside Verilator's that it needs."""
+
+    @property
+    def flags(self) -> list[str]:
+        """Compiler flags that the runtime and what Verilator writes must have in common."""
+        macros = ("COVERAGE", "TRACE", "TRACE_FST", "TRACE_VCD")
+        return [*COMMON_FLAGS, *(f"-DVM_{macro}={macro in self.features:d}" for macro in macros)]
+
+
+_SOURCES = ("verilated.cpp", "verilated_threads.cpp")
+PLAIN_RUNTIME = Runtime("verilated", _SOURCES)
+COVERING = Runtime("coverage", (*_SOURCES, "verilated_cov.cpp"), frozenset({"COVERAGE"}))
+VCD = Runtime("vcd", (*_SOURCES, "verilated_vcd_c.cpp"), frozenset({"TRACE", "TRACE_VCD"}))
+FST = Runtime(
+    "fst",
+    (*_SOURCES, "verilated_fst_c.cpp"),
+    frozenset({"TRACE", "TRACE_FST"}),
+    libraries=("-llz4", "-lz"),
+    headers=("lz4.h", "zlib.h"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,11 +96,15 @@ class Variant:
     """Of the C++ compiler."""
     verilog: Callable[[Config], pathlib.Path] = cached_verilog
     """The file with the accelerator's Verilog, in the cache."""
+    runtime: Runtime = PLAIN_RUNTIME
+    probe: bool = False
+    """Whether its Verilog has the port `probe`."""
 
 
 PLAIN = Variant("", ("--x-assign", "fast", "--x-initial", "fast"))
-COVERAGE = Variant("coverage", (*PLAIN.options, COVERS))
-"""Counts lines and branches: `Harness.write_coverage`."""
+COVERAGE = Variant("coverage", (*PLAIN.options, "--coverage-line"), runtime=COVERING)
+"""Counts lines and branches: `Harness.write_coverage`. Verilator's --coverage counts toggles and expressions, too: with
+all three it breaks off."""
 UNKNOWN_START = Variant(
     "unknown", ("--x-assign", "unique", "--x-initial", "unique"), verilog=verilog_of_unknown_start
 )
@@ -84,7 +122,7 @@ def simulator_library(config: Config, variant: Variant = PLAIN) -> pathlib.Path:
     for name in SOURCES:
         digest.update((HERE / name).read_bytes())
     flags = (VERILATOR_FLAGS, FAST_FLAGS, SLOW_FLAGS, COMMON_FLAGS, config.bus_bytes, config.cores)
-    measured = (variant.options, variant.definitions)
+    measured = (variant.options, variant.definitions, variant.runtime.flags)
     digest.update(repr((flags, measured, verilator, compiler)).encode())
     seconds = max(len(verilog) // VERILOG_BYTES_PER_SECOND, 10)
 
@@ -101,16 +139,25 @@ def _build(config: Config, verilog: pathlib.Path, library: pathlib.Path, variant
         [HERE / BENCH, verilog],
         HERE / "harness.cpp",
         library,
-        options=(*VERILATOR_FLAGS, *variant.options, *_defines(config)),
-        definitions=(f"-DBUS_BYTES={config.bus_bytes}", f"-DCORES={config.cores}", *variant.definitions),
+        options=(*VERILATOR_FLAGS, *variant.options, *_defines(config, probe=variant.probe)),
+        definitions=(
+            *(f"-DBUS_BYTES={config.bus_bytes}", f"-DCORES={config.cores}"),
+            *(("-DPROBE",) if variant.probe else ()),
+            *variant.definitions,
+        ),
+        runtime=variant.runtime,
     )
 
 
-def _defines(config: Config) -> tuple[str, ...]:
-    """Widths of the memory port, for the bench around the accelerator. Only a build needs Amaranth."""
+def _defines(config: Config, *, probe: bool) -> tuple[str, ...]:
+    """Widths of the ports, for the bench around the accelerator. Only a build needs Amaranth."""
     from tosaic.hw.interfaces import bus_id_bits
+    from tosaic.hw.probe import probe_layout
 
-    return f"+define+BUS_BYTES={config.bus_bytes}", f"+define+ID_BITS={bus_id_bits(config)}"
+    widths = {"BUS_BYTES": config.bus_bytes, "ID_BITS": bus_id_bits(config)}
+    if probe:
+        widths["PROBE"] = probe_layout(config).size
+    return tuple(f"+define+{name}={width}" for name, width in widths.items())
 
 
 def verilate(
@@ -120,42 +167,66 @@ def verilate(
     *,
     options: Sequence[str],
     definitions: Sequence[str] = (),
+    runtime: Runtime = PLAIN_RUNTIME,
 ) -> None:
     """Compile Verilog and one C++ file that drives it into the shared library `library`.
 
     options: of Verilator. definitions: more options of the C++ compiler. Raises Error with what the tool said.
     """
+    _require_headers(runtime)
     root = verilator_root()
     with tempfile.TemporaryDirectory(prefix="tosaic-") as name:
         folder = pathlib.Path(name)
         command = [str(root / "bin" / "verilator_bin"), *options, "--Mdir", name, *map(str, verilog)]
         _call(command, {"VERILATOR_ROOT": str(root)})
         includes = [f"-I{path}" for path in (folder, root / "include", root / "include" / "vltstd", HERE)]
-        covers = COVERS in options
-        runtime = _runtime_object(root, covers)
+        shared = _runtime_object(root, runtime)
 
         def compile_unit(unit: tuple[pathlib.Path, tuple[str, ...]]) -> str:
             source, level = unit
             target = str(source.with_suffix(".o"))
-            flags = [*level, *_model_flags(covers), *definitions, *includes]
+            flags = [*level, *runtime.flags, *definitions, *includes]
             _call([*_compiler(), *flags, "-c", str(source), "-o", target])
             return target
 
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as executor:
             objects = list(executor.map(compile_unit, _units(folder, harness)))
-        _call([*_compiler(), "-shared", "-o", str(library), *objects, str(runtime), "-pthread"])
+        _call(
+            [
+                *_compiler(),
+                "-shared",
+                "-o",
+                str(library),
+                *objects,
+                str(shared),
+                "-pthread",
+                *runtime.libraries,
+            ]
+        )
 
 
-def _model_flags(covers: bool) -> list[str]:
-    """Compiler flags that Verilator's runtime and what it writes must have in common."""
-    return [*COMMON_FLAGS, f"-DVM_COVERAGE={covers:d}"]
+def _require_headers(runtime: Runtime) -> None:
+    """Error where the compiler does not find the headers that a runtime needs."""
+    if not runtime.headers:
+        return
+    with tempfile.TemporaryDirectory(prefix="tosaic-") as name:
+        unit = pathlib.Path(name) / "headers.cc"
+        unit.write_text("".join(f"#include <{header}>\n" for header in runtime.headers))
+        try:
+            _call([*_compiler(), "-fsyntax-only", str(unit)])
+        except Error:
+            raise Error(
+                f"waveforms in FST need the headers {' and '.join(runtime.headers)} of the libraries lz4 and zlib "
+                "(Debian and Ubuntu: apt install liblz4-dev zlib1g-dev); a file that ends in .vcd needs nothing"
+            ) from None
 
 
-def _runtime_object(root: pathlib.Path, covers: bool) -> pathlib.Path:
+def _runtime_object(root: pathlib.Path, runtime: Runtime) -> pathlib.Path:
     """Verilator's runtime, compiled once for all simulators; it takes as long as the model of a small machine."""
     include = root / "include"
-    sources = [include / name for name in (*RUNTIME, *(["verilated_cov.cpp"] if covers else []))]
-    flags = [*SLOW_FLAGS, *_model_flags(covers), f"-I{include}", f"-I{include / 'vltstd'}"]
+    sources = [include / name for name in runtime.sources]
+    level = FAST_FLAGS if "TRACE" in runtime.features else SLOW_FLAGS
+    flags = [*level, *runtime.flags, f"-I{include}", f"-I{include / 'vltstd'}"]
     tools = simulator_package("verilator"), _compiler(), compiler_version()
     digest = hashlib.sha256(repr((flags, tools)).encode())
     for source in sources:
@@ -166,7 +237,7 @@ def _runtime_object(root: pathlib.Path, covers: bool) -> pathlib.Path:
         unit.write_text("".join(f'#include "{source}"\n' for source in sources))
         _call([*_compiler(), *flags, "-c", str(unit), "-o", str(path)])
 
-    return cached("runtime", "coverage" if covers else "verilated", digest.hexdigest()[:20], ".o", make)
+    return cached("runtime", runtime.name, digest.hexdigest()[:20], ".o", make)
 
 
 def _units(folder: pathlib.Path, harness: pathlib.Path) -> list[tuple[pathlib.Path, tuple[str, ...]]]:

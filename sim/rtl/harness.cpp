@@ -7,6 +7,9 @@
 #if VM_COVERAGE
 #include "verilated_cov.h"
 #endif
+#ifdef PROBE
+#include "wave.h"
+#endif
 
 #include <algorithm>
 #include <memory>
@@ -25,9 +28,15 @@ class Simulator {
     Violation violation = NONE;
     ReadSide reads;
     WriteSide writes;
+#ifdef PROBE
+    Wave wave;
+#endif
 
     // With a seed, what has no initial value gets a random one: where Verilator's --x-initial is unique.
     explicit Simulator(uint32_t seed) : context_(new VerilatedContext) {
+#ifdef PROBE
+        context_->traceEverOn(true);
+#endif
         if (seed) {
             context_->randReset(2);
             context_->randSeed(int(seed));
@@ -35,7 +44,12 @@ class Simulator {
         top_.reset(new Vtosaic(context_.get(), ""));
         reset();
     }
-    ~Simulator() { top_->final(); }
+    ~Simulator() {
+#ifdef PROBE
+        wave.close();
+#endif
+        top_->final();
+    }
 
     // Reset machine and bus, whatever they are at. External memory stays as it is.
     void reset() {
@@ -132,8 +146,14 @@ class Simulator {
     void edge() {
         top_->clk = 0;
         top_->eval();
+#ifdef PROBE
+        wave.falling_edge();
+#endif
         top_->clk = 1;
         top_->eval();
+#ifdef PROBE
+        wave.rising_edge(*top_);
+#endif
     }
 
     // Outputs are those of the present cycle; the inputs of the top module are those of the next one, the host's and
@@ -235,5 +255,39 @@ void tosaic_watch_mutants(Simulator* s) { s->watch_mutants(); }
 void tosaic_choose_mutants(Simulator* s, const uint32_t* words) { s->choose_mutants(words); }
 
 void tosaic_active_mutants(Simulator* s, uint32_t* words) { s->active_mutants(words); }
+#endif
+
+// Of the builds that write waveforms. Names are told first, then the program of each core, then the file.
+#ifdef PROBE
+void tosaic_wave_name(Simulator* s, uint32_t kind, const char* name) { s->wave.network.names[kind].push_back(name); }
+
+void tosaic_wave_event(Simulator* s, const char* name) { s->wave.network.events.push_back(name); }
+
+void tosaic_wave_unit(Simulator* s, const char* name) { s->wave.network.units.push_back(name); }
+
+void tosaic_wave_state(Simulator* s, uint32_t unit, uint32_t events, uint32_t name) {
+    s->wave.network.states[unit].emplace_back(events, name);
+}
+
+// Two numbers of names for each instruction: its layer's and its opcode's.
+void tosaic_wave_program(Simulator* s, const uint16_t* places, uint64_t count) {
+    std::vector<Place> program(count);
+    for (size_t i = 0; i < count; ++i) program[i] = {places[2 * i], places[2 * i + 1]};
+    s->wave.network.programs.push_back(std::move(program));
+}
+
+void tosaic_wave_open(Simulator* s, const char* path, uint64_t first, uint64_t end, uint32_t only_layer) {
+    s->wave.network.begin();
+    s->wave.network.only = only_layer;
+    s->wave.first = first;
+    s->wave.end = end;
+    s->wave.path = path;
+}
+
+// Whether all was written that there was to write.
+bool tosaic_wave_close(Simulator* s) {
+    s->wave.close();
+    return !s->wave.failed;
+}
 #endif
 }

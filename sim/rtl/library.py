@@ -67,6 +67,20 @@ class Answer:
     response: int
 
 
+@dataclasses.dataclass(frozen=True)
+class WaveNames:
+    """What signals of a waveform can be; the first layer, instruction and state are those of nothing."""
+
+    layers: Sequence[str]
+    instructions: Sequence[str]
+    states: Sequence[str]
+    events: Sequence[str]
+    """In the order of their bits."""
+    units: Sequence[str]
+    state_of_events: Sequence[Sequence[tuple[int, int]]]
+    """For each unit masks of events with the number of the state that they tell; the first that meets counts."""
+
+
 class Harness:
     """One accelerator, just out of reset, with its external memory. Calls release the GIL.
 
@@ -180,6 +194,40 @@ class Harness:
         read.argtypes, read.restype = [_HANDLE, _HANDLE], None
         read(self._handle, words.ctypes.data)
         return (np.flatnonzero(np.unpackbits(words, bitorder="little")) + 1).tolist()
+
+    def open_wave(
+        self,
+        path: pathlib.Path,
+        names: WaveNames,
+        programs: Sequence[np.ndarray],
+        first_cycle: int,
+        end_cycle: int | None,
+        only_layer: int,
+    ) -> None:
+        """Write a waveform of the run to come; of a build with the probe.
+
+        programs: for each core uint16 [instructions, 2], the numbers of each instruction's layer and opcode.
+        only_layer: the number of the layer whose cycles are written; 0 for all."""
+        functions, handle = self._functions, _HANDLE(self._handle)
+        for kind, texts in enumerate((names.layers, names.instructions, names.states)):
+            for text in texts:
+                functions.tosaic_wave_name(handle, _U32(kind), text.encode())
+        for event in names.events:
+            functions.tosaic_wave_event(handle, event.encode())
+        for unit, title in enumerate(names.units):
+            functions.tosaic_wave_unit(handle, title.encode())
+            for mask, state in names.state_of_events[unit]:
+                functions.tosaic_wave_state(handle, _U32(unit), _U32(mask), _U32(state))
+        for places in programs:
+            functions.tosaic_wave_program(handle, _HANDLE(places.ctypes.data), _U64(len(places)))
+        end = (1 << 64) - 1 if end_cycle is None else end_cycle
+        functions.tosaic_wave_open(handle, str(path).encode(), _U64(first_cycle), _U64(end), _U32(only_layer))
+
+    def close_wave(self) -> bool:
+        """End the waveform; whether it could be written."""
+        close = self._functions.tosaic_wave_close
+        close.argtypes, close.restype = [_HANDLE], ctypes.c_bool
+        return close(self._handle)
 
     @property
     def cycle(self) -> int:

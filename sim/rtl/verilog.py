@@ -24,7 +24,9 @@ def cached_verilog(config: Config) -> pathlib.Path:
 
     Amaranth is imported only when the file is not in the cache.
     """
-    return cached("verilog", config.name, _key(config), ".v", lambda path: _elaborate(config, path))
+    return cached(
+        "verilog", config.name, hardware_digest(config), ".v", lambda path: _elaborate(config, path)
+    )
 
 
 _INITIAL_VALUE = re.compile(r"^(  (?:output )?reg (?:\[\d+:0\] )?(?!\\\$auto).*?) = \S+;$", re.MULTILINE)
@@ -57,7 +59,8 @@ def verilog_of_unknown_start(config: Config) -> pathlib.Path:
     return cached("verilog", f"{config.name}-unknown", key, ".v", make)
 
 
-def _key(config: Config) -> str:
+def hardware_digest(config: Config) -> str:
+    """A hash of a configuration, the hardware sources and the tools that elaborate them."""
     return source_digest(repr(config), [_HARDWARE])
 
 

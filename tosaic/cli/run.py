@@ -3,8 +3,9 @@
 import contextlib
 import json
 import pathlib
+import re
 from collections.abc import Collection, Iterator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -16,6 +17,9 @@ from tosaic.driver.arguments import NodeArg, check_shapes, made_up
 from tosaic.driver.session import Session
 from tosaic.driver.source import NOT_THE_NETWORK
 from tosaic.errors import InputError, MismatchError
+
+if TYPE_CHECKING:
+    from tosaic.sim.rtl.wave import Wave
 
 
 def run(
@@ -72,6 +76,22 @@ def run(
             "--trace", metavar="FILE.json", help="Write a timeline of the units for ui.perfetto.dev."
         ),
     ] = None,
+    wave: Annotated[
+        pathlib.Path | None,
+        typer.Option(
+            "--wave",
+            metavar="FILE.fst|FILE.vcd",
+            help="With --on sim: write the waveform of every signal, for GTKWave or Surfer.",
+        ),
+    ] = None,
+    wave_cycles: Annotated[
+        str | None,
+        typer.Option("--wave-cycles", metavar="FIRST:END", help="Only these cycles of the run, from 0 on."),
+    ] = None,
+    wave_layer: Annotated[
+        str | None,
+        typer.Option("--wave-layer", metavar="NAME", help="Only cycles in which a unit works on this layer."),
+    ] = None,
     compress: options.Compress = None,
     batch: options.Batch = 1,
     shape: options.Shape = None,
@@ -86,7 +106,8 @@ def run(
         (golden and trace is not None, "--trace shows the accelerator's units: golden has none"),
         (golden and compress is not None, "--compress is for the accelerator's programs: golden has none"),
     )
-    _check_places(output, stats, report, trace)
+    _check_places(output, stats, report, trace, wave)
+    waveform = _wave(wave, wave_cycles, wave_layer)
     bound = options.bindings(shape, value)
     with progress_bar(f"open {model}") as progress:
         session = Session(
@@ -105,6 +126,7 @@ def run(
             shapes=bound.shapes,
             values=bound.values,
             source=source,
+            wave=waveform,
         )
         values = _inputs(session.inputs, inputs or [], random, session.state)
         for name in values.keys() & session.state.keys():
@@ -118,6 +140,29 @@ def run(
     _print_figures(session, compressed=compress is not None)
     _print_checks(session, checks)
     _write_measurements(session, model, stats, report, trace)
+    if wave is not None:
+        print(
+            f"waveform: {wave}, {wave.stat().st_size:,} bytes; one cycle is 10 ns; open it by: gtkwave {wave}"
+        )
+
+
+def _wave(file: pathlib.Path | None, cycles: str | None, layer: str | None) -> "Wave | None":
+    """The waveform that is asked for."""
+    _refuse(
+        (file is None and cycles is not None, "--wave-cycles is for a waveform: give --wave FILE.fst too"),
+        (file is None and layer is not None, "--wave-layer is for a waveform: give --wave FILE.fst too"),
+    )
+    if file is None:
+        return None
+    from tosaic.sim.rtl.wave import Wave
+
+    first, end = 0, None
+    if cycles is not None:
+        match = re.fullmatch(r"(\d*):(\d*)", cycles)
+        if match is None:
+            raise typer.BadParameter(f"--wave-cycles {cycles}: write FIRST:END, such as 1000:2000")
+        first, end = int(match[1] or 0), int(match[2]) if match[2] else None
+    return Wave(file, first, end, layer)
 
 
 def _checks(**wanted: bool) -> list[str]:
