@@ -11,7 +11,7 @@ import numpy as np
 
 from tosaic.compiler.ir import DType
 from tosaic.compiler.memory_history import MemoryBlock
-from tosaic.compiler.program_header import HeaderError, check_header, check_machine, check_text
+from tosaic.compiler.program_header import NO_LAYER, HeaderError, check_header, check_machine, check_text
 from tosaic.errors import InputError, ModelError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Stream
@@ -303,23 +303,25 @@ def _from_header(header: dict, image: bytes) -> Program:
     )
 
 
-def _runs(layers: tuple[int | None, ...]) -> list[list[int | None]]:
-    """[instructions, layer] of neighbours that belong to one layer."""
-    return [[len(list(run)), layer] for layer, run in itertools.groupby(layers)]
+def _runs(layers: tuple[int | None, ...]) -> list[list[int]]:
+    """[instructions, layer] of neighbours that belong to one layer, or to none."""
+    return [
+        [len(list(run)), NO_LAYER if layer is None else layer] for layer, run in itertools.groupby(layers)
+    ]
 
 
 def _instruction_layers(header: dict) -> tuple[tuple[int | None, ...], ...]:
-    """The layer of each instruction of a checked header, as many as each core has instructions."""
+    """The layer of each instruction of a checked header; of none where the list is of another program."""
+    cores = header.get("instruction_layers", [])
     sizes = [header["program_bytes"], *(made["bytes"] for made in header.get("others", ()))]
-    runs = header.get("instruction_layers", [])
-    if runs and [sum(count for count, _ in core) * INSTRUCTION_BYTES for core in runs] != sizes:
-        raise HeaderError("instruction_layers", "must have a layer for each instruction of each core")
-    for core, own in enumerate(runs):
-        for run, (_, layer) in enumerate(own):
-            if layer is not None and layer >= len(header["layers"]):
-                path = f"instruction_layers[{core}][{run}][1]"
-                raise HeaderError(path, f"must be one of {len(header['layers'])} layers")
-    return tuple(tuple(layer for count, layer in own for _ in range(count)) for own in runs)
+    if [sum(count for count, _ in runs) * INSTRUCTION_BYTES for runs in cores] != sizes:
+        return ()
+    if any(layer >= len(header["layers"]) for runs in cores for _, layer in runs):
+        return ()
+    return tuple(
+        tuple(None if layer == NO_LAYER else layer for count, layer in runs for _ in range(count))
+        for runs in cores
+    )
 
 
 def _others(header: dict, config: Config, image_bytes: int) -> tuple[Stream, ...]:

@@ -144,6 +144,8 @@ _ADDRESS_BITS = next(f.bits for f in FIELDS[Opcode.LOAD_GO] if f.name == "memory
 _ADDRESS = integer(0, (1 << _ADDRESS_BITS) - 1)
 _SIZE = integer(0, 1 << _ADDRESS_BITS)
 _HASH = integer(0, (1 << 32) - 1)
+NO_LAYER = -1
+"""In place of a layer's number, of an instruction that belongs to none."""
 _INT64 = integer(0, (1 << 63) - 1)
 _TYPES = [dtype.name for dtype in DType if dtype.is_integer or dtype is DType.BOOL]
 
@@ -200,7 +202,7 @@ HEADER = record(
     optional={
         "others": list_of(record({"address": _ADDRESS, "bytes": _SIZE})),
         "instruction_layers": list_of(
-            list_of(pair(integer(1, 1 << _ADDRESS_BITS), either(check_nothing, _SIZE)))
+            list_of(pair(integer(1, 1 << _ADDRESS_BITS), integer(NO_LAYER, 1 << _ADDRESS_BITS)))
         ),
     },
 )

@@ -123,13 +123,13 @@ def _emulator(program: Program, options: RunOptions) -> Runner:
 
 def _rtl(program: Program, options: RunOptions) -> Runner:
     from tosaic.sim.rtl import RtlSimulator
-    from tosaic.sim.rtl.wave import WaveLayers
+    from tosaic.sim.rtl.wave import ProgramWave
 
     if options.wave is None:
         return _Simulated(RtlSimulator(program.config).run, program, options, **_memory_timing(options))
-    layers = WaveLayers(tuple(layer.name for layer in program.layers), program.instruction_layers)
-    options.wave.number(layers)
-    writing = RtlSimulator(program.config, wave=options.wave, layers=layers)
+    layers = tuple(layer.name for layer in program.layers)
+    wave = ProgramWave(options.wave, layers, program.instruction_layers)
+    writing = RtlSimulator(program.config, wave=wave)
 
     def execute(window: np.ndarray, start: int, *rest: Any, **named: Any) -> RunResult:
         # The boot part is another program.

@@ -14,7 +14,7 @@ from ..registers import Registers
 from ..result import RunResult
 from .build import PLAIN, simulator_library
 from .library import INTERRUPT, PROTOCOL, Harness
-from .wave import Wave, WaveLayers, begin_wave, end_wave
+from .wave import ProgramWave
 
 MEM_BASE = 0x1000_0000
 """Where external memory lies on the bus; anything but 0 shows a forgotten base."""
@@ -26,7 +26,7 @@ class RtlSimulator:
     """Executes programs on the RTL of one configuration; external memory is the array handed to `run`.
 
     The first simulator of a configuration compiles it, which takes a minute or so, and keeps it in the cache.
-    Each run writes its waveform to `wave`; `layers` are those of the program.
+    Each run writes its waveform to `wave`.
 
     For tests: `stall_percent` and `seed` make the bus hesitate at random, `interleave_reads` mixes the data of reads
     with different IDs, `read_error_at` and `write_error_at` (byte offsets in external memory) make it answer SLVERR.
@@ -41,17 +41,16 @@ class RtlSimulator:
         interleave_reads: bool = False,
         read_error_at: int | None = None,
         write_error_at: int | None = None,
-        wave: Wave | None = None,
-        layers: WaveLayers | None = None,
+        wave: ProgramWave | None = None,
     ):
-        self.config, self._wave, self._layers = config, wave, layers or WaveLayers((), ())
+        self.config, self._wave = config, wave
         self._stalls = (stall_percent, seed)
         self._interleave_reads = interleave_reads
         self._errors = tuple(
             None if offset is None else MEM_BASE + offset // config.bus_bytes * config.bus_bytes
             for offset in (read_error_at, write_error_at)
         )
-        self._library = simulator_library(config, PLAIN if wave is None else wave.variant)
+        self._library = simulator_library(config, PLAIN if wave is None else wave.wave.variant)
 
     def run(
         self,
@@ -91,11 +90,11 @@ class RtlSimulator:
         harness.set_errors(*self._errors)
         try:
             if self._wave is not None:
-                begin_wave(harness, self._wave, self._layers, codes)
+                self._wave.begin(harness, codes)
             registers.start(MEM_BASE, len(image), streams)
             _wait(harness, registers, codes, max_cycles)
             if self._wave is not None:
-                end_wave(harness, self._wave)
+                self._wave.end(harness)
             result = registers.result(self.config, codes, registers.marks())
             # The bus has seen every beat; the counters stop with the program.
             return dataclasses.replace(

@@ -62,26 +62,6 @@ STATES: dict[Unit, dict[str, str]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class WaveLayers:
-    """The layers of a program, as a waveform shows them."""
-
-    names: tuple[str, ...]
-    of_instruction: tuple[tuple[int | None, ...], ...]
-    """For each core the number of each instruction's layer; empty where it is not known."""
-
-    @property
-    def texts(self) -> list[str]:
-        """A name without spaces for each layer, each another one."""
-        seen = collections.Counter[str]()
-        texts = []
-        for name in self.names:
-            text = re.sub(r"[^!-~]", "_", name) or "_"
-            seen[text] += 1
-            texts.append(text if seen[text] == 1 else f"{text}#{seen[text]}")
-        return texts
-
-
-@dataclasses.dataclass(frozen=True)
 class Wave:
     """A waveform to write: the whole run, or the cycles `first_cycle` to before `end_cycle`, or those in which a unit
     works on `layer`. Cycle 0 is the first that the machine counts. InputError for what cannot be."""
@@ -110,62 +90,81 @@ class Wave:
             f"wave-{runtime.name}", options, verilog=verilog_for_waves, runtime=runtime, probe=True
         )
 
-    def number(self, layers: WaveLayers) -> int | None:
-        """The number of the wanted layer; InputError where there is none of that name."""
-        if self.layer is None:
-            return None
-        if self.layer not in layers.names:
+
+@dataclasses.dataclass(frozen=True)
+class ProgramWave:
+    """The waveform of a program. InputError for a layer that it does not have."""
+
+    wave: Wave
+    layers: tuple[str, ...]
+    """The names of its layers."""
+    of_instruction: tuple[tuple[int | None, ...], ...] = ()
+    """For each core the number of each instruction's layer; empty where it is not known."""
+
+    def __post_init__(self) -> None:
+        wanted = self.wave.layer
+        if wanted is not None and wanted not in self.layers:
             raise InputError(
-                f"the program has no layer {self.layer!r}; it has {', '.join(map(repr, layers.names)) or 'none'}"
+                f"the program has no layer {wanted!r}; it has {', '.join(map(repr, self.layers)) or 'none'}"
             )
-        if not layers.of_instruction:
+        if wanted is not None and not self.of_instruction:
             raise InputError(
                 "the program file does not tell which layer an instruction belongs to: compile it again"
             )
-        return layers.names.index(self.layer)
 
+    def begin(self, harness: Harness, codes: Sequence[bytes]) -> None:
+        """Let a harness of `wave.variant` write the run of these programs, one for each core that has one."""
+        programs = [decode_program(code) for code in codes]
+        opcodes = sorted({instruction.opcode for program in programs for instruction in program})
+        number = {opcode: place for place, opcode in enumerate(opcodes, 1)}
+        places = []
+        for core, program in enumerate(programs):
+            layers = self.of_instruction[core] if core < len(self.of_instruction) else (None,) * len(program)
+            of = [0 if layer is None else 1 + layer for layer in layers[: len(program)]]
+            codes_of = [number[instruction.opcode] for instruction in program]
+            places.append(np.array([of, codes_of], np.uint16).T.copy())
+        wanted = self.wave.layer
+        harness.open_wave(
+            self.wave.path,
+            self._names([opcode.name for opcode in opcodes]),
+            places,
+            self.wave.first_cycle,
+            self.wave.end_cycle,
+            0 if wanted is None else 1 + self.layers.index(wanted),
+        )
 
-def begin_wave(harness: Harness, wave: Wave, layers: WaveLayers, codes: Sequence[bytes]) -> None:
-    """Let a harness of `wave.variant` write the run of these programs, one for each core that has one."""
-    programs = [decode_program(code) for code in codes]
-    opcodes = sorted({instruction.opcode for program in programs for instruction in program})
-    number = {opcode: place for place, opcode in enumerate(opcodes, 1)}
-    states = {unit: [IDLE, *STATES[unit].values()] for unit in UNITS}
-    texts = sorted({state for unit in UNITS for state in states[unit]} - {IDLE})
-    bits = {event: 1 << bit for bit, event in enumerate(EVENT_COUNTERS)}
-    places = []
-    for core, program in enumerate(programs):
-        of = layers.of_instruction[core] if core < len(layers.of_instruction) else ()
-        shown = np.zeros((len(program), 2), np.uint16)
-        for index, instruction in enumerate(program):
-            layer = of[index] if index < len(of) else None
-            shown[index] = 0 if layer is None else 1 + layer, number[instruction.opcode]
-        places.append(shown)
-    wanted = wave.number(layers)
-    harness.open_wave(
-        wave.path,
-        WaveNames(
-            layers=[NOTHING, *layers.texts],
-            instructions=[NOTHING, *(opcode.name for opcode in opcodes)],
+    def _names(self, opcodes: list[str]) -> WaveNames:
+        texts = sorted({state for unit in UNITS for state in STATES[unit].values()})
+        bits = {event: 1 << bit for bit, event in enumerate(EVENT_COUNTERS)}
+        return WaveNames(
+            layers=[NOTHING, *_unlike(self.layers)],
+            instructions=[NOTHING, *opcodes],
             states=[IDLE, *texts],
-            events=list(EVENT_COUNTERS),
+            events=EVENT_COUNTERS,
             units=[unit.name for unit in UNITS],
             state_of_events=[
                 [(bits[event], 1 + texts.index(state)) for event, state in STATES[unit].items()]
                 for unit in UNITS
             ],
-        ),
-        places,
-        wave.first_cycle,
-        wave.end_cycle,
-        0 if wanted is None else 1 + wanted,
-    )
+        )
+
+    def end(self, harness: Harness) -> None:
+        """Ends the file; Error where it could not be written."""
+        if not harness.close_wave():
+            raise Error(
+                f"the waveform {self.wave.path} cannot be written: see that its folder is there and has room"
+            )
 
 
-def end_wave(harness: Harness, wave: Wave) -> None:
-    """Error where the file could not be written."""
-    if not harness.close_wave():
-        raise Error(f"the waveform {wave.path} cannot be written: see that its folder is there and has room")
+def _unlike(names: Sequence[str]) -> list[str]:
+    """A text without spaces for each name, each another one."""
+    seen = collections.Counter[str]()
+    texts = []
+    for name in names:
+        text = re.sub(r"[^!-~]", "_", name) or "_"
+        seen[text] += 1
+        texts.append(text if seen[text] == 1 else f"{text}#{seen[text]}")
+    return texts
 
 
 def verilog_for_waves(config: Config) -> pathlib.Path:

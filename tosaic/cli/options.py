@@ -54,6 +54,32 @@ Latency = Annotated[
     int | None,
     typer.Option("--memory-latency", metavar="N", min=0, help="External memory, cycles (default: 50)."),
 ]
+MaxCycles = Annotated[
+    int | None,
+    typer.Option(
+        "--max-cycles", metavar="N", min=1, help="End a run that takes longer: a loop may be endless."
+    ),
+]
+Random = Annotated[
+    int | None,
+    typer.Option("--random", metavar="SEED", min=0, help="Make up the inputs that are missing."),
+]
+WaveFile = Annotated[
+    pathlib.Path | None,
+    typer.Option(
+        "--wave",
+        metavar="FILE.fst|FILE.vcd",
+        help="With --on sim: write the waveform of every signal, for GTKWave or Surfer.",
+    ),
+]
+WaveCycles = Annotated[
+    str | None,
+    typer.Option("--wave-cycles", metavar="FIRST:END", help="Only these cycles of the run, from 0 on."),
+]
+WaveLayer = Annotated[
+    str | None,
+    typer.Option("--wave-layer", metavar="NAME", help="Only cycles in which a unit works on this layer."),
+]
 Compress = Annotated[
     str | None,
     typer.Option(

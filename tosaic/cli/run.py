@@ -52,18 +52,10 @@ def run(
         bool, typer.Option("-O0", help="One layer per operator, so that --layers sees every tensor.")
     ] = False,
     drop_dead_channels: options.DropDeadChannels = False,
-    random: Annotated[
-        int | None,
-        typer.Option("--random", metavar="SEED", min=0, help="Make up the inputs that are missing."),
-    ] = None,
+    random: options.Random = None,
     memory_bandwidth: options.Bandwidth = None,
     memory_latency: options.Latency = None,
-    max_cycles: Annotated[
-        int | None,
-        typer.Option(
-            "--max-cycles", metavar="N", min=1, help="End a run that takes longer: a loop may be endless."
-        ),
-    ] = None,
+    max_cycles: options.MaxCycles = None,
     stats: Annotated[
         pathlib.Path | None, typer.Option("--stats", metavar="FILE.json", help="Write measurements.")
     ] = None,
@@ -76,22 +68,9 @@ def run(
             "--trace", metavar="FILE.json", help="Write a timeline of the units for ui.perfetto.dev."
         ),
     ] = None,
-    wave: Annotated[
-        pathlib.Path | None,
-        typer.Option(
-            "--wave",
-            metavar="FILE.fst|FILE.vcd",
-            help="With --on sim: write the waveform of every signal, for GTKWave or Surfer.",
-        ),
-    ] = None,
-    wave_cycles: Annotated[
-        str | None,
-        typer.Option("--wave-cycles", metavar="FIRST:END", help="Only these cycles of the run, from 0 on."),
-    ] = None,
-    wave_layer: Annotated[
-        str | None,
-        typer.Option("--wave-layer", metavar="NAME", help="Only cycles in which a unit works on this layer."),
-    ] = None,
+    wave: options.WaveFile = None,
+    wave_cycles: options.WaveCycles = None,
+    wave_layer: options.WaveLayer = None,
     compress: options.Compress = None,
     batch: options.Batch = 1,
     shape: options.Shape = None,
@@ -140,10 +119,7 @@ def run(
     _print_figures(session, compressed=compress is not None)
     _print_checks(session, checks)
     _write_measurements(session, model, stats, report, trace)
-    if wave is not None:
-        print(
-            f"waveform: {wave}, {wave.stat().st_size:,} bytes; one cycle is 10 ns; open it by: gtkwave {wave}"
-        )
+    _tell_wave(wave)
 
 
 def _wave(file: pathlib.Path | None, cycles: str | None, layer: str | None) -> "Wave | None":
@@ -163,6 +139,17 @@ def _wave(file: pathlib.Path | None, cycles: str | None, layer: str | None) -> "
             raise typer.BadParameter(f"--wave-cycles {cycles}: write FIRST:END, such as 1000:2000")
         first, end = int(match[1] or 0), int(match[2]) if match[2] else None
     return Wave(file, first, end, layer)
+
+
+def _tell_wave(file: pathlib.Path | None) -> None:
+    """Where the waveform is, and how to look at it."""
+    if file is None:
+        return
+    if not file.exists():
+        raise InputError(
+            f"{file} was not written: the run has none of these cycles; see them by --stats FILE.json"
+        )
+    print(f"waveform: {file}, {file.stat().st_size:,} bytes; one cycle is 10 ns; open it by: gtkwave {file}")
 
 
 def _checks(**wanted: bool) -> list[str]:
