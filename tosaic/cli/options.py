@@ -54,6 +54,28 @@ Latency = Annotated[
     int | None,
     typer.Option("--memory-latency", metavar="N", min=0, help="External memory, cycles (default: 50)."),
 ]
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="Refuse inputs for which the specification leaves the outputs open."),
+]
+StatsFile = Annotated[
+    pathlib.Path | None, typer.Option("--stats", metavar="FILE.json", help="Write measurements.")
+]
+ReportFile = Annotated[
+    pathlib.Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report page.")
+]
+TraceFile = Annotated[
+    pathlib.Path | None,
+    typer.Option("--trace", metavar="FILE.json", help="Write a timeline of the units for ui.perfetto.dev."),
+]
+BundleFile = Annotated[
+    pathlib.Path | None,
+    typer.Option(
+        "--bundle",
+        metavar="FILE.zip",
+        help="Write all that the run was made of into one file; `tosaic run FILE.zip` makes the run again.",
+    ),
+]
 MaxCycles = Annotated[
     int | None,
     typer.Option(

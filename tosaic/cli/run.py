@@ -14,19 +14,23 @@ from tosaic.cli import options
 from tosaic.cli.files import check_file, make_folder, writing, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.driver.arguments import NodeArg, check_shapes, made_up
+from tosaic.driver.bundle import SUFFIX as BUNDLE_SUFFIX
+from tosaic.driver.bundle import read_bundle, write_bundle
 from tosaic.driver.session import Session
 from tosaic.driver.source import NOT_THE_NETWORK
-from tosaic.errors import InputError, MismatchError
+from tosaic.errors import Error, InputError, MismatchError
 
 if TYPE_CHECKING:
     from tosaic.sim.rtl.wave import Wave
 
 
 def run(
+    context: typer.Context,
     model: Annotated[
         str,
         typer.Argument(
-            help="A .tosa model, one to import (.onnx, .mlmodel, .tflite, NNEF, .nnr), or a .tsc program."
+            help="A .tosa model, one to import (.onnx, .mlmodel, .tflite, NNEF, .nnr), a .tsc program, or a bundle "
+            "(.zip) to run again."
         ),
     ],
     *,
@@ -43,10 +47,7 @@ def run(
     check_source: options.CheckSource = False,
     check_source_db: options.CheckSourceDb = None,
     source: options.Source = None,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Refuse inputs for which the specification leaves the outputs open."),
-    ] = False,
+    strict: options.Strict = False,
     layers: Annotated[bool, typer.Option("--layers", help="With --check: compare every layer.")] = False,
     no_fuse: Annotated[
         bool, typer.Option("-O0", help="One layer per operator, so that --layers sees every tensor.")
@@ -56,21 +57,13 @@ def run(
     memory_bandwidth: options.Bandwidth = None,
     memory_latency: options.Latency = None,
     max_cycles: options.MaxCycles = None,
-    stats: Annotated[
-        pathlib.Path | None, typer.Option("--stats", metavar="FILE.json", help="Write measurements.")
-    ] = None,
-    report: Annotated[
-        pathlib.Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report page.")
-    ] = None,
-    trace: Annotated[
-        pathlib.Path | None,
-        typer.Option(
-            "--trace", metavar="FILE.json", help="Write a timeline of the units for ui.perfetto.dev."
-        ),
-    ] = None,
+    stats: options.StatsFile = None,
+    report: options.ReportFile = None,
+    trace: options.TraceFile = None,
     wave: options.WaveFile = None,
     wave_cycles: options.WaveCycles = None,
     wave_layer: options.WaveLayer = None,
+    bundle: options.BundleFile = None,
     compress: options.Compress = None,
     batch: options.Batch = 1,
     shape: options.Shape = None,
@@ -85,21 +78,29 @@ def run(
         (golden and trace is not None, "--trace shows the accelerator's units: golden has none"),
         (golden and compress is not None, "--compress is for the accelerator's programs: golden has none"),
     )
-    _check_places(output, stats, report, trace, wave)
+    _check_places(output, stats, report, trace, wave, bundle)
     waveform = _wave(wave, wave_cycles, wave_layer)
+    if pathlib.Path(model).suffix == BUNDLE_SUFFIX:
+        outputs, session = _run_again(model, on if _is_given(context, "on") else None, waveform)
+        _write_outputs(output, outputs)
+        _write_measurements(session, model, stats, report, trace)
+        return _tell_wave(wave)
     bound = options.bindings(shape, value)
+    how: dict[str, Any] = {
+        "memory_bandwidth": memory_bandwidth,
+        "memory_latency": memory_latency,
+        "max_cycles": max_cycles,
+        "optimize": not no_fuse,
+        "drop_dead_channels": drop_dead_channels,
+        "keep_layers": layers and check,
+        "compress": compress,
+    }
     with progress_bar(f"open {model}") as progress:
         session = Session(
             model,
             on,
             options.sized(config or "base", sizes) if sizes else config,
-            memory_bandwidth=memory_bandwidth,
-            memory_latency=memory_latency,
-            max_cycles=max_cycles,
-            optimize=not no_fuse,
-            drop_dead_channels=drop_dead_channels,
-            keep_layers=layers and check,
-            compress=compress,
+            **how,
             batch=batch,
             progress=progress,
             shapes=bound.shapes,
@@ -111,9 +112,9 @@ def run(
         for name in values.keys() & session.state.keys():
             session.state[name] = values.pop(name)
         progress(f"run on {on}", 0, 1)
-        with _of_made_up(random):
-            checks = _checks(golden=check, source=check_source)
-            outputs = session.run(values, check=checks, strict=strict, limit_db=check_source_db)
+        checks = _checks(golden=check, source=check_source)
+        with _of_made_up(random), _bundling(bundle, session, how, values, checks) as outputs:
+            outputs |= session.run(values, check=checks, strict=strict, limit_db=check_source_db)
     _print_outputs(session, outputs)
     _write_outputs(output, outputs)
     _print_figures(session, compressed=compress is not None)
@@ -139,6 +140,54 @@ def _wave(file: pathlib.Path | None, cycles: str | None, layer: str | None) -> "
             raise typer.BadParameter(f"--wave-cycles {cycles}: write FIRST:END, such as 1000:2000")
         first, end = int(match[1] or 0), int(match[2]) if match[2] else None
     return Wave(file, first, end, layer)
+
+
+def _is_given(context: typer.Context, option: str) -> bool:
+    """Whether the user gave an option, which else has its default."""
+    source = context.get_parameter_source(option)
+    return source is not None and source.name != "DEFAULT"
+
+
+@contextlib.contextmanager
+def _bundling(
+    file: pathlib.Path | None,
+    session: Session,
+    how: dict[str, Any],
+    values: dict[str, np.ndarray],
+    checks: list[str],
+) -> Iterator[dict[str, np.ndarray]]:
+    """Where a run's outputs are put; writes the bundle, if one is asked for, however the run ends."""
+    given = {name: np.array(value) for name, value in (*values.items(), *session.state.items())}
+    outputs: dict[str, np.ndarray] = {}
+    ended = f"compared with {' and '.join(checks)}: equal" if checks else "compared with nothing"
+    try:
+        yield outputs
+    except Error as error:
+        ended = str(error)
+        raise
+    finally:
+        if file is not None:
+            with writing_whole(file) as scratch:
+                write_bundle(scratch, session, how, given, outputs, ended)
+            print(f"bundle: {file}, {file.stat().st_size:,} bytes; run it again by: tosaic run {file}")
+
+
+def _run_again(file: str, target: str | None, wave: "Wave | None") -> tuple[dict[str, np.ndarray], Session]:
+    """Makes the run of a bundle again, on its target if no other is given; prints what `run` prints."""
+    bundle = read_bundle(file)
+    made_by = ", ".join(f"{name} {version}" for name, version in bundle.made_by.items())
+    print(f"{file}: a run on {bundle.target} ({bundle.config.name}) by {made_by}; it ended: {bundle.ended}")
+    with progress_bar(f"compile {file}") as progress:
+        session = bundle.session(target, progress=progress, wave=wave)
+        progress(f"run on {session.target}", 0, 1)
+        outputs = bundle.run(session)
+    _print_outputs(session, outputs)
+    _print_figures(session, compressed=bundle.options["compress"] is not None)
+    if session.graph is not None:
+        print(f"bit-exact: {len(outputs)} outputs equal golden")
+    if bundle.outputs:
+        print(f"{len(bundle.outputs)} outputs equal those in the bundle")
+    return outputs, session
 
 
 def _tell_wave(file: pathlib.Path | None) -> None:
