@@ -27,7 +27,7 @@ FORMAT = 1
 _JSON, _GRAPH, _PROGRAM = "bundle.json", "graph.tosa", "program.tsc"
 _FREE_BYTES = 1 << 20
 """More than the file itself that its members may take."""
-_OPTIONS = {
+_OPTIONS: dict[str, type | tuple[type, ...]] = {
     "optimize": bool,
     "drop_dead_channels": bool,
     "keep_layers": bool,
@@ -109,7 +109,8 @@ def write_bundle(
     else:
         assert session.program is not None
         model = _PROGRAM, session.program.to_bytes()
-    arrays, places = {}, {}
+    arrays: dict[str, np.ndarray] = {}
+    places: dict[str, dict[str, str]] = {}
     for side, values in (("inputs", inputs), ("outputs", outputs)):
         places[side] = {name: f"{side}/{number}.npy" for number, name in enumerate(values)}
         arrays |= {places[side][name]: values[name] for name in values}
