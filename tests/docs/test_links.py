@@ -1,4 +1,4 @@
-"""Links of the pages lead to files and headings that are there; every figure of a page is drawn or kept."""
+"""Links of the pages lead to files, pictures and headings that are there."""
 
 import pathlib
 import re
@@ -32,7 +32,7 @@ def test_links_lead_somewhere(page):
             continue
         name, _, anchor = link.partition("#")
         target = page.parent / name if name else page
-        drawn = target.parent == ROOT / "docs/figures"
+        drawn = target == ROOT / "docs/figures/report.html"  # The site writes it.
         if not (drawn or target.exists()) or (
             anchor and target.suffix == ".md" and anchor not in anchors(target)
         ):
