@@ -21,7 +21,9 @@ class Form(StrEnum):
     NOT_REPRESENTABLE = "not representable"
     """Refused, with the reason."""
     UNKNOWN = "unknown"
-    """Not judged: it reads what an operator without a TOSA form makes, and its shape is not known."""
+    """The form of an operator that is not judged: its input has no known shape, because an operator before it
+    has no TOSA form.
+    """
 
 
 @dataclass(frozen=True, slots=True)

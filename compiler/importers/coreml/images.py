@@ -69,7 +69,7 @@ def _image_result(node: CoreMlNode, channels_last_image: str, inner: int = 3) ->
 
 @handles("convolution")
 def convolution(node: CoreMlNode) -> CoreMlValue:
-    """Also deconvolution, and convolution with weights computed at run time (the second input)."""
+    """Lowers convolution and deconvolution, also with weights computed at run time (the second input)."""
     low, p = node.low, node.params
     node.need_rank(3)
     kernel = sizes_of(node, p.kernelSize, 2, 3, "kernelSize")
@@ -287,7 +287,7 @@ def global_pooling3d(node: CoreMlNode) -> CoreMlValue:
 
 @handles("padding")
 def padding(node: CoreMlNode) -> CoreMlValue:
-    """Of the last two axes: a constant, reflection or repetition of the border."""
+    """Pads the last two axes by a constant, a reflection or a repetition of the border."""
     low, p, x = node.low, node.params, node.loose(rank=2)
     node.need_rank(2)
     rank = low.rank(x)

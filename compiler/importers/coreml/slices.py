@@ -30,7 +30,7 @@ def _joined(node: CoreMlNode, axis: int) -> CoreMlValue:
 
 @handles("concat")
 def concat(node: CoreMlNode) -> CoreMlValue:
-    """Along axis -3, or -5."""
+    """Joins the inputs along axis -3, or -5."""
     axis = -5 if node.params.sequenceConcat else -3
     node.need_rank(-axis)
     return _joined(node, axis)
@@ -38,7 +38,7 @@ def concat(node: CoreMlNode) -> CoreMlValue:
 
 @handles("concatND")
 def concat_nd(node: CoreMlNode) -> CoreMlValue:
-    """Along any axis; interleaved, equal inputs take turns."""
+    """Joins the inputs along any axis; interleaved, equal inputs take turns."""
     axis = node.axis(node.params.axis) - node.rank()
     if not node.params.interleave:
         return _joined(node, axis)
@@ -55,7 +55,7 @@ def concat_nd(node: CoreMlNode) -> CoreMlValue:
 
 @handles("stack")
 def stack(node: CoreMlNode) -> CoreMlValue:
-    """Along a new axis."""
+    """Stacks the inputs along a new axis."""
     shape, count = node.shape(), len(node.inputs)
     axis = node.axis(node.params.axis, len(shape) + 1)
     node.require(all(node.shape(i) == shape for i in range(count)), "its inputs must have one shape")

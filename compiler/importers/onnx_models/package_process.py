@@ -19,7 +19,7 @@ from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.errors import UnsupportedError
 
 LIMIT_SECONDS = 60
-"""Of the processor's time for one question; the caller waits four times as long."""
+"""Processor seconds for one question; the caller waits four times as long."""
 _PROGRAM = pathlib.Path(__file__).with_name("package_worker.py")
 
 
@@ -162,7 +162,7 @@ class _Worker:
             self.process = None
 
     def forget(self) -> None:
-        """In a fork of the process that started it: its pipes are not for this one."""
+        """Drops, in a fork, the process and pipes that belong to the parent."""
         self.lock = threading.Lock()
         if self.process is None:
             return

@@ -12,7 +12,7 @@ from tosaic.compiler.importers.tflite.multipliers import Multiplier
 
 _BITS = 31
 _48_OVER_17, _MINUS_32_OVER_17 = 1515870810, -1010580540
-"""With two integer bits: where Newton's division starts."""
+"""Start values of Newton's division, with two integer bits."""
 _EXP_MINUS_EIGHTH, _ONE_THIRD = 1895147668, 715827883
 _POWERS = {-2: 1672461947, -1: 1302514674, 0: 790015084, 1: 290630308, 2: 39332535, 3: 720401, 4: 242}
 """exp(-2^k), with no integer bits."""

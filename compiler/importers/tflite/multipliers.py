@@ -95,7 +95,7 @@ def _wraps(multipliers: Sequence[Multiplier], largest: int) -> bool:
 def _rescale_wide(
     node: TfliteNode, x: str, multipliers: Sequence[Multiplier], dtype: DType, output_zero: int
 ) -> str:
-    """Of 48-bit sums: TFLite keeps 15 bits of the significand, and rounds once."""
+    """Scales 48-bit sums: TFLite keeps 15 bits of the significand, and rounds once."""
     short = [short_multiplier(multiplier) for multiplier in multipliers]
     if not all(_LEAST_SHIFT <= shift <= _MOST_SHIFT for _, shift in short):
         node.unsupported("a ratio of scales above 2^13", "quantize the model again: its scales do not fit")

@@ -1,4 +1,4 @@
-"""From a .tflite file to a `TfliteModel`, by the schema's generated classes (package `tflite`).
+"""Reads a .tflite file as a `TfliteModel`, by the schema's generated classes (package `tflite`).
 
 A damaged file ends in a ModelError: the accessors trust their offsets, so whatever they raise is told as one.
 """

@@ -151,7 +151,7 @@ class _FixedAxis:
 
 
 def _resized(node: TfliteNode, axes: "list[_FixedAxis]") -> str:
-    """By TOSA's RESIZE, where the fractions are exact."""
+    """Resizes by TOSA's RESIZE, where the fractions are exact."""
     low = node.low
     (ny, dy, oy, by), (nx, dx, ox, bx) = axes[0].resize(2), axes[1].resize(1)
     sizes = [[ny, dy, nx, dx], [oy, ox], [by, bx]]

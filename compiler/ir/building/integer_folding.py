@@ -25,9 +25,9 @@ class Call:
     values: Sequence[np.ndarray]
     """int64: what its operands are; bools are 0 and 1."""
     source: DType
-    """Of its first operand."""
+    """Type of its first operand."""
     target: DType
-    """Of its result."""
+    """Type of its result."""
     attributes: Mapping[str, Any]
 
     def number(self, place: int) -> int:

@@ -146,9 +146,9 @@ class Written:
     tensors: dict[str, Tensor]
     """The variables, by name; their data are what they begin as."""
     reads: list[Operator]
-    """To come before all other operators."""
+    """Operators that come before all others."""
     writes: list[Operator]
-    """To come after them."""
+    """Operators that come after all others."""
 
 
 def variables_of(graph: Graph) -> Written:
