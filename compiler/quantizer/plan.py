@@ -171,7 +171,7 @@ class Plan:
         return DType.INT16 if self._group(tensor) in self._fine else self.activations
 
     def _saturate_inputs(self) -> None:
-        """Of an input of masks that CLAMPs alone read, nothing counts that lies beyond their bounds."""
+        """Cuts the range of an input of masks to the bounds of the CLAMPs that alone read it."""
         seen, index = self.statistics, self.graph.index()
         for name in self.graph.inputs:
             readers = index.consumers(name)
