@@ -1,4 +1,4 @@
-"""In which stripes a cascade runs: the height with the fewest predicted cycles among those whose buffers fit."""
+"""Chooses the stripes of a cascade: the height with the fewest predicted cycles among those whose buffers fit."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -15,7 +15,7 @@ from tosaic.compiler.tile.work import ArrayBody, LayerWork, PoolBody
 from tosaic.hw.config import Config
 
 _MOST_STRIPES = 32
-"""Of a cascade. Small stripes compute too many rows again."""
+"""Stripes of a cascade at most: small stripes compute too many rows again."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +26,7 @@ class StripePlan:
     cycles: int
     """Predicted."""
     stripes: list[tuple[int, LayerWork]]
-    """In order: which of the layers, and its work."""
+    """The layer's number and its work, stripe by stripe in the order in which they run."""
     taken: list[int]
     """Addresses of all buffers."""
 
@@ -38,7 +38,7 @@ class _Places:
     held: list[int]
     """Addresses of stripes."""
     waiting: list[Address]
-    """Of rows that are kept from stripe to stripe."""
+    """Addresses of rows that are kept from stripe to stripe."""
     output: Placement
 
 
