@@ -89,9 +89,9 @@ class StoredWeights:
 
     name: str
     bytes: int
-    """As the array reads them."""
+    """Bytes as the array reads them."""
     stored_bytes: int
-    """In the image."""
+    """Bytes in the image."""
     coded: bool
     """Compressed: LOAD_DECODE decodes them, or LOAD_GO unpacks them."""
     at_boot: bool
@@ -163,7 +163,7 @@ class Program:
 
     @property
     def macs(self) -> int:
-        """With every layer run once."""
+        """Multiply-accumulates with every layer run once."""
         return sum(layer.macs for layer in self.layers)
 
     def memory(self) -> np.ndarray:

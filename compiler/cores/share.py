@@ -41,7 +41,7 @@ def make_share(
 
 
 class _Backwards:
-    """From the results back: which box of each tensor is computed, and how."""
+    """Finds, from the results back, which box of each tensor is computed, and how."""
 
     def __init__(
         self, network: Graph, operators: Collection[int], free: Collection[int], wanted: Mapping[str, Box]

@@ -20,21 +20,21 @@ class ImageColumns:
     start: int
     """Byte of the tensor where they begin."""
     skipped_bytes: int
-    """Of each row, left of the image."""
+    """Bytes of each row that lie left of the image."""
     bytes: int
-    """Of each row, inside the image."""
+    """Bytes of each row inside the image."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ImageStrips:
-    """For each output column a strip: the bytes under the kernel's columns, one image row behind the other."""
+    """A strip for each output column: the bytes under the kernel's columns, one image row after the other."""
 
     columns: list[ImageColumns]
     rows: int
     pitch: int
     """Bytes from row to row of the image."""
     row_bytes: int
-    """Of a row of a strip."""
+    """Bytes of a row of a strip."""
     zero_point: int
     """What is outside the image."""
 

@@ -14,7 +14,7 @@ from tosaic.compiler.legalize.curves import Curve, curves
 from tosaic.compiler.legalize.rewriting import Rewriting
 
 _LEAST_TABLES = 2
-"""In a chain; one table is loaded as fast as offsets are computed."""
+"""Tables in a chain at least: one table is loaded as fast as offsets are computed."""
 _MOST_ELEMENTS = 2048
 """GATHER takes one element at a time, a TABLE one per lane: for more elements, loading tables does not count."""
 

@@ -46,7 +46,7 @@ class _Axis:
 
     @property
     def padding(self) -> list[int]:
-        """Of the convolution of stride 1; perhaps negative."""
+        """Padding of the convolution of stride 1; perhaps negative."""
         return [self.taps - 1 - self.first, self.first + self.positions - self.extent]
 
     @property

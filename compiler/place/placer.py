@@ -33,7 +33,7 @@ class Memories:
     external: ExternalMemory = dataclasses.field(default_factory=ExternalMemory)
     history: MemoryHistory = dataclasses.field(default_factory=MemoryHistory)
     speed: MemorySpeed = FULL_SPEED
-    """Of external memory."""
+    """Speed of external memory."""
     last_used: list[tuple[int, int]] = dataclasses.field(default_factory=list)
     """Blocks of activation memory, (start, end), that the last layer uses."""
     crowded: bool = False
