@@ -431,7 +431,7 @@ class Session:
     def _run_in_batches(
         self, inputs: Mapping[str, np.ndarray], check: bool, progress: Progress | None
     ) -> dict[str, np.ndarray]:
-        """As `run_batch`; the last batch is filled with its last sample."""
+        """Runs as `run_batch` does; the last batch is filled with its last sample."""
         arrays = {name: np.asarray(values) for name, values in inputs.items()}
         count = max((len(values) for values in arrays.values() if values.ndim), default=0)
         filled = {}

@@ -46,5 +46,5 @@ def write_junit(
 
 
 def _printable(text: str) -> str:
-    """Without the control characters that XML 1.0 cannot hold."""
+    """Returns the text without the control characters that XML 1.0 cannot hold."""
     return "".join(c if c.isprintable() else "?" for c in text)

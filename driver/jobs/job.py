@@ -65,7 +65,7 @@ class Record:
     """Why there is no result: an exception, the time limit, a process that died. Such a job is done again by the next
     run."""
     seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    """By what took them; `all` of it."""
+    """Seconds by what took them; `all` of it."""
 
     def line(self, *, times: bool = True) -> str:
         """A line of JSON, without the times where only what is always the same is wanted."""

@@ -41,7 +41,7 @@ class Choice:
 
     finer: Finer
     noise: np.ndarray
-    """By output, as a share of its power."""
+    """Noise by output, as a share of its power."""
     products: float
 
 
