@@ -1,4 +1,4 @@
-"""From a board to its bitstream, or as far as the open tools reach; every step's results are cached by content."""
+"""Builds a board's bitstream, or goes as far as the open tools reach; every step's results are cached by content."""
 
 import dataclasses
 import hashlib

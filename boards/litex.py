@@ -14,7 +14,9 @@ from tosaic.hw.micro.packages import PackageMissing
 
 
 def litex_versions(packages: tuple[str, ...], extra: str) -> tuple[str, ...]:
-    """Of the packages that make a core; PackageMissing, which names `extra`, where one of them is not installed."""
+    """Returns the versions of the packages that make a core; raises PackageMissing, which names `extra`,
+    where one is not installed.
+    """
     for name in packages:
         if importlib.util.find_spec(name) is None:
             raise PackageMissing(name, extra)

@@ -59,7 +59,7 @@ class Usage:
 
 
 def usage_of_cells(cells: Mapping[str, int], family: Family) -> Usage:
-    """From the number of cells of each type."""
+    """Returns the usage from the number of cells of each type."""
     if family in _LUTS:
         lut = sum(_LUTS[family].get(name, 0.0) * count for name, count in cells.items())
         if family is Family.ICE40:
