@@ -16,9 +16,9 @@ from .stalls import random_pauses
 
 CLOCK_NS = 10
 REGISTER_CYCLES = 5_000
-"""More than any access of a register takes, stalls included."""
+"""Cycles: more than any access of a register takes, stalls included."""
 RESET_POLLS = 1_000
-"""More than a soft reset takes to let the bus come to rest."""
+"""Polls: more than a soft reset takes to let the bus come to rest."""
 LOOK_CYCLES = 20_000
 """While a program runs, the bench looks this often whether it still does."""
 

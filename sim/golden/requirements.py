@@ -18,7 +18,7 @@ _OPERATOR: ContextVar[str] = ContextVar("operator", default="an operator")
 
 @contextmanager
 def strictly(strict: bool = True) -> Iterator[None]:
-    """Within it, `require` raises UnpredictableError (`strict`) or does nothing."""
+    """A context in which `require` raises UnpredictableError (`strict`) or does nothing."""
     token = _STRICT.set(strict)
     try:
         yield
@@ -28,7 +28,7 @@ def strictly(strict: bool = True) -> Iterator[None]:
 
 @contextmanager
 def on_behalf_of(operator: str) -> Iterator[None]:
-    """Within it, errors of `require` name `operator`."""
+    """A context in which errors of `require` name `operator`."""
     token = _OPERATOR.set(operator)
     try:
         yield

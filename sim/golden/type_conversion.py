@@ -14,7 +14,7 @@ _UNSIGNED = {DType.INT8: DType.UINT8, DType.INT16: DType.UINT16}
 
 @kernel("CAST")
 def cast(input: np.ndarray, *, out_dtype: DType) -> np.ndarray:
-    """To bool: non-zero is true. From bool: 0 and 1. To a narrower integer: the low bits."""
+    """Converts to bool: non-zero is true; from bool: 0 and 1; to a narrower integer: the low bits."""
     return input != 0 if out_dtype is DType.BOOL else wrap(input, out_dtype)
 
 
