@@ -63,7 +63,7 @@ def check_points(
 
 
 def _spread(front: Sequence[Point], count: int) -> list[Point]:
-    """At most `count` points, evenly spread from one end of the front to the other, each machine once."""
+    """Returns at most `count` points, evenly spread from one end of the front to the other, each machine once."""
     machines = list({each.config.name: each for each in front}.values())
     if count < 2 or count >= len(machines):
         return machines[:count]

@@ -147,7 +147,7 @@ def encode(
 def _encode(
     model: pathlib.Path, output: pathlib.Path, settings: Settings, low_rank: float, *, weights_only: bool
 ) -> None:
-    """By the kind of the model's file."""
+    """Encodes by the kind of the model's file."""
     if weights_only:
         from tosaic.nnr import onnx_carriage, onnx_weights
 

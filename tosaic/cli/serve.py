@@ -165,7 +165,7 @@ def _serve_terminal(device: str) -> None:
 
 
 def _until_stopped() -> None:
-    """Until Ctrl-C or the end of the process."""
+    """Waits until Ctrl-C or the end of the process."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
