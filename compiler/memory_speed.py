@@ -8,7 +8,7 @@ from tosaic.errors import InputError
 from tosaic.hw.config import Config
 
 MEMORY_LATENCY_CYCLES = 50
-"""Unless told otherwise."""
+"""Cycles of latency, unless told otherwise."""
 LEAST_BANDWIDTH_BYTES = 0.01
 """The least bytes per cycle of an external memory."""
 BURSTS_UNDER_WAY = 32

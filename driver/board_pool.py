@@ -53,7 +53,7 @@ class BoardPool(Device):
 
     @property
     def size(self) -> int:
-        """Boards that are left."""
+        """Number of boards that are left."""
         return len(self._boards)
 
     @property

@@ -196,7 +196,7 @@ class Loaded:
     graph: Graph | None
     """None for a compiled program."""
     program: Program | None
-    """None on golden."""
+    """The program; None on golden."""
     config: Config
     inputs: list[NodeArg]
     outputs: list[NodeArg]

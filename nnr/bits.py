@@ -20,7 +20,7 @@ class BitReader:
 
     @property
     def byte_aligned(self) -> bool:
-        """byte_aligned()."""
+        """Whether the position is byte_aligned()."""
         return self._bits & 7 == 0
 
     def error(self, message: str) -> NnrError:

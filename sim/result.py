@@ -23,7 +23,7 @@ class Slice(typing.NamedTuple):
     start: int
     """Cycle in which it begins."""
     end: int
-    """First cycle after it."""
+    """The first cycle after it."""
     bytes: int = 0
     """Bytes on the memory bus."""
     core: int = 0

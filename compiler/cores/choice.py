@@ -28,7 +28,7 @@ class Segment:
     last: int
     grid: Grid
     cycles: int
-    """Predicted."""
+    """Predicted cycles."""
 
 
 class Chooser:

@@ -21,7 +21,7 @@ class Dim:
 
     count: int
     stride: int
-    """Bytes."""
+    """Bytes of a step."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,7 +19,7 @@ class Form(StrEnum):
     COMPOSITE = "composite"
     """A fixed chain of TOSA operators."""
     NOT_REPRESENTABLE = "not representable"
-    """Refused, with the reason."""
+    """The form of an operator that is refused, with the reason."""
     UNKNOWN = "unknown"
     """The form of an operator that is not judged: its input has no known shape, because an operator before it
     has no TOSA form.

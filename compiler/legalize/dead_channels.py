@@ -31,7 +31,7 @@ class _Family:
 
     tensors: list[str]
     removable: np.ndarray
-    """bool [C]"""
+    """Whether each channel may go, bool [C]."""
 
 
 class _Pass:

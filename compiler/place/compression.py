@@ -58,7 +58,7 @@ class CodedBlock:
     """Bytes of each stream."""
     weights: int
     cycles: int
-    """That the decoder takes."""
+    """Cycles that the decoder takes."""
     crc32: int
     """CRC-32 of the weights."""
 

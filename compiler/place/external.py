@@ -17,7 +17,7 @@ from tosaic.hw.isa import Opcode, width
 ALIGNMENT_BYTES = 64
 """Alignment in bytes of everything in external memory."""
 LARGEST_BYTES = 1 << width(Opcode.LOAD_GO, "memory_address")
-"""What instructions address."""
+"""Bytes that instructions can address."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -30,7 +30,7 @@ class Channels:
 
     @property
     def largest(self) -> np.ndarray:
-        """Largest magnitudes."""
+        """Largest magnitudes of the channels."""
         return np.maximum(np.abs(self.low), np.abs(self.high))
 
     def joined(self, other: "Channels") -> "Channels":
@@ -45,12 +45,12 @@ class Channels:
 
     @property
     def mean(self) -> np.ndarray:
-        """Means."""
+        """Means of the channels."""
         return self.total / max(self.count, 1)
 
     @property
     def power(self) -> np.ndarray:
-        """Mean squares."""
+        """Mean squares of the channels."""
         return self.square / max(self.count, 1)
 
 

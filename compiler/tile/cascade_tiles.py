@@ -24,7 +24,7 @@ class StripePlan:
 
     heights: Heights
     cycles: int
-    """Predicted."""
+    """Predicted cycles."""
     stripes: list[tuple[int, LayerWork]]
     """The layer's number and its work, stripe by stripe in the order in which they run."""
     taken: list[int]

@@ -259,7 +259,7 @@ class BoxWork:
     tiles: int
     array_cycles: int
     weight_bytes: int
-    """Weights of its channels."""
+    """Bytes of its channels' weights."""
     stays: bool
     """They are still there for the next box of these channels."""
 

@@ -41,7 +41,7 @@ class Im2col:
     """Columns of the first box, for which the array waits: no more than `columns`."""
     layout: WeightLayout
     cycles: int
-    """Predicted."""
+    """Predicted cycles."""
     loading: int
     """Cycles in which LOAD is busy from the start on, and cannot bring what later layers need."""
 

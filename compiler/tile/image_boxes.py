@@ -48,7 +48,7 @@ class ImageBoxes:
     """How the output of a windowed layer may be cut."""
 
     window: Window
-    """`ic` in bytes."""
+    """The window, with `ic` in bytes."""
     channels: int
     step: int
     """Boxes end at multiples of this many channels."""

@@ -162,7 +162,7 @@ class Facts:
     """The float model, and what computed it."""
     targets: tuple[str, ...]
     outputs: tuple[tuple[str, tuple[int, ...]], ...]
-    """(name, shape)."""
+    """Name and shape of each output."""
     labelled: tuple[str, ...]
     """Outputs whose rows have labels."""
     steps: tuple[tuple[str, float], ...] = ()

@@ -14,7 +14,7 @@ class Work:
     """A function of a `Job` that returns a `Done`, and what Python needs to find it elsewhere."""
 
     function: str
-    """module:function."""
+    """The function as module:function."""
     folders: tuple[pathlib.Path, ...] = ()
     """Where modules are that are not installed; their Python files go with the job."""
 

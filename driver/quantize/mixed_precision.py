@@ -78,7 +78,7 @@ class Trial:
     """What layers are chosen with."""
 
     part: Prepared
-    """Calibrated without the judges."""
+    """The quantization that is calibrated without the judges."""
     judges: Samples
     """None: the calibration's own samples judge."""
     leaving: Mapping[str, float] = field(default_factory=dict)

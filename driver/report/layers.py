@@ -17,7 +17,7 @@ class LayerFigures:
     name: str
     op: str
     start: int
-    """Cycle."""
+    """Cycle in which it starts."""
     cycles: int
     macs: int
     utilization: float

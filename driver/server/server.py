@@ -90,7 +90,7 @@ class BoardServer:
 
     @property
     def clients(self) -> int:
-        """Connections there are."""
+        """Number of connections."""
         return len(self._connections)
 
     def _listen(self) -> None:

@@ -17,7 +17,7 @@ class Sampler:
     degree: int
     """0: the nearest element, 1: linear, 3: cubic with coefficient -0.75."""
     padding: str
-    """zeros, border or reflection."""
+    """How places outside are read: zeros, border or reflection."""
     corners: bool
     """Whether -1 and 1 are the centres of the outermost elements, or their outer edges."""
 

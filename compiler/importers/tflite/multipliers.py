@@ -18,7 +18,7 @@ _LARGEST = {DType.INT8: (1 << 8) - 1, DType.INT16: 1 << 15}
 """Sizes of what a tensor holds, less its zero point."""
 _LEAST_EXPONENT = -31
 _LEAST_SHIFT, _MOST_SHIFT = 2, 62
-"""RESCALE's."""
+"""Ends of RESCALE's shift."""
 _SHORT_BITS = 15
 """Significand of the multiplier for sums of 48 bits."""
 _SHORT_LARGEST = 0x7FFF0000

@@ -29,7 +29,7 @@ from tosaic.install import install_command
 
 IDENTIFIER = b"TFL3"
 MAX_RANK = 6
-"""TOSA's."""
+"""The largest rank of TOSA."""
 
 _NUMPY = {
     "FLOAT32": np.float32,
