@@ -28,7 +28,8 @@ def run(
     *,
     inputs: Annotated[list[str] | None, typer.Option("-i", "--input", metavar="NAME=FILE.npy")] = None,
     output: Annotated[
-        pathlib.Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write NAME.npy files.")
+        pathlib.Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Folder for the outputs, NAME.npy."),
     ] = None,
     on: options.On = "sim",
     config: options.ConfigOrProgram = None,
@@ -45,7 +46,7 @@ def run(
     ] = False,
     layers: Annotated[bool, typer.Option("--layers", help="With --check: compare every layer.")] = False,
     no_fuse: Annotated[
-        bool, typer.Option("-O0", help="One layer per operator, so that --layers sees every tensor.")
+        bool, typer.Option("-O0", help="Make one layer per operator, so that --layers sees every tensor.")
     ] = False,
     drop_dead_channels: options.DropDeadChannels = False,
     random: Annotated[
@@ -61,7 +62,7 @@ def run(
         ),
     ] = None,
     stats: Annotated[
-        pathlib.Path | None, typer.Option("--stats", metavar="FILE.json", help="Write measurements.")
+        pathlib.Path | None, typer.Option("--stats", metavar="FILE.json", help="Write measurements as JSON.")
     ] = None,
     report: Annotated[
         pathlib.Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report page.")
