@@ -31,7 +31,7 @@ def test_every_page_is_in_the_site_s_menu():
     menu = (ROOT / "docs/site/mkdocs.yml").read_text()
     pages = [page.name for page in (ROOT / "docs").glob("*.md")]
     assert [name for name in pages if f" {name}\n" not in menu] == []
-    assert all(f"notebooks/{each.name}\n" in menu for each in (ROOT / "docs/notebooks").glob("*.py"))
+    assert all(f"notebooks/{each.name}\n" in menu for each in (ROOT / "docs/notebooks").glob("*.ipynb"))
 
 
 def script(name):
