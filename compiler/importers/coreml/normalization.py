@@ -1,4 +1,4 @@
-"""Softmax and the normalizations; bias and scale."""
+"""Lowers softmax, the normalizations, bias and scale."""
 
 import math
 from typing import Any

@@ -97,7 +97,7 @@ def split_nd(node: CoreMlNode) -> list[CoreMlValue]:
 
 @handles("slice")
 def slice_legacy(node: CoreMlNode) -> CoreMlValue:
-    """startIndex to endIndex of C, H or W; negative ones count from the end."""
+    """Takes startIndex to endIndex of C, H or W; negative ones count from the end."""
     p = node.params
     node.require(p.axis in (0, 1, 2), f"axis {p.axis} is not known")
     axis = p.axis - 3
@@ -159,7 +159,7 @@ def slice_by_size(node: CoreMlNode) -> CoreMlValue:
 
 @handles("crop")
 def crop(node: CoreMlNode) -> CoreMlValue:
-    """Off the borders of H and W, or to the size of a second input, from `offset` on."""
+    """Crops the borders of H and W, or to the size of a second input, from `offset` on."""
     low, p = node.low, node.params
     node.need_rank(3)
     x = node.loose(rank=3)

@@ -133,7 +133,7 @@ def slice_(node: OnnxNode) -> OnnxValue:
 
 @handles("Pad")
 def pad(node: OnnxNode) -> OnnxValue:
-    """Constant, edge, reflect and wrap; negative amounts cut."""
+    """Pads by a constant, edge, reflect and wrap; negative amounts cut."""
     low, x = node.low, node.raw()
     rank = low.rank(x)
     amounts = node.ints(1, "pads") or []
@@ -214,7 +214,7 @@ def _indices(node: OnnxNode, index: int, size: int) -> str | np.ndarray:
 
 @handles("Gather")
 def gather(node: OnnxNode) -> OnnxValue:
-    """numpy.take."""
+    """Takes elements as numpy.take does."""
     low, axis = node.low, node.axis()
     indices = _indices(node, 1, node.shape()[axis])
     if isinstance(indices, str):

@@ -103,7 +103,7 @@ def gelu(node: OnnxNode) -> OnnxValue:
 
 @handles("com.microsoft.QuickGelu")
 def quick_gelu(node: OnnxNode) -> OnnxValue:
-    """x * sigmoid(alpha * x)."""
+    """Returns x * sigmoid(alpha * x)."""
     low, x = node.low, node.wide()
     return node.out(low.mul(x, low.op("SIGMOID", low.times(x, node.attr("alpha", 1.702)))))
 
@@ -113,7 +113,7 @@ def quick_gelu(node: OnnxNode) -> OnnxValue:
 
 @handles("com.microsoft.FusedMatMul", "com.microsoft.TransposeMatMul")
 def fused_matmul(node: OnnxNode) -> OnnxValue:
-    """alpha * A' B'."""
+    """Returns alpha * A' B'."""
     low = node.low
     a, b = (
         _turned(low, node.raw(i), bool(node.attr(f"trans{side}", 0)), bool(node.attr(f"transBatch{side}", 0)))

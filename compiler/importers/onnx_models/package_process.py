@@ -1,4 +1,4 @@
-"""Shape inference and function expansion of the package `onnx`, in a process of their own.
+"""Runs shape inference and function expansion of the package `onnx` in a process of their own.
 
 Both are C++ and trust the model: an index that no tensor has, or a stride of 0, ends the process they run in. One
 process answers every import of this one; after a crash the next question starts another.

@@ -216,7 +216,7 @@ def group_normalization(node: OnnxNode) -> OnnxValue:
 
 @handles("RMSNormalization")
 def rms_normalization(node: OnnxNode) -> OnnxValue:
-    """x / sqrt(mean of squares + epsilon) * scale."""
+    """Returns x / sqrt(mean of squares + epsilon) * scale."""
     low, x = node.low, node.wide()
     wide = low.cast(x, DType.FP32)
     squares = low.mean(low.mul(wide, wide), range(node.axis(-1), low.rank(x)))
@@ -226,7 +226,7 @@ def rms_normalization(node: OnnxNode) -> OnnxValue:
 
 @handles("MeanVarianceNormalization")
 def mean_variance_normalization(node: OnnxNode) -> OnnxValue:
-    """(x - mean) / (deviation + 1e-9)."""
+    """Returns (x - mean) / (deviation + 1e-9)."""
     low, x = node.low, node.wide()
     axes = [axis % low.rank(x) for axis in node.attr("axes", [0, 2, 3])]
     centred = low.sub(x, low.mean(x, axes))

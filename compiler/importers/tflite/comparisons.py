@@ -40,7 +40,7 @@ def compare(node: TfliteNode) -> str:
 
 @handles("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT")
 def logic(node: TfliteNode) -> str:
-    """Logic of bools."""
+    """Lowers logic of bools."""
     low = node.low
     if node.kind == "LOGICAL_NOT":
         return low.op(node.kind, node.x())

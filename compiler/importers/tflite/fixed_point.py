@@ -46,14 +46,14 @@ def divided_by_power(x: np.ndarray, exponent: int | np.ndarray, bits: int = _BIT
 
 
 def times_power(x: np.ndarray, exponent: int, bits: int = _BITS) -> np.ndarray:
-    """SaturatingRoundingMultiplyByPOT."""
+    """Computes TFLite's SaturatingRoundingMultiplyByPOT."""
     if exponent < 0:
         return divided_by_power(x, -exponent)
     return np.clip(x << exponent, -(1 << bits), (1 << bits) - 1)
 
 
 def multiplied(x: np.ndarray, multiplier: Multiplier) -> np.ndarray:
-    """MultiplyByQuantizedMultiplier."""
+    """Computes TFLite's MultiplyByQuantizedMultiplier."""
     significand, exponent = multiplier
     return divided_by_power(doubling_high_product(x << max(exponent, 0), significand), max(-exponent, 0))
 
@@ -76,7 +76,7 @@ def exp_of_negative(a: np.ndarray, integer_bits: int, bits: int = _BITS) -> np.n
 
 
 def _exp_of_quarter(a: np.ndarray, bits: int) -> np.ndarray:
-    """exp(a) for a from -1/4 to 0, by the first terms around -1/8."""
+    """Returns exp(a) for a from -1/4 to 0, by the first terms around -1/8."""
     x, middle = a + (1 << (bits - 3)), _constant(_EXP_MINUS_EIGHTH, bits)
     x2 = doubling_high_product(x, x, bits)
     x3, x4 = doubling_high_product(x2, x, bits), doubling_high_product(x2, x2, bits)

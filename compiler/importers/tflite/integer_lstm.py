@@ -193,7 +193,7 @@ class _Cell:
         return low.op("MUL", *low.aligned(a, b), low.constant([0], DType.INT8), dtype=DType.INT32)
 
     def _narrow(self, x: str) -> str:
-        """int32 as int16, saturated."""
+        """Returns int32 as int16, saturated."""
         return rescaled(self.low, x, [ONE], DType.INT16)
 
     def _halved(self, x: str, exponent: int) -> str:

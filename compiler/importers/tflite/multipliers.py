@@ -110,7 +110,7 @@ def short_multiplier(multiplier: Multiplier) -> tuple[int, int]:
 
 
 def widened(node: TfliteNode, value: TfliteValue, left_shift: int = 0) -> str:
-    """(q - zero point) * 2^left_shift as int32, exactly."""
+    """Returns (q - zero point) * 2^left_shift as int32, exactly."""
     return rescale(node, value.tensor, [(1 << 30, 1 + left_shift)], DType.INT32, value.zero_point)
 
 
@@ -141,7 +141,7 @@ def quantized_real(value: TfliteValue, real: float) -> int:
 
 
 def round_half_away(x: np.ndarray | np.floating) -> np.ndarray:
-    """C's round."""
+    """Rounds as C's round does."""
     return np.copysign(np.floor(np.abs(np.float64(x)) + 0.5), x)
 
 

@@ -1,4 +1,4 @@
-"""Pooling."""
+"""Lowers pooling."""
 
 from tosaic.compiler.importers.lowering.pooling import average_pool, max_pool
 from tosaic.compiler.importers.lowering.windows import fit, flat_pads
