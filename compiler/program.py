@@ -195,7 +195,7 @@ class Program:
         pathlib.Path(path).write_bytes(self.to_bytes())
 
     def to_bytes(self) -> bytes:
-        """MAGIC, u32 header length, JSON header, image, u32 CRC-32 of everything before it."""
+        """Returns the file: MAGIC, u32 header length, JSON header, image, u32 CRC-32 of everything before it."""
 
         def port(p: Port) -> dict:
             return {

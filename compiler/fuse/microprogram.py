@@ -136,7 +136,7 @@ class _Assembler:
                 self.free.append(self.register.pop(id(value)))
 
     def source(self, value: Value | None) -> tuple[Source, int, int]:
-        """(source, index, immediate) of an operand."""
+        """Returns (source, index, immediate) of an operand."""
         match value:
             case None:
                 return Source.NONE, 0, 0

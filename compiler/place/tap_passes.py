@@ -37,7 +37,7 @@ class TapPass:
     x: AxisTaps
 
     def origin(self, window: Window) -> tuple[int, int]:
-        """Row and column of the first tap's pixel at the first output."""
+        """Returns row and column of the first tap's pixel at the first output."""
         return self.y.first * window.dy - window.top, self.x.first * window.dx - window.left
 
     def window(self, window: Window) -> Window:

@@ -116,7 +116,7 @@ class Statistics:
                 self.histograms.update(dict.fromkeys(seen, whole))
 
     def largest(self, name: str) -> float:
-        """Largest magnitude of a tensor."""
+        """Returns the largest magnitude of a tensor."""
         return max(abs(self.low.get(name, 0.0)), abs(self.high.get(name, 0.0)))
 
     def extremes_with(self, other: "Statistics") -> "Statistics":

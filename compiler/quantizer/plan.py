@@ -152,7 +152,7 @@ class Plan:
         return symmetric(dtype, largest * (WIDE_MARGIN if wide else _MARGIN))
 
     def largest(self, tensor: str) -> float:
-        """Largest magnitude that calibration saw."""
+        """Returns the largest magnitude that calibration saw."""
         return self.statistics.largest(tensor)
 
     def corrections(self, mac: Operator, errors: np.ndarray) -> np.ndarray:

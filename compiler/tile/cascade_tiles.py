@@ -129,7 +129,7 @@ class CascadeTiler:
         return dataclasses.replace(most, rows=max(1, min(most.rows, rows)))
 
     def _held(self, heights: Heights) -> list[int] | None:
-        """Memory for a stripe of each result but the last."""
+        """Returns memory for a stripe of each result but the last."""
         taken: list[int] = []
         for rows, pitch in zip(heights.most_rows()[:-1], self._pitches, strict=False):
             address = self.arena.allocate(rows * pitch)

@@ -157,7 +157,7 @@ class BranchWork:
 
 @dataclasses.dataclass(frozen=True)
 class ChoiceWork:
-    """COND_IF."""
+    """The work of COND_IF."""
 
     operator: Operator
     test: FlagTest

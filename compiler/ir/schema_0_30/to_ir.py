@@ -81,7 +81,7 @@ def _convolution_zero_points(conversion: _Conversion, op: Operator) -> list[str]
 
 
 def _fully_connected(conversion: _Conversion, op: Operator) -> None:
-    """[N,IC] becomes a [N,1,1,IC] image, convolved with [OC,1,1,IC], reshaped to [N,OC]."""
+    """Converts FULLY_CONNECTED: [N,IC] becomes a [N,1,1,IC] image, convolved with [OC,1,1,IC], reshaped to [N,OC]."""
     source, weight, bias = op.inputs
     (batch, channels), (outputs, weight_channels) = conversion.shape(source), conversion.shape(weight)
     new = FoldingBuilder(GraphBuilder.replacing(conversion.graph, op))
