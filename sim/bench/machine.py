@@ -159,7 +159,7 @@ class Machine:
         return {name: await self.read(name) for name in self._registers}
 
     async def marks(self) -> list[tuple[int, int]]:
-        """(layer, cycle) of every mark."""
+        """Returns (layer, cycle) of every mark."""
         found = []
         for index in range(await self.read("MARK_COUNT")):
             await self.write("MARK_INDEX", index)

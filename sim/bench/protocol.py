@@ -56,7 +56,7 @@ class Handshake:
 
 
 def check_burst(channel: str, burst: Burst, bus_bytes: int, violations: Violations) -> None:
-    """INCR bursts of whole beats (our bus's contract) that stay in their 4 KiB (A3.4.1)."""
+    """Checks for INCR bursts of whole beats (our bus's contract) that stay in their 4 KiB (A3.4.1)."""
     if burst.kind != INCR:
         violations.add(f"{channel}burst is {burst.kind}, not INCR")
     if burst.bytes_per_beat != bus_bytes:

@@ -1,4 +1,4 @@
-"""RESIZE (TOSA 0.30 section 2.12.1, in the 1.0 form: scale n/d instead of stride and shift)."""
+"""Computes RESIZE (TOSA 0.30 section 2.12.1, in the 1.0 form: scale n/d instead of stride and shift)."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""CAST and RESCALE (TOSA 0.30 section 2.13)."""
+"""Computes CAST and RESCALE (TOSA 0.30 section 2.13)."""
 
 from dataclasses import dataclass
 
@@ -40,7 +40,7 @@ def rescale(
     how: Rescaling,
     out_dtype: DType,
 ) -> np.ndarray:
-    """(input - input_zp) * multiplier * 2^-shift + output_zp, clipped to the output type.
+    """Returns (input - input_zp) * multiplier * 2^-shift + output_zp, clipped to the output type.
 
     multiplier and shift are [1], or with `per_channel` one per element of the last axis. INEXACT_ROUND
     allows a range of results; single rounding, which lies in it, is used. Unsigned tensors and their zero
