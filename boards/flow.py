@@ -129,7 +129,7 @@ class _Flow:
         return usage_of_cells(cells, self.board.family)
 
     def place_and_route(self, usage: Usage) -> Usage:
-        """nextpnr: top.config, top.asc or routed.json, and timing.json."""
+        """Runs nextpnr: top.config, top.asc or routed.json, and timing.json."""
         if self.board.family is Family.ECP5:
             usage = self._place_and_route_ecp5()
         elif self.board.family is Family.GOWIN:

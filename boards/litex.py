@@ -48,6 +48,6 @@ def litex_core(generator: str, request: dict, name: str) -> str:
 
 
 def uncommented(text: str) -> str:
-    """Verilog that LiteX wrote, without comments, which tell dates, and time scale."""
+    """Returns Verilog that LiteX wrote without its comments, which tell dates, and without its time scale."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     return re.sub(r"^(//|`timescale|\s*$).*\n", "", text, flags=re.MULTILINE)

@@ -98,7 +98,7 @@ def parse_stat(text: str) -> dict[str, int]:
 
 
 def with_timing(usage: Usage, report: str, needed_mhz: Mapping[float, float] = {}) -> Usage:
-    """`usage` with the worst clock of nextpnr's JSON report.
+    """Returns `usage` with the worst clock of nextpnr's JSON report.
 
     `needed_mhz`: what a clock has to reach, by what nextpnr was asked for, where that is another one."""
     clocks = [

@@ -178,7 +178,7 @@ class Device:
         return dataclasses.replace(result, boot=self._boot_result)
 
     def _read_marks(self, marks: LateMarks) -> None:
-        """Somebody looks at them."""
+        """Reads the marks when somebody looks at them."""
         with self._lock:
             if self._marks is not None and self._marks() is marks:
                 self._settle_marks()

@@ -1,4 +1,4 @@
-"""JUnit XML, which continuous-integration servers read."""
+"""Writes JUnit XML, which continuous-integration servers read."""
 
 import pathlib
 from xml.etree import ElementTree

@@ -76,7 +76,7 @@ class ProbedStatistics(Statistics):
         return min(low, 0.0), max(high, 0.0)
 
     def largest(self, name: str) -> float:
-        """Largest magnitude of a tensor."""
+        """Returns the largest magnitude of a tensor."""
         return max(map(abs, self.range_seen(name)))
 
     def _probe(self, name: str) -> None:

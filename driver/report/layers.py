@@ -83,6 +83,6 @@ def _implied(stats: dict[str, Any]) -> int:
 
 
 def _share(piece: Slice, start: int, end: int) -> float:
-    """Part of the slice that lies in [start, end)."""
+    """Returns the part of the slice that lies in [start, end)."""
     inside = min(piece.end, end) - max(piece.start, start)
     return max(inside, 0) / max(piece.end - piece.start, 1)

@@ -42,7 +42,7 @@ class OutputAgreement:
 
     @classmethod
     def of(cls, output: NodeArg) -> "OutputAgreement":
-        """Nothing seen yet."""
+        """Returns an agreement that has seen nothing yet."""
         encoding = output.stands_for
         step = encoding.scale if encoding is not None else None if output.type.is_float else 1.0
         return cls(output.name, step, output.type.bits)

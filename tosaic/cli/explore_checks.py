@@ -19,7 +19,7 @@ SYNTHESIS = Work(f"{__name__}:synthesis_job")
 
 
 def synthesis_job(job: Job) -> Done:
-    """LUTs, flip-flops, multipliers and RAM of the job's configuration."""
+    """Returns LUTs, flip-flops, multipliers and RAM of the job's configuration."""
     with tempfile.TemporaryDirectory(prefix="tosaic-") as folder:
         try:
             usage = synthesize(get_config(job.config), Fabric(job.target), pathlib.Path(folder))
