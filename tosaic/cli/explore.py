@@ -45,20 +45,12 @@ def explore(
     models: Annotated[list[pathlib.Path], typer.Argument(help="Networks that the machine shall run.")],
     *,
     part: Annotated[
-        str | None,
-        typer.Option("--part", metavar="PART", help=f"Part that the machine must fit: {', '.join(PARTS)}."),
+        str | None, typer.Option("--part", metavar="PART", help=f"Part to fit: {', '.join(PARTS)}.")
     ] = None,
-    goal: Annotated[
-        Goal, typer.Option("--goal", help="The goal by which one point of the front is named.")
-    ] = Goal.LATENCY,
-    points: Annotated[
-        int, typer.Option("--points", metavar="N", min=1, help="Number of machines to look at.")
-    ] = 500,
+    goal: Annotated[Goal, typer.Option("--goal", help="Which point of the front is named.")] = Goal.LATENCY,
+    points: Annotated[int, typer.Option("--points", metavar="N", min=1, help="Machines to look at.")] = 500,
     search: Annotated[
-        Search,
-        typer.Option(
-            "--search", help="How machines are found: Optuna's NSGA-II, or drawn from the whole grid."
-        ),
+        Search, typer.Option("--search", help="Optuna's NSGA-II, or machines drawn from the whole grid.")
     ] = Search.GRID,
     base: Annotated[
         str, typer.Option("--config", help="The configuration whose other sizes are kept.")

@@ -63,20 +63,14 @@ def quantize(
         Method, typer.Option("--method", help="How to choose the ranges of activations.")
     ] = Method.minmax,
     activations: Annotated[
-        Activations,
-        typer.Option("--activations", help="Type of activations; int16 is slower and more precise."),
+        Activations, typer.Option("--activations", help="Type of activations; int16 is more precise.")
     ] = Activations.int8,
     weights: Annotated[
-        Activations,
-        typer.Option(
-            "--weights", help="Type of weights; with int16 each convolution runs twice, for both bytes."
-        ),
+        Activations, typer.Option("--weights", help="Type of weights; int16 runs each convolution twice.")
     ] = Activations.int8,
     target_sqnr: Annotated[
         float | None,
-        typer.Option(
-            "--target-sqnr", metavar="DB", help="Give 16 bits to as many layers as this SQNR takes."
-        ),
+        typer.Option("--target-sqnr", metavar="DB", help="Give 16 bits to the layers that this takes."),
     ] = None,
     keep_int16: Annotated[
         list[str] | None,

@@ -28,8 +28,7 @@ def run(
     *,
     inputs: Annotated[list[str] | None, typer.Option("-i", "--input", metavar="NAME=FILE.npy")] = None,
     output: Annotated[
-        pathlib.Path | None,
-        typer.Option("-o", "--output", metavar="DIR", help="Folder for the outputs, NAME.npy."),
+        pathlib.Path | None, typer.Option("-o", "--output", metavar="DIR", help="Folder for NAME.npy files.")
     ] = None,
     on: options.On = "sim",
     config: options.ConfigOrProgram = None,
