@@ -249,7 +249,7 @@ PICTURES = {
         ("first<>serve", "second<>serve", "serve<>board"),
     ),
 }
-"""By the page's name: docs/howto_NAME.md."""
+"""Pictures by the page's name: docs/howto_NAME.md."""
 
 
 def main() -> None:

@@ -56,13 +56,13 @@ class Device:
         self._states: dict[int, bytes] = {}
         """What the loaded program's states are in the machine's memory, by address."""
         self._boot_result: RunResult | None = None
-        """Of the loaded program's boot part."""
+        """Result of the loaded program's boot part."""
         self._shortest: tuple[int, float] | None = None
         """The fewest cycles of the loaded program's runs, and the shortest time until its end was seen."""
         self._lock = threading.RLock()
         """Marks may be looked at while another thread runs something."""
         self._marks: weakref.ref[LateMarks] | None = None
-        """Of the last run; dead when nobody can ask for them any more."""
+        """Marks of the last run; dead when nobody can ask for them any more."""
         self.name = transport.name
         self.identity = transport.identity
 

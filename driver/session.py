@@ -130,7 +130,7 @@ class Session:
         """Class labels by output, of a classifier."""
         self._stats: dict[str, Any] = {}
         self._facts: dict[str, Any] = {}
-        """Of `stats`, what the program does not tell."""
+        """Figures of `stats` that the program does not tell."""
         self._values: dict[str, np.ndarray] = {}
         self.result: RunResult | None = None
         """Measurements of the last run of a program."""

@@ -132,7 +132,7 @@ class ConvolutionEmission:
         self.element = emission.tensors.element(self.layer.output)
         self._transfers = BoxTransfers(emission, body.cut, body.extent)
         self._sums: BoxPlace | None = None
-        """Of all columns, where rows are added up."""
+        """Place of all columns' sums, where rows are added up."""
 
     def emit(self) -> None:
         body, transfers = self.body, self._transfers

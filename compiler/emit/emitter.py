@@ -65,7 +65,7 @@ class Emitter:
         self.first_layer: int | None = 0
         """What is added to the numbers of layers in marks; None: no marks."""
         self.bus_is_free = False
-        """More instructions, for the array to begin earlier, cost nothing."""
+        """Whether more instructions, for the array to begin earlier, cost nothing."""
         self.early: Span | None = None
         """The first part of the last layer's result, which is there some time before the rest."""
         self._coding: Command | None = None

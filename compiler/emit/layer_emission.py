@@ -50,9 +50,9 @@ class LayerEmission:
         """Rows of arriving tensors that are there, or on their way."""
         self._table = work.table
         self._fillings: dict[int, Address] = {}
-        """By their bytes: constants that fill what is outside the image."""
+        """Addresses of constants that fill what is outside the image, by their bytes."""
         self._sent_bytes = work.result.first_byte if work.result is not None else 0
-        """Of a resident result that is wanted outside: what is on its way there."""
+        """Bytes of a resident result, wanted outside, that are on their way there."""
         self._params_here: tuple[int, int] | None = None
         self._params_address = work.params.address
 

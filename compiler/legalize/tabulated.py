@@ -27,7 +27,7 @@ def tabulate(graph: Graph) -> Graph:
     graph = graph.copy()
     index, done = graph.index(), list[Operator]()
     tables: dict[str, frozenset[str]] = {}
-    """For each tensor the TABLEs on the way to it from what is in memory: its curve's origin, or a GATHER's result."""
+    """The TABLEs on the way to each tensor from what is in memory: its curve's origin, or a GATHER's result."""
     for operator in graph.operators:
         name = operator.outputs[0] if operator.outputs else ""
         curve = found.get(name)

@@ -90,7 +90,7 @@ class WeightCoder:
         self._config, self._method = config, method
         self._bytes_per_cycle = min(bytes_per_cycle or config.word_bytes, config.word_bytes)
         self._known: dict[bytes, CodedWeights | None] = {}
-        """By what was coded: weights are laid out anew when the compiler tries again with less memory."""
+        """Weights by what was coded: they are laid out anew when the compiler tries again with less memory."""
 
     def load_cycles(self, size_bytes: int) -> int:
         """That it takes to load weights that are not compressed."""

@@ -37,7 +37,7 @@ class Tracker:
         self._by_unit: dict[Unit, list[Item]] = {unit: [] for unit in Unit}
         self._synced: dict[tuple[Unit, Unit], int] = {}
         self._places: dict[Unit, list[int]] = {unit: [] for unit in Unit}
-        """In `items`, of each unit's."""
+        """Places in `items` of each unit's accesses."""
         self._takers: dict[tuple[Unit, Unit], collections.deque[int]] = collections.defaultdict(
             collections.deque
         )

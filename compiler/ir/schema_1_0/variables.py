@@ -24,9 +24,9 @@ class Variables:
 
     def __init__(self) -> None:
         self._values: dict[str, Tensor] = {}
-        """As constants: shape, type and the value to begin with."""
+        """Variables as constants: shape, type and the value to begin with."""
         self._names: dict[tuple[str, str], str] = {}
-        """By region and tensor."""
+        """Names by region and tensor."""
 
     def declare(self, region: str, tensor: Tensor, name: str) -> None:
         """A tensor of a region that stands for the variable `name`; its data are what it begins as."""
