@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check
 # Each process, and each one that a test starts, would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo chat check quick-tests test cycles test-torch prove conformance conformance-draft conformance-fp executorch zoo sign-off boards nightly slice site soc lint \
+.PHONY: demo chat check quick-tests test cycles test-torch prove conformance conformance-draft conformance-fp executorch zoo sign-off boards nightly slice site notebooks soc lint \
 	typecheck docs clean
 
 # Of a Python: "new enough", or its version; nothing where there is none. pip of an old one would look for releases that
@@ -185,12 +185,19 @@ docs: $(VENV)/installed-dev
 	$(BIN)/tosaic operators > docs/operators.md
 	$(BIN)/python bench/campaigns_page.py > docs/records/campaigns.md
 	$(BIN)/python bench/api_page.py > docs/api.md
+	$(BIN)/python bench/how_to_pictures.py
+	$(BIN)/python bench/site_pages.py --figures
 	$(BIN)/python -c "from tosaic.compiler.importers.nnef.tosa.operation_table import operations_markdown as page; print(page(), end='')" > docs/nnef_operations.md
 
 # The site, from docs/: figures drawn, notebooks executed, warnings are errors. It is in build/site.
 $(VENV)/installed-site: $(VENV)/installed-dev
 	$(PIP) -e '.[site]'
 	@touch $@
+
+# The notebooks with their outputs anew, as the repository keeps them; PyTorch's wants the extra `torch`.
+notebooks: $(VENV)/installed-site $(VENV)/installed-torch
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m jupyter nbconvert --to notebook --execute --inplace \
+		--ExecutePreprocessor.record_timing=False docs/notebooks/*.ipynb
 
 site: $(VENV)/installed-site
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/site_pages.py build/site-pages

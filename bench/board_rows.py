@@ -96,7 +96,7 @@ def key_of(project: Project) -> str:
 
 
 def read_rows(path: pathlib.Path) -> dict[str, Row]:
-    """By design, in the file's order."""
+    """Returns the rows by design, in the file's order."""
     with path.open(newline="") as file:
         return {line["design"]: Row(**line) for line in csv.DictReader(file)}
 

@@ -2,7 +2,8 @@
 
     python bench/boot_programs.py MODEL.tosa... [--config base] [--bandwidth 16,8,4,1] [--on emulator]
 
-Prints the table of docs/cabac.md. Every output is compared with golden's. Ends with exit code 1 where a run after boot
+Prints the table of docs/records/compressed_weights.md.
+Every output is compared with golden's. Ends with exit code 1 where a run after boot
 takes more than 1.01 times the cycles of the program without compression.
 """
 

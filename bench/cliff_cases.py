@@ -337,7 +337,9 @@ def gather(g: Layers) -> Case:
 
 
 def softmax(g: Layers) -> Case:
-    """As the quantizer of this project leaves it: scores less their largest, looked up, and divided by their sum."""
+    """Makes softmax as the quantizer of this project leaves it: scores less their largest, looked up, and
+    divided by their sum.
+    """
     rows, width = g.dice.size(1, 300), g.dice.size(4, 300)
     x = g.source((1, rows, width), INT8)
     wide = g.rescale(x, INT32)

@@ -21,7 +21,7 @@ from tosaic.driver.session import Session
 from tosaic.errors import Error
 
 START_CYCLES = 600
-"""Of a program alone: its own instructions, parameters and latencies."""
+"""Cycles of a program alone: its own instructions, parameters and latencies."""
 WORSE = 1.03
 """Times the cycles of before that are a new cliff."""
 WORK = ("beats", "multiplies", "computes")

@@ -2,7 +2,8 @@
 
     python bench/compressed_programs.py MODEL.tosa... [--config base] [--engines 1,4] [--on emulator] [--check]
 
-Prints the table of docs/cabac.md. Bytes are those of the packed weights as a program stores them: raw, by zlib (level
+Prints the table of docs/records/compressed_weights.md.
+Bytes are those of the packed weights as a program stores them: raw, by zlib (level
 9, each tensor by itself, raw where that is smaller), and as
 `--compress nnr-stream` stores them. Tensors coded and bytes
 fetched are those with the first number of engines. Inputs are random; every output is compared with that of the program

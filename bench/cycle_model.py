@@ -64,8 +64,10 @@ def weight_stationary(conv: Conv, config: Config) -> int:
 
 
 def tap_stationary(conv: Conv, config: Config) -> int:
-    """As output_stationary, but depthwise kernels that fit the rows hold taps and sum down the rows: one input
-    vector of W channels per cycle over the padded image, plus filling the rows with taps and draining them."""
+    """Returns the cycles as output_stationary does, but depthwise kernels that fit the rows hold taps and sum
+    down the rows: one input vector of W channels per cycle over the padded image, plus filling the rows with
+    taps and draining them.
+    """
     if not conv.depthwise or conv.kh * conv.kw > config.rows or conv.kh > config.line_groups:
         return output_stationary(conv, config)
     line = (conv.ow - 1) * conv.stride + conv.kw

@@ -24,7 +24,7 @@ TABLE = ROOT / "tests/cycles.csv"
 MODELS = ROOT.parent / "shared/models"
 CONFIGS = ("nano", "small", "base")
 LAYERS_EACH = 5
-"""Of a family, by seeds from 0 on."""
+"""Layers of a family, by seeds from 0 on."""
 OTHERS = ("base,cores=2,bus_words=2", "base,am_bytes=32K", "small,am_bytes=8K")
 """Configurations of which a layer of each family is run."""
 NETWORKS = (
@@ -91,7 +91,7 @@ def names() -> list[str]:
 
 
 def rows(name: str) -> Iterator[Row]:
-    """Of a family or network."""
+    """Returns the rows of a family or network."""
     return layer_rows(name) if name in FAMILIES else network_rows(name)
 
 

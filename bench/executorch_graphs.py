@@ -28,7 +28,7 @@ import pytest
 SELECTED = "tosa_INT"
 FOLDERS = ("ops", "models")
 LONGEST_NAME = 120
-"""Of a folder: file systems take up to 255 bytes."""
+"""Characters of a folder's name: file systems take up to 255 bytes."""
 
 
 # --- inside pytest
@@ -215,7 +215,7 @@ def leave_random_weights() -> None:
 
 
 IMAGE_SIDE = 80
-"""Of the models' images, 224 and more in the wheel: the least that all of them take is 75."""
+"""Pixels of the models' images, 224 and more in the wheel: the least that all of them take is 75."""
 WHOLE_IMAGES = ("test_deit_tiny_arm",)
 """Models that take only the size they are made for."""
 

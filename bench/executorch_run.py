@@ -43,7 +43,7 @@ class Outcome:
     verdict: str
     reason: str
     commit: str = ""
-    """Of the repository, when it ran."""
+    """Commit of the repository when it ran."""
 
 
 def main() -> None:
@@ -97,7 +97,7 @@ def _run(cases: list[Case], options: argparse.Namespace) -> None:
 
 
 def _commit() -> str:
-    """Of the working tree, short; nothing where there is none."""
+    """Returns the working tree's commit, short; nothing where there is none."""
     command = ["git", "-C", str(pathlib.Path(__file__).parent), "rev-parse", "--short", "HEAD"]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 

@@ -68,7 +68,7 @@ NOT_ZERO = {
 WHOLE_WORDS = ("memory_address", "local_address", "row_bytes")
 """Fields of LOAD_DECODE that are multiples of W."""
 AT_LEAST_ONE = "at least 1"
-"""In the description of fields that must not be 0."""
+"""Text in the description of fields that must not be 0."""
 
 
 def classes(field: Field) -> list[str]:

@@ -86,7 +86,7 @@ class Layer:
         return self.mul(self.mul(x, self.op("RSQRT", self.op("ADD", mean, self.full(1e-6)))), gain)
 
     def gelu(self, x: str) -> str:
-        """By tanh."""
+        """Computes GELU by tanh."""
         cube = self.mul(self.mul(x, x), x)
         inner = self.mul(
             self.op("ADD", x, self.mul(cube, self.full(0.044715))), self.full((2 / np.pi) ** 0.5)

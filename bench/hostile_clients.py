@@ -37,10 +37,10 @@ TOKEN = "the token of this benchmark"
 PRIVATE = b"what an honest client or a hostile one left behind"
 HONEST_CLIENTS = 4
 GHOSTS = 16
-"""At a time; 32 clients of an address are taken."""
+"""Ghosts at a time; 32 clients of an address are taken."""
 CODE_AT = 4096
 SEEN_BYTES = 4096
-"""Of activation memory, at a random place, that a spy looks at; all of it takes a minute on a simulated line."""
+"""Bytes of activation memory, at a random place, that a spy looks at; all of it takes a minute on a simulated line."""
 LIMITS = Limits(handshake_seconds=2, hold_seconds=0.5, run_seconds=0.5)
 
 

@@ -56,13 +56,13 @@ _OWN_FILE = 20
 _NARROW = 0.25
 """Share of a mutant's time for the tests that run the fewest lines."""
 _FEW_LINES = 50
-"""Of a test: fewer make no difference."""
+"""Lines of a test: fewer make no difference."""
 _ABOUT = 100
 """How much more a test tells of a module that its file imports."""
 Lines = dict[str, dict[int, set[str]]]
 """File (from the root) -> line -> tests that run it."""
 Record = dict[str, Any]
-"""Of a mutant: its key, file and text; how it was found, and by which test."""
+"""A mutant's record: its key, file and text; how it was found, and by which test."""
 
 
 @functools.cache
@@ -75,7 +75,7 @@ def _digest(what: bytes) -> str:
 
 
 def read_records(path: Path | None) -> dict[str, Record]:
-    """By the mutants' keys, the last one of each; a line that was cut short counts not."""
+    """Returns the records by the mutants' keys, the last one of each; a line that was cut short counts not."""
     found = dict[str, Record]()
     for line in path.read_text().splitlines() if path is not None and path.exists() else ():
         with contextlib.suppress(json.JSONDecodeError):
@@ -198,11 +198,11 @@ class Judge:
     ):
         self._sample, self._lines, self._seconds, self._most = sample, lines, seconds, most_seconds
         self._kills = Counter[str]()
-        """Of a test, and of a test in a file."""
+        """Kills of a test, and of a test in a file."""
         self._breadth = Counter(test for own in lines.values() for tests in own.values() for test in tests)
         """Lines that a test runs."""
         self._sound: dict[str, bool] = {}
-        """Of tests that have failed: whether they pass without a mutant."""
+        """Whether tests that have failed pass without a mutant."""
         self._output, self._known, self._limit = output, read_records(output), limit_seconds
         for record in self._known.values():
             self._count(record["file"], record["test"])

@@ -15,10 +15,10 @@ from typing import Any
 LUTS = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 6}
 COUNTED = {**LUTS, "TRELLIS_FF": 1, "MULT18X18D": 1, "DP16KD": 1}
 CLOCK_TO_OUTPUT = {"TRELLIS_FF": 0.52, "DP16KD": 5.6, "TRELLIS_DPR16X4": 0.0}
-"""Of what a path begins at. LUT RAM is read by its address like a LUT; what was written is there."""
+"""Nanoseconds of what a path begins at. LUT RAM is read by its address like a LUT; what was written is there."""
 THROUGH = {"LUT4": 0.24, "PFUMX": 0.2, "L6MUX21": 0.2, "TRELLIS_DPR16X4": 0.24, "MULT18X18D": 3.6}
 CARRY_IN, CARRY, CARRY_OUT = 0.45, 0.07, 0.44
-"""Of a CCU2C: from an operand to the carry or a sum, from carry to carry, from carry to a sum."""
+"""Nanoseconds of a CCU2C: from an operand to the carry or a sum, from carry to carry, from carry to a sum."""
 _NO_WIRE = {("LUT4", "PFUMX"), ("PFUMX", "L6MUX21"), ("L6MUX21", "L6MUX21"), ("CCU2C", "CCU2C")}
 """What lies in one slice, or in its neighbours with a wire of its own."""
 _CLOCKS = {"CLK", "CLKA", "CLKB", "WCK"}
@@ -38,7 +38,7 @@ Cells = Mapping[str, Cell]
 
 
 def cells_of(path: pathlib.Path, top: str = "top") -> Cells:
-    """Of Yosys' JSON."""
+    """Returns the cells of Yosys' JSON."""
     cells: Cells = json.loads(path.read_text())["modules"][top]["cells"]
     return cells
 

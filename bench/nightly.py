@@ -27,7 +27,7 @@ RECORD = ROOT / "tests/nightly_passed.jsonl"
 PYTHON = ROOT / ".venv/bin/python"
 PART_SECONDS = 480
 GROUP_SECONDS = 240
-"""Of the nightly tests that run in one process."""
+"""Seconds of the nightly tests that run in one process."""
 TELL_DAYS, FAIL_DAYS = 14, 30
 NEVER = "0000-00-00"
 TORCH_FOLDER = "tests/pytorch/"
@@ -76,7 +76,7 @@ class Pass:
 
 
 def read_record() -> dict[str, Pass]:
-    """By name."""
+    """Returns the passes by name."""
     lines = RECORD.read_text().splitlines() if RECORD.exists() else []
     return {each.name: each for each in (Pass(**json.loads(line)) for line in lines)}
 
@@ -211,7 +211,7 @@ def ordered(found: list[Work], record: dict[str, Pass]) -> list[Work]:
 
 
 def run_all(found: list[Work], minutes: float | None) -> int:
-    """Until the time is over; the number of names that failed."""
+    """Runs until the time is over; returns the number of names that failed."""
     started, failures, count = time.monotonic(), [], 0
     for work in found:
         if minutes is not None and time.monotonic() - started > minutes * 60:

@@ -41,7 +41,7 @@ class Part:
     name: str
     """The job and its piece, as `zoo/silero_vad`."""
     command: str
-    """For a shell, at the root."""
+    """Command for a shell, at the root."""
     covers: tuple[str, ...]
     """Folders whose changes make it due."""
     needs: tuple[str, ...] = ()

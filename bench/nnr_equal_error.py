@@ -22,7 +22,7 @@ NOT_IN_FILES, IN_FILES = "/", "|"
 """A .npz file makes folders of the first; the second stands for it."""
 SIZE = "nncodec's bytes"
 CHUNK, CONTEXT, CHUNKS, RATE_HZ = 512, 64, 24, 16000
-"""Of silero-vad."""
+"""Sizes and sample rate of silero-vad."""
 
 
 def speech(model: str) -> Arrays:

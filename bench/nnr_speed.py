@@ -37,7 +37,7 @@ def weights_of(path: pathlib.Path) -> np.ndarray:
 
 
 def best_seconds(call: Callable[[], object]) -> float:
-    """Of five calls, after one that may compile."""
+    """Returns the best of five calls, after one that may compile."""
     call()
     times = []
     for _ in range(5):

@@ -3,7 +3,8 @@
     python bench/packed_weights.py MODEL.tosa... [--config base] [--zeros 0,80,95] [--bandwidth 16,8,4,2,1]
         [--on emulator]
 
-Prints the table of docs/cabac.md. Each weight tensor of an array's operator is pruned to the share of zeros, smallest
+Prints the table of docs/records/compressed_weights.md.
+Each weight tensor of an array's operator is pruned to the share of zeros, smallest
 magnitudes first. Every output is compared with golden's.
 """
 

@@ -33,7 +33,7 @@ LEAST_DB, LEAST_AGREEMENT, MOST_LOSS = 30.0, 0.99, {"transformer": 0.015}
 
 @dataclass(frozen=True)
 class Figures:
-    """Of integer logits against float ones."""
+    """Figures of integer logits against float ones."""
 
     sqnr_db: float
     agreement: float

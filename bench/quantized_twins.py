@@ -53,7 +53,7 @@ def floats(model: pathlib.Path, feeds: list[Arrays]) -> list[list[np.ndarray]]:
 
 
 def sqnr(wanted: list[list[np.ndarray]], found: list[list[np.ndarray]]) -> float:
-    """Of the worst output, over all samples, in dB."""
+    """Returns the SQNR of the worst output, over all samples, in dB."""
     ratios = []
     for output in range(len(wanted[0])):
         signal = sum(float((sample[output].astype(np.float64) ** 2).sum()) for sample in wanted)

@@ -21,7 +21,7 @@ STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
 """Channels inside the blocks, blocks, stride of the first one."""
 _IMAGE, _CLASSES, _EXPANSION = 224, 1000, 4
 _DEVIATION = 40
-"""Of activations and weights, of the int8 range: a few clip, as in trained networks."""
+"""Deviation of activations and weights in the int8 range: a few clip, as in trained networks."""
 _INPUT_ZP, _ZP = -1, -128
 """Zero points of the image and, behind ReLU, of activations."""
 _SUM_SCALE_BITS = 20

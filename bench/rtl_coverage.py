@@ -30,7 +30,7 @@ from tosaic.sim.rtl.verilog import cached_verilog
 HOLES = pathlib.Path(__file__).with_name("rtl_coverage_holes.toml")
 PREFIX = "tosaic.accelerator"
 NO_LOGIC = "dump_module"
-"""In the condition that Yosys writes at the top of each process, so that simulators run it once: never true."""
+"""Name in the condition that Yosys writes at the top of each process, so that simulators run it once: never true."""
 _ASSIGN = re.compile(r"\s*assign (\\\S*\$\S*) +=\s*(.*);")
 _NUMBERED = re.compile(r"\\\S*\$\S*")
 EXPANDED = 3
@@ -43,7 +43,7 @@ class Point:
     """A place in the Verilog."""
 
     module: str
-    """From the accelerator on, without the numbers that tell lanes, rows and the like apart."""
+    """Module, from the accelerator on, without the numbers that tell lanes, rows and the like apart."""
     kind: str
     """line or branch."""
     line: int
@@ -69,7 +69,7 @@ class Verilog:
             self._modules.append(module)
 
     def line(self, number: int) -> str:
-        """With the wires of its right side, or of its condition, replaced."""
+        """The line with the wires of its right side, or of its condition, replaced."""
         text, module = self._lines[number - 1].strip(), self._modules[number - 1]
         left, equals, right = text.partition(" = ") if text.startswith("assign ") else ("", "", text)
         return left + equals + self._expanded(module, right, EXPANDED)

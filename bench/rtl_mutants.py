@@ -34,7 +34,7 @@ LATE_CYCLES = 3000
 RUN_CYCLES, CYCLE_BYTES = 300, 256
 """What a program costs beside its cycles: a machine is made for it, and a cycle for each CYCLE_BYTES of memory."""
 REGISTERS_CYCLES = 15_000
-"""Of what a host does with the registers alone, answers that are errors included."""
+"""Cycles of what a host does with the registers alone, answers that are errors included."""
 SAME_UNIT, SAME_MODULE = 3, 20
 """What a program's kills count for a mutant in the same unit and module; elsewhere 1."""
 

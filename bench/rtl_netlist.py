@@ -33,13 +33,13 @@ SHARES = {
     "memories": 2,
     "bus": 1,
 }
-"""Of all mutants, relative."""
+"""Relative shares of all mutants."""
 NUMBER_BITS = 16
 CONTROL, CHOSEN, ACTIVE = "watch_mutants", "chosen_mutants", "active_mutants"
 WATCHING = (1 << NUMBER_BITS) - 1
-"""Of CONTROL: the machine remembers which mutants would have changed a bit."""
+"""Value of CONTROL: the machine remembers which mutants would have changed a bit."""
 WORD_BITS = 32
-"""Of what is remembered: Verilator is slow with wires of thousands of bits."""
+"""Bits of a word that is remembered: Verilator is slow with wires of thousands of bits."""
 SPARE = 4
 """How many times as many mutants are drawn: what is of no unit, or too many of one, is left out."""
 _NO_FAULT = re.compile(r"-port CLK |memrd\S* -port EN ")
@@ -210,9 +210,10 @@ def _with_differences(text: str, count: int) -> str:
 
 
 def _watching(verilog: str, count: int) -> str:
-    """With the output ACTIVE: bit n - 1 tells whether mutant n's bit has been another one than the right one before
-    some edge of the clock while WATCHING was chosen. What is compared stands in the condition: nothing is computed
-    for it while a mutant is judged."""
+    """Returns the Verilog with the output ACTIVE: bit n - 1 tells whether mutant n's bit has been another one
+    than the right one before some edge of the clock while WATCHING was chosen. What is compared stands in the
+    condition: nothing is computed for it while a mutant is judged.
+    """
     words = range(active_bits(count) // WORD_BITS)
     differs = []
     for word in words:

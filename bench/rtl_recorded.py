@@ -31,8 +31,9 @@ Figures = tuple[int, str]
 
 
 def figures(config: Config = CONFIG, amount: int = AMOUNT) -> Iterator[tuple[str, Figures]]:
-    """Of each program that ends, by name, on a machine of its own: what some read depends on what the ones before
-    left."""
+    """Returns the figures of each program that ends, by name, on a machine of its own: what some read depends
+    on what the ones before left.
+    """
     library = simulator_library(config)
     harness = Harness(library)
     yield REGISTERS, _figures(registers_seen(harness))

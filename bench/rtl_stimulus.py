@@ -65,13 +65,13 @@ from tosaic.sim.stimulus import Stimulus, random_program  # noqa: E402 (the path
 
 PORT_BYTES = 1 << 12
 WRONG_BYTES = 13 * REGISTER_BYTES
-"""Between places without a register that a host writes."""
+"""Bytes between places without a register that a host writes."""
 FAR_BITS = 23
 """Each power of two up to here, in each address and length, is beyond the memory."""
 EDGE_CYCLES = 6000
-"""Of a short program with an odd field; some have very much to do."""
+"""Cycles of a short program with an odd field; some have very much to do."""
 MOST_CYCLES = 1 << 20
-"""Of the longest runs."""
+"""Cycles of the longest runs."""
 RESTARTED = (
     *("SLVERR, LOAD", "SLVERR, STORE", "SLVERR, fetch", "waits forever, VECTOR", "window, STORE"),
     *("memory, LOAD", "nothing set up, ARRAY", "check byte", "too many tokens, STORE"),

@@ -25,7 +25,7 @@ class Delays:
     """What the file says, in ps. A pin is named `cell/port`, as in the file, without the backslashes."""
 
     types: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Of cells."""
+    """Types of cells."""
     arcs: dict[str, list[tuple[str, float]]] = dataclasses.field(
         default_factory=lambda: collections.defaultdict(list)
     )
@@ -110,7 +110,7 @@ class Timing:
             self._walk(clock, order)
 
     def path(self, end: End) -> list[Step]:
-        """From the register on, to the end."""
+        """Returns the path from the register on, to the end."""
         pins = [end.pin]
         while pins[-1] in self._before[end.clock]:
             pins.append(self._before[end.clock][pins[-1]])

@@ -1,6 +1,7 @@
 """Puts the pages of the site together: `python bench/site_pages.py FOLDER`, then mkdocs (`make site`).
 
-Copies docs/ and the pages beside README, lists the decisions, and draws the figures by Tosaic's own report and bench.
+Copies docs/ and the pages beside README, and draws the figures by Tosaic's own report and bench. With `--figures` it
+draws the charts of docs/figures and nothing else.
 """
 
 import importlib.resources
@@ -15,7 +16,6 @@ import tosaic
 from tosaic.driver.bench import Row, plot_svg
 from tosaic.driver.pages import render
 from tosaic.driver.report.layers import layer_figures
-from tosaic.driver.report.memory_map import memory_map
 from tosaic.driver.report.roofline import roofline
 from tosaic.driver.report.units import unit_bars
 from tosaic.driver.units import unit_figures
@@ -49,25 +49,35 @@ def published_rows() -> list[Row]:
 
 
 def draw(folder: pathlib.Path) -> None:
-    """The figures of the start page, and the report of the run that they show."""
+    """Draws the figures of the start page and the tutorial, and writes the report of the run that they show."""
     (folder / "peers.svg").write_text(plot_svg(published_rows()))
-    digits = importlib.resources.files("tosaic.examples") / "digits"
-    session = tosaic.Session(str(digits / "digits.tosa"), target="emulator")
-    image = np.load(str(digits / "images.npz"))["inputs"][0]
-    session.run({session.inputs[0].name: image.reshape(session.inputs[0].shape)}, check=True)
+    session = _run()
     tosaic.write_report(folder / "report.html", "digits", session)
-    stats, config, program = session.stats, session.config, session.program
-    assert program is not None
+    stats, config = session.stats, session.config
     layers = layer_figures(stats, config.macs_per_cycle, session.timeline())
     charts = {
         "roofline": roofline(layers, config.macs_per_cycle, stats["memory_bandwidth"]),
-        "units": unit_bars(
-            unit_figures(stats["counters"], stats["cycles"], config.word_bytes), stats["cycles"]
-        ),
-        "memory": memory_map(program.memory_blocks, [layer.name for layer in program.layers], config),
+        "units": _units(session),
+        "units_slow": _units(_run(memory_bandwidth=2)),
     }
     for name, chart in charts.items():
-        (folder / f"{name}.svg").write_text(picture(name, chart))
+        (folder / f"{name}.svg").write_text(picture(name.partition("_")[0], chart))
+
+
+def _run(**options: int) -> tosaic.Session:
+    """The digits network after a run on the emulator."""
+    digits = importlib.resources.files("tosaic.examples") / "digits"
+    session = tosaic.Session(str(digits / "digits.tosa"), target="emulator", **options)
+    image = np.load(str(digits / "images.npz"))["inputs"][0]
+    session.run({session.inputs[0].name: image.reshape(session.inputs[0].shape)}, check=True)
+    return session
+
+
+def _units(session: tosaic.Session) -> object:
+    """The chart of what each unit did in the run."""
+    stats = session.stats
+    figures = unit_figures(stats["counters"], stats["cycles"], session.config.word_bytes)
+    return unit_bars(figures, stats["cycles"])
 
 
 def picture(name: str, chart: object) -> str:
@@ -75,10 +85,14 @@ def picture(name: str, chart: object) -> str:
     text = re.sub(
         r"</?div[^>]*>", "", render("tosaic.driver.report", "picture.html", kind=name, chart=chart)
     ).strip()
-    colours = render("tosaic.driver.pages", "page.css").split("}")[0] + "}"
+    colours = dict(
+        re.findall(r"(--\w+):\s*([^;}]+)", render("tosaic.driver.pages", "page.css").split("}")[0])
+    )
     shapes = render("tosaic.driver.report", "charts.css") + _CHART_STYLE
+    # By their values: not every program that shows SVG knows variables.
+    style = re.sub(r"var\((--\w+)\)", lambda name: colours.get(name[1], name[0]), shapes)
     return text.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1).replace(
-        "</svg>", f"<style>{colours}{shapes}</style></svg>"
+        "</svg>", f"<style>{style}</style></svg>"
     )
 
 
@@ -95,4 +109,8 @@ def main(folder: pathlib.Path) -> None:
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]))
+    if sys.argv[1] == "--figures":
+        draw(ROOT / "docs/figures")
+        (ROOT / "docs/figures/report.html").unlink()
+    else:
+        main(pathlib.Path(sys.argv[1]))

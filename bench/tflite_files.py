@@ -34,10 +34,10 @@ WHEELS = (
     "tflite-micro==0.dev20261023182759",
 )
 SHAPES = {"melspectrogram.tflite": {"serving_default_input:0": [1, 12400]}}
-"""Of files with open shapes."""
+"""Shapes of files with open shapes."""
 INPUTS, STEPS, REAL_INPUTS = 20, 50, 2
 TOLERANCE = 1e-4
-"""Of an output's range, of reals."""
+"""Share of an output's range that reals may differ by."""
 HEAD = """# TFLite files of wheels
 
 Every TFLite file in seven wheels, as it is there, by `python bench/tflite_files.py`. Models of integers get {INPUTS}

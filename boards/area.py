@@ -55,9 +55,9 @@ PARTS: dict[str, Part] = {
         Part("xc7z020", Fabric.XC7, Capacity(53_200, 106_400, 220, 140 * 36)),
     )
 }
-"""By the names that `tosaic explore --part` takes."""
+"""Parts by the names that `tosaic explore --part` takes."""
 NARROW_LANE_BITS = 34
-"""Most bits of a lane whose product has four parts instead of six."""
+"""Bits at most of a lane whose product has four parts instead of six."""
 SHALLOW_QUEUE = 16
 """Commands of a queue that fit LUT RAM which is deep once."""
 WHOLE = "whole"
@@ -91,7 +91,7 @@ def estimate(config: Config, fabric: Fabric) -> Usage:
 
 
 def _fitted(config: Config, fabric: Fabric, figure: str) -> float:
-    """Of all units: each core has its own, and several share what is between them."""
+    """Returns the sum over all units: each core has its own, and several share what is between them."""
     fits_of = _fits(fabric, figure)
     return sum(
         fit.of(config) * (config.cores if unit in _OF_A_CORE else 1)
@@ -106,8 +106,9 @@ def lane_multipliers(config: Config) -> int:
 
 
 def _memory_kbit(config: Config) -> int:
-    """Of a core. Activation memory: a RAM for each byte of a word and bank, of half a block where that is enough.
-    Weight memory: parity is wasted."""
+    """Returns the kilobits of a core. Activation memory: a RAM for each byte of a word and bank, of half a
+    block where that is enough. Weight memory: parity is wasted.
+    """
     depth = config.am_bank_bytes // config.columns
     blocks = math.ceil(depth / _RAM_BYTES_DEEP)
     each = _RAM_KBIT * blocks if depth > _RAM_BYTES_DEEP // 4 else _RAM_KBIT // 2

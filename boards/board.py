@@ -53,7 +53,9 @@ logic."""
 
 
 LOGIC_SHARE = 0.25
-"""Of a cycle, where logic may be slower to be smaller; by the synthesis' delays, without wires (decision 0039)."""
+"""Share of a cycle in which logic may be slower to be smaller; by the synthesis' delays, without wires
+(decision 0039).
+"""
 
 
 def small_logic_ps(clock_hz: float) -> int:
@@ -71,7 +73,7 @@ class Board:
     config: str
     """Name of the accelerator's configuration."""
     clock_hz: float
-    """Of the accelerator. A crystal of another frequency goes through a PLL."""
+    """Hertz of the accelerator's clock. A crystal of another frequency goes through a PLL."""
     memory: str
     """What external memory is made of."""
     transport: str
@@ -80,12 +82,13 @@ class Board:
     """module:class in amaranth_boards, or package.module:class of another package. Empty where the vendor's
     processor system takes the pins."""
     memory_bytes: int = 0
-    """Of external memory; 0 where the processor's memory is used. Of a micro-coded machine: what its memory map
-    leaves."""
+    """Bytes of external memory; 0 where the processor's memory is used. For a micro-coded machine: what its
+    memory map leaves.
+    """
     sdram: SdrChip | None = None
     """What external memory is where it is a chip beside the FPGA; None: block RAM."""
     memory_bandwidth: float | None = None
-    """Of external memory, measured, in bytes per cycle of the accelerator; None: the bus width."""
+    """Measured bytes of external memory per cycle of the accelerator; None: the bus width."""
     memory_latency: int | None = None
     """Cycles from a read's address to its first data; None: nobody has measured it."""
     block_ram: int | None = None
@@ -101,13 +104,13 @@ class Board:
     floorplan: Floorplan | None = None
     """Places of block RAMs and multipliers, where the placer needs help."""
     other_floorplans: tuple[tuple[str, Floorplan], ...] = ()
-    """Of other configurations, by their names."""
+    """Floorplans of other configurations, by their names."""
     spare_block_ram: bool = False
     """There are blocks for small memories (hw/memory/blocks.py), which are in LUTs otherwise."""
     ethernet: Ethernet | None = None
     """The PHY beside the FPGA. The design uses it where `parts` names it."""
     flash: SpiFlash | None = None
-    """From which the design boots where `parts` names it."""
+    """The flash from which the design boots where `parts` names it."""
     parts: tuple[str, ...] = ()
     """What of the board is used on request only (PARTS)."""
     vivado_board: str = ""

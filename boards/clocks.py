@@ -24,7 +24,9 @@ class PllSetting:
 
 
 def ecp5_setting(input_hz: float, output_hz: float) -> PllSetting:
-    """For EHXPLLL with its feedback from the output; ValueError where none gives the frequency exactly."""
+    """Returns the setting of EHXPLLL with its feedback from the output; raises ValueError where none gives
+    the frequency exactly.
+    """
     output_divider = _first(lambda d: _ECP5_VCO_HZ[0] <= output_hz * d <= _ECP5_VCO_HZ[1])
     input_divider = _first(
         lambda d: (output_hz * d / input_hz).is_integer() and input_hz / d >= _ECP5_DETECTOR_HZ
@@ -35,7 +37,7 @@ def ecp5_setting(input_hz: float, output_hz: float) -> PllSetting:
 
 
 def xilinx_setting(input_hz: float, output_hz: float) -> PllSetting:
-    """For PLLE2_BASE; ValueError where none gives the frequency exactly."""
+    """Returns the setting of PLLE2_BASE; raises ValueError where none gives the frequency exactly."""
     output_divider = _first(
         lambda d: (
             _XILINX_VCO_HZ[0] <= output_hz * d <= _XILINX_VCO_HZ[1]

@@ -1,4 +1,4 @@
-"""From a board to its bitstream, or as far as the open tools reach; every step's results are cached by content."""
+"""Builds a board's bitstream, or goes as far as the open tools reach; every step's results are cached by content."""
 
 import dataclasses
 import hashlib
@@ -129,7 +129,7 @@ class _Flow:
         return usage_of_cells(cells, self.board.family)
 
     def place_and_route(self, usage: Usage) -> Usage:
-        """nextpnr: top.config, top.asc or routed.json, and timing.json."""
+        """Runs nextpnr: top.config, top.asc or routed.json, and timing.json."""
         if self.board.family is Family.ECP5:
             usage = self._place_and_route_ecp5()
         elif self.board.family is Family.GOWIN:

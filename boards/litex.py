@@ -14,7 +14,9 @@ from tosaic.hw.micro.packages import PackageMissing
 
 
 def litex_versions(packages: tuple[str, ...], extra: str) -> tuple[str, ...]:
-    """Of the packages that make a core; PackageMissing, which names `extra`, where one of them is not installed."""
+    """Returns the versions of the packages that make a core; raises PackageMissing, which names `extra`,
+    where one is not installed.
+    """
     for name in packages:
         if importlib.util.find_spec(name) is None:
             raise PackageMissing(name, extra)
@@ -46,6 +48,6 @@ def litex_core(generator: str, request: dict, name: str) -> str:
 
 
 def uncommented(text: str) -> str:
-    """Verilog that LiteX wrote, without comments, which tell dates, and time scale."""
+    """Returns Verilog that LiteX wrote without its comments, which tell dates, and without its time scale."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     return re.sub(r"^(//|`timescale|\s*$).*\n", "", text, flags=re.MULTILINE)

@@ -7,9 +7,9 @@ from tosaic.hw.config_text import get_config
 from .board import Board, Family
 
 SEGMENT_BYTES = 0x10000
-"""Of the processor's addresses, for the registers: the smallest segment that every version of Vivado assigns."""
+"""Bytes of the processor's addresses for the registers: the smallest segment that every version of Vivado assigns."""
 BUFFER_BYTES = 16 << 20
-"""Of external memory that the overlay asks u-dma-buf for."""
+"""Bytes of external memory that the overlay asks u-dma-buf for."""
 LEVEL_HIGH = 4
 """Type of an interrupt, in a device tree."""
 
@@ -27,7 +27,7 @@ class Processor:
     interrupt: str
     """Pins and ports of Vivado's IP core."""
     widest_bits: int
-    """Of the data port."""
+    """Width of the data port in bits, at most."""
     registers: int
     """Bus address of the accelerator's registers."""
     spi: int

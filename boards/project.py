@@ -26,7 +26,7 @@ class Project:
 
 @dataclasses.dataclass(frozen=True)
 class Fabric:
-    """As much of an Amaranth platform as the accelerator looks at."""
+    """The part of an Amaranth platform that the accelerator looks at."""
 
     family: str
     spare_block_ram: bool = False
@@ -65,7 +65,7 @@ def _clock_groups(constraints: str) -> str:
 
 
 def _constraints(text: str) -> str:
-    """Without comments (one has the date and the tool) and empty lines."""
+    """Returns the text without comments (one has the date and the tool) and empty lines."""
     lines = (line.strip() for line in text.splitlines())
     return "".join(f"{line}\n" for line in lines if line and not line.startswith("#"))
 

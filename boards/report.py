@@ -59,7 +59,7 @@ class Usage:
 
 
 def usage_of_cells(cells: Mapping[str, int], family: Family) -> Usage:
-    """From the number of cells of each type."""
+    """Returns the usage from the number of cells of each type."""
     if family in _LUTS:
         lut = sum(_LUTS[family].get(name, 0.0) * count for name, count in cells.items())
         if family is Family.ICE40:
@@ -98,7 +98,7 @@ def parse_stat(text: str) -> dict[str, int]:
 
 
 def with_timing(usage: Usage, report: str, needed_mhz: Mapping[float, float] = {}) -> Usage:
-    """`usage` with the worst clock of nextpnr's JSON report.
+    """Returns `usage` with the worst clock of nextpnr's JSON report.
 
     `needed_mhz`: what a clock has to reach, by what nextpnr was asked for, where that is another one."""
     clocks = [

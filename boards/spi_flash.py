@@ -12,7 +12,7 @@ class SpiFlash:
     resource: str
     """What amaranth_boards calls it."""
     offset: int
-    """Of the boot image: behind the bitstream."""
+    """Offset in bytes of the boot image, which follows the bitstream."""
     configuration_clock: bool = False
     """Its clock is that of the FPGA's configuration, which a cell drives afterwards (ECP5: USRMCLK)."""
 

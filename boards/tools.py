@@ -72,7 +72,7 @@ def extra_of(family: Family) -> str:
 
 
 def tool_version(tool: str) -> str:
-    """Of the package a tool comes in."""
+    """Returns the version of the package that a tool comes in."""
     return importlib.metadata.version(_ENTRIES[tool][0])
 
 

@@ -93,5 +93,5 @@ def _stripe(stripe: Stripe, member: object) -> Iterator[str]:
 
 
 def _rows(rows: Rows) -> str:
-    """By the numbers of the first and the last one."""
+    """Names rows by the numbers of the first and the last one."""
     return f"row {rows[0]}" if rows[1] - rows[0] == 1 else f"rows {rows[0]} to {rows[1] - 1}"

@@ -72,7 +72,7 @@ def operators_of(*kinds: Kind) -> frozenset[str]:
 
 
 def reciprocal_scale(count: int) -> tuple[int, int]:
-    """Multiplier and shift that divide by `count` (clause 1.9.3)."""
+    """Returns multiplier and shift that divide by `count` (clause 1.9.3)."""
     k = (count - 1).bit_length()
     return (((1 << 30) + 1) << k) // count, 30 + k
 

@@ -8,13 +8,13 @@ from tosaic.errors import InputError
 from tosaic.hw.config import Config
 
 MEMORY_LATENCY_CYCLES = 50
-"""Unless told otherwise."""
+"""Cycles of latency, unless told otherwise."""
 LEAST_BANDWIDTH_BYTES = 0.01
-"""Of an external memory, per cycle."""
+"""The least bytes per cycle of an external memory."""
 BURSTS_UNDER_WAY = 32
-"""Of LOAD, at most (docs/timing.md)."""
+"""Bursts of LOAD under way at most (docs/timing.md)."""
 _ROUND_TRIP_CYCLES = 8
-"""From a burst's issue to room for another one, beyond the latency."""
+"""Cycles from a burst's issue to room for another one, beyond the latency."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +22,7 @@ class MemorySpeed:
     """The memory that a program is compiled for. InputError for numbers that cannot be."""
 
     bandwidth_bytes: float | None = None
-    """Per cycle, thousandths count; None: the bus width."""
+    """Bytes per cycle, of which thousandths count; None: the bus width."""
     latency_cycles: int = MEMORY_LATENCY_CYCLES
 
     def __post_init__(self) -> None:

@@ -90,9 +90,9 @@ class StoredWeights:
 
     name: str
     bytes: int
-    """As the array reads them."""
+    """Bytes as the array reads them."""
     stored_bytes: int
-    """In the image."""
+    """Bytes in the image."""
     coded: bool
     """Compressed: LOAD_DECODE decodes them, or LOAD_GO unpacks them."""
     at_boot: bool
@@ -167,7 +167,7 @@ class Program:
 
     @property
     def macs(self) -> int:
-        """With every layer run once."""
+        """Multiply-accumulates with every layer run once."""
         return sum(layer.macs for layer in self.layers)
 
     def memory(self) -> np.ndarray:
@@ -199,7 +199,7 @@ class Program:
         pathlib.Path(path).write_bytes(self.to_bytes())
 
     def to_bytes(self) -> bytes:
-        """MAGIC, u32 header length, JSON header, image, u32 CRC-32 of everything before it."""
+        """Returns the file: MAGIC, u32 header length, JSON header, image, u32 CRC-32 of everything before it."""
 
         def port(p: Port) -> dict:
             return {

@@ -11,7 +11,7 @@ from tosaic.sim.emulator import Diverged, Emulator, ExternalMemory
 BATCH_BYTES = 64 << 20
 """Memory for the samples that are computed together, unless one alone takes more."""
 SAMPLES_MAX = 64
-"""More at once are no faster."""
+"""Samples at once; more are no faster."""
 
 
 def batch_size(program: Program) -> int:
@@ -67,7 +67,7 @@ def _apart(
     max_instructions: int | None,
     image: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """As `run_samples`, the chosen ones and the others one after the other."""
+    """Runs the chosen samples and the others one after the other, as `run_samples` does."""
     first, rest = (
         run_samples(program, {name: values[own] for name, values in inputs.items()}, max_instructions, image)
         for own in (chosen, ~chosen)

@@ -53,7 +53,7 @@ class BoardPool(Device):
 
     @property
     def size(self) -> int:
-        """Boards that are left."""
+        """Number of boards that are left."""
         return len(self._boards)
 
     @property
@@ -72,7 +72,7 @@ class BoardPool(Device):
         return counts.most_common(1)[0][0] if counts else None
 
     def run(self, program: Program, window: np.ndarray, max_cycles: int | None = None) -> RunResult:
-        """As `Device.run`, on a board that is free; waits for one."""
+        """Runs as `Device.run` does, on a board that is free; waits for one."""
         failed: list[_Board] = []
         while True:
             board = self._take(program, failed)

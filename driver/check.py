@@ -22,7 +22,7 @@ def first_difference(name: str, got: np.ndarray, wanted: np.ndarray) -> str | No
 
 
 def compare(graph: Graph, got: dict[str, np.ndarray], golden: dict[str, np.ndarray]) -> None:
-    """MismatchError on the first tensor of `got`, in order, that differs from `golden`."""
+    """Raises MismatchError on the first tensor of `got`, in order, that differs from `golden`."""
     producers = {name: operator for operator in graph.operators for name in operator.outputs}
     for name, value in got.items():
         problem = first_difference(name, value, golden[name])

@@ -56,13 +56,13 @@ class Device:
         self._states: dict[int, bytes] = {}
         """What the loaded program's states are in the machine's memory, by address."""
         self._boot_result: RunResult | None = None
-        """Of the loaded program's boot part."""
+        """Result of the loaded program's boot part."""
         self._shortest: tuple[int, float] | None = None
         """The fewest cycles of the loaded program's runs, and the shortest time until its end was seen."""
         self._lock = threading.RLock()
         """Marks may be looked at while another thread runs something."""
         self._marks: weakref.ref[LateMarks] | None = None
-        """Of the last run; dead when nobody can ask for them any more."""
+        """Marks of the last run; dead when nobody can ask for them any more."""
         self.name = transport.name
         self.identity = transport.identity
 
@@ -133,7 +133,7 @@ class Device:
     # --- inside
 
     def _test(self, config: Config) -> None:
-        """Before the first program of anybody else."""
+        """Tests the device before the first program of anybody else."""
         if not self._to_be_tested:
             return
         self._transport.make_idle()
@@ -178,7 +178,7 @@ class Device:
         return dataclasses.replace(result, boot=self._boot_result)
 
     def _read_marks(self, marks: LateMarks) -> None:
-        """Somebody looks at them."""
+        """Reads the marks when somebody looks at them."""
         with self._lock:
             if self._marks is not None and self._marks() is marks:
                 self._settle_marks()
@@ -267,8 +267,9 @@ class Device:
     def _wait(
         self, codes: Sequence[bytes], max_cycles: int | None, expected: tuple[int, float] | None = None
     ) -> None:
-        """Until the program's end, of which the host looks for the first time after the `expected` cycles and seconds
-        of earlier runs."""
+        """Waits for the program's end. The host looks for it first after the `expected` cycles and seconds of
+        earlier runs.
+        """
         for attempt in itertools.count():
             if expected is not None and attempt < len(EXPECTED_SHARES):
                 share = EXPECTED_SHARES[attempt]
@@ -293,7 +294,7 @@ class Device:
                 raise DeviceError(f"{self.name}: the program did not end in {max_cycles} cycles; {standing}")
 
     def _recover(self) -> None:
-        """After an error: make the machine ready again, if it can be reached."""
+        """Makes the machine ready again after an error, if it can be reached."""
         try:
             self._transport.make_idle()
         except DeviceError:

@@ -14,5 +14,5 @@ def register_speeds(lookup: Lookup) -> None:
 
 
 def speed_of(name: str) -> Any:
-    """Of the first who knows; None where nobody does."""
+    """Returns the speed that the first lookup knows; None where none does."""
     return next((speed for lookup in _LOOKUPS if (speed := lookup(name)) is not None), None)

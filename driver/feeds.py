@@ -104,7 +104,7 @@ class ValueInfo:
     name: str
     shape: list[int]
     type: str
-    """As in "tensor(int8)"."""
+    """The type as onnxruntime writes it: "tensor(int8)"."""
 
 
 def value_info(argument: NodeArg, dtype: np.dtype | None = None) -> ValueInfo:

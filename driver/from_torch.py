@@ -1,4 +1,4 @@
-"""`tosaic.from_torch`: a session of a PyTorch module."""
+"""`tosaic.from_torch` makes a session of a PyTorch module."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -22,7 +22,7 @@ from tosaic.sim.rtl.cache import cached, kept
 LARGE_OPERATORS = 32
 """Smaller graphs are compiled in less time than it takes to look for them."""
 LONG_SECONDS = 2.0
-"""Of processor time: what is compiled sooner is not kept, so an exploration does not fill the cache."""
+"""Processor seconds: what is compiled sooner is not kept, so an exploration does not fill the cache."""
 _KIND = "programs"
 _PROGRAM, _BLOCKS = ".tsc", ".blocks.json"
 
@@ -47,7 +47,7 @@ class KeptProgram:
         return None
 
     def keep(self, program: Program) -> None:
-        """For the next time, if its compilation took long, which began when this object was made."""
+        """Keeps the program for the next time, if its compilation, which began when this object was made, took long."""
         if self._key is None or time.process_time() - self._started < LONG_SECONDS:
             return
         with contextlib.suppress(Error, OSError):

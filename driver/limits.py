@@ -39,7 +39,7 @@ class Limit:
 
     @property
     def short(self) -> str:
-        """For a table: the busiest units, or that none is busy."""
+        """The busiest units for a table, or that none is busy."""
         told = ", ".join(f"{unit} {share:.0%}" for unit, share in self.shares.items() if share >= _SEEN)
         return told if self.binds else f"waiting{f' ({told})' if told else ''}"
 
@@ -78,7 +78,9 @@ def limit(timeline: Sequence[Slice], start: int, end: int) -> Limit:
 
 
 def pieces_of_layers(ends: Sequence[int], timeline: Sequence[Slice]) -> list[list[Slice]]:
-    """For each layer, the pieces that are under way in its cycles. `ends` are the layers' last cycles, in order."""
+    """Returns for each layer the pieces that are under way in its cycles. `ends` are the layers' last cycles,
+    in order.
+    """
     found: list[list[Slice]] = [[] for _ in ends]
     for piece in timeline:
         index = bisect.bisect_right(ends, piece.start)

@@ -49,7 +49,7 @@ def open_with_encodings(
     source: "str | pathlib.Path | Graph | Program | Quantized",
     bound: Bound = None,
 ) -> tuple[Graph | Program, Encodings]:
-    """As `open_model`, with the encodings of inputs and outputs, where integers stand for reals.
+    """Opens as `open_model` does, with the encodings of inputs and outputs, where integers stand for reals.
 
     A .tosa or .tsc file may have them in a file of its own. An ONNX model or a PyTorch program whose float inputs and
     outputs pass through a quantize and a dequantize operator becomes integers from the first to the last of these, and
@@ -72,7 +72,7 @@ def open_with_encodings(
 
 
 def _integers(path: pathlib.Path, bound: Bound) -> tuple[tuple[Graph, Encodings] | None, str]:
-    """As `_encoded`; and of a model that brings encodings without integers to take, why."""
+    """Returns what `_encoded` does, and for a model with encodings but no integers to take the reason."""
     try:
         return _encoded(path, bound), ""
     except UnsupportedError as error:
@@ -196,7 +196,7 @@ class Loaded:
     graph: Graph | None
     """None for a compiled program."""
     program: Program | None
-    """None on golden."""
+    """The program; None on golden."""
     config: Config
     inputs: list[NodeArg]
     outputs: list[NodeArg]

@@ -83,7 +83,7 @@ def operators_markdown() -> str:
 
 
 def _order(item: tuple[_Row, Mode | None]) -> tuple:
-    """By section, later operators last; one row for all modes with the same verdict."""
+    """Orders by section, later operators last; modes with the same verdict have one row."""
     row, mode = item
     section = tuple(int(part) for part in row.spec.clause.split(".")) if row.spec.clause else (9,)
     is_float = mode is not None and mode.is_float

@@ -22,7 +22,7 @@ def spans_to_write(program: Program, ports: Iterable[Port]) -> list[slice]:
 
 
 def _joined(ports: Iterable[Port], barriers: Sequence[slice]) -> list[tuple[slice, list[slice]]]:
-    """By address; a gap in which one of the `barriers` lies is not joined."""
+    """Joins spans by address; a gap in which one of the `barriers` lies is not joined."""
     spans: list[tuple[slice, list[slice]]] = []
     for port in sorted(ports, key=lambda port: port.address):
         own = slice(port.address, port.address + port.bytes)

@@ -7,7 +7,7 @@ from typing import Any
 Opener = Callable[[urllib.parse.SplitResult, Mapping[str, str]], Any]
 """Opens the device at a URI with these options: a `Transport`, which this module must not import."""
 SCHEMES: dict[str, tuple[Opener, frozenset[str]]] = {}
-"""By scheme: how its URIs are opened, and the options that they may have."""
+"""How URIs are opened, and the options that they may have, by scheme."""
 
 
 def register_scheme(scheme: str, opener: Opener, options: frozenset[str] = frozenset()) -> None:

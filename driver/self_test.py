@@ -21,13 +21,15 @@ from .transports import Transport
 IMAGE = 8
 """Rows and columns of the known-answer program's image."""
 WINDOW_BYTES = 4096
-"""Of the program that runs while the clock is looked at."""
+"""Bytes of the window of the program that runs while the clock is looked at."""
 CLOCK_SECONDS = (0.02, 2.0)
 """The shortest and the longest time over which cycles are counted."""
 READS_APART = 20
 """Cycles are counted over as long as this number of reads of a register takes: how long one takes is the error."""
 CLOCK_TOLERANCE = 0.02
-"""Of the clock that the bitstream was made for. Crystals are better by far; a wrong divider is worse."""
+"""Share of the clock, for which the bitstream was made, that it may be off. Crystals are better by far; a
+wrong divider is worse.
+"""
 WAY_OUT = "selftest=0 in the URI leaves this test out"
 
 
@@ -141,8 +143,9 @@ def _endless(config: Config) -> Program:
 
 
 def _clock_hz(transport: Transport) -> tuple[float, float]:
-    """Between what and what the clock of the running machine is: a read of its counter has happened at some time while
-    the host waited for it."""
+    """Returns the least and the largest clock that the running machine may have: a read of its counter has
+    happened at some time while the host waited for it.
+    """
     shortest, longest = CLOCK_SECONDS
     before, first, behind = _cycles(transport)
     time.sleep(min(max(shortest, READS_APART * (behind - before)), longest))

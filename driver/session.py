@@ -134,7 +134,7 @@ class Session:
         """Class labels by output, of a classifier."""
         self._stats: dict[str, Any] = {}
         self._facts: dict[str, Any] = {}
-        """Of `stats`, what the program does not tell."""
+        """Figures of `stats` that the program does not tell."""
         self._values: dict[str, np.ndarray] = {}
         self.result: RunResult | None = None
         """Measurements of the last run of a program."""
@@ -435,7 +435,7 @@ class Session:
     def _run_in_batches(
         self, inputs: Mapping[str, np.ndarray], check: bool, progress: Progress | None
     ) -> dict[str, np.ndarray]:
-        """As `run_batch`; the last batch is filled with its last sample."""
+        """Runs as `run_batch` does; the last batch is filled with its last sample."""
         arrays = {name: np.asarray(values) for name, values in inputs.items()}
         count = max((len(values) for values in arrays.values() if values.ndim), default=0)
         filled = {}

@@ -99,7 +99,7 @@ def _permutations(given: Shape, goal: Shape, first: int) -> list[Shape]:
 
 
 def _order(permutation: Shape, shape: Shape) -> Shape:
-    """In which order the axes that are not 1 come: all that a permutation does to the elements."""
+    """Returns the order in which the axes that are not 1 come: all that a permutation does to the elements."""
     return tuple(axis for axis in permutation if shape[axis] != 1)
 
 

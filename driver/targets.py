@@ -158,7 +158,7 @@ TARGETS: dict[str, Target] = {
         Target("cocotb", TIME_LIMIT, "the bench's memory answers at random times", _cocotb),
     )
 }
-"""By name. Devices, which have URIs (transports.uri), are DEVICE."""
+"""Targets by name. Devices, which have URIs (transports.uri), are DEVICE."""
 DEVICE = Target("device", TIME_LIMIT, "a device's memory is as it is", None)
 
 

@@ -36,7 +36,7 @@ class TorchSession(Session):
         """How near the integers are to the module, on calibration samples."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """As the module's forward(): tensors in, tensors out."""
+        """Runs like the module's forward(): tensors in, tensors out."""
         import torch
         import torch.utils._pytree as pytree
 
@@ -51,11 +51,11 @@ class TorchSession(Session):
         return pytree.tree_unflatten(tensors, self._structure)
 
     def get_inputs(self) -> list[ValueInfo]:
-        """As `Session.get_inputs`, in the module's own types."""
+        """Returns what `Session.get_inputs` does, in the module's own types."""
         return [value_info(each, self._types.get(each.name)) for each in self.inputs]
 
     def get_outputs(self) -> list[ValueInfo]:
-        """As `Session.get_outputs`, in the module's own types."""
+        """Returns what `Session.get_outputs` does, in the module's own types."""
         return [value_info(each, self._types.get(each.name)) for each in self.outputs]
 
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ class UnitFigures(NamedTuple):
     unit: str
     shares: list[Share]
     bytes: int
-    """On the memory bus."""
+    """Bytes on the memory bus."""
 
 
 _UNITS: dict[str, tuple[str, tuple[tuple[str, str, str], ...], str]] = {
@@ -73,7 +73,7 @@ _UNITS: dict[str, tuple[str, tuple[tuple[str, str, str], ...], str]] = {
         "fetch_beats",
     ),
 }
-"""Per unit: the counter of its busy cycles, (label, kind, counter) of its shares, the counter of its beats."""
+"""The counter of a unit's busy cycles, (label, kind, counter) of its shares, and the counter of its beats, by unit."""
 
 
 def unit_figures(counters: Mapping[str, int], cycles: int, beat_bytes: int) -> list[UnitFigures]:

@@ -35,7 +35,7 @@ def decode(
 
 
 def decode_all(found: Bitstream, shapes: Mapping[str, Sequence[int]] | None = None) -> dict[str, np.ndarray]:
-    """As `decode`, of a bitstream that was read."""
+    """Decodes, as `decode` does, a bitstream that was read."""
     arrays: dict[str, np.ndarray] = {}
     budget = found.budget()
     for tensor in found.tensors:

@@ -20,7 +20,7 @@ class BitReader:
 
     @property
     def byte_aligned(self) -> bool:
-        """byte_aligned()."""
+        """Whether the position is byte_aligned()."""
         return self._bits & 7 == 0
 
     def error(self, message: str) -> NnrError:
@@ -38,12 +38,12 @@ class BitReader:
         return value & ((1 << count) - 1)
 
     def i(self, count: int, element: str) -> int:
-        """i(n): two's complement."""
+        """Reads i(n): two's complement."""
         value = self.u(count, element)
         return value - (1 << count) if value >> (count - 1) else value
 
     def flag(self, element: str) -> bool:
-        """u(1)."""
+        """Reads u(1)."""
         return bool(self.u(1, element))
 
     def octets(self, count: int, element: str) -> bytes:
@@ -59,15 +59,15 @@ class BitReader:
         return self.octets((self._end_bits >> 3) - self.position, "payload")
 
     def flt32(self, element: str) -> float:
-        """flt(32): IEEE 754 single precision, little endian."""
+        """Reads flt(32): IEEE 754 single precision, little endian."""
         return struct.unpack("<f", self.octets(4, element))[0]
 
     def flt32_list(self, count: int, element: str) -> tuple[float, ...]:
-        """`count` times flt(32)."""
+        """Reads `count` times flt(32)."""
         return struct.unpack(f"<{count}f", self.octets(4 * count, element))
 
     def st(self, element: str) -> str:
-        """st(v): UTF-8 up to the next byte 0x00."""
+        """Reads st(v): UTF-8 up to the next byte 0x00."""
         end = self._data.find(b"\0", self.position, self._end_bits >> 3)
         if end < 0:
             raise self.error(f"{element} has no terminating 0x00")
@@ -105,7 +105,7 @@ class BitWriter:
         self._value &= (1 << self._bits) - 1
 
     def i(self, count: int, value: int, element: str) -> None:
-        """i(n): two's complement."""
+        """Writes i(n): two's complement."""
         if not -(1 << (count - 1)) <= value < 1 << (count - 1):
             raise NnrError(f"{element} {value} does not fit {count} bits")
         self.u(count, value & ((1 << count) - 1), element)
@@ -117,7 +117,7 @@ class BitWriter:
         return bytes(self._data)
 
     def flt32(self, value: float) -> None:
-        """flt(32), little endian."""
+        """Writes flt(32), little endian."""
         self.octets(struct.pack("<f", value))
 
     def st(self, text: str, element: str) -> None:
@@ -127,6 +127,6 @@ class BitWriter:
         self.octets(text.encode() + b"\0")
 
     def byte_alignment(self) -> None:
-        """byte_alignment()."""
+        """Writes byte_alignment()."""
         bits = 8 - self._bits
         self.u(bits, 1 << (bits - 1), "byte_alignment()")

@@ -55,7 +55,7 @@ class CodedTensor:
 
     @property
     def cabac_unary_length(self) -> int:
-        """As signalled, or 10 (E-35)."""
+        """The length as signalled, or 10 (E-35)."""
         length = self.unit.cabac_unary_length
         return DEFAULT_CABAC_UNARY_LENGTH if length is None else length
 
@@ -69,7 +69,7 @@ class CodedTensor:
     def decode_kept(
         self, dimensions: Sequence[int] | None, budget: Budget, kept_item_bytes: int = ITEM_BYTES
     ) -> np.ndarray:
-        """As `decode`, of a tensor that is kept beside others, in `kept_item_bytes` per item.
+        """Decodes, as `decode` does, a tensor that is kept beside others, in `kept_item_bytes` per item.
 
         Raises NnrError when they are above the memory limit together.
         """
@@ -188,7 +188,7 @@ def _coded_tensor(unit: DataUnit, state: _State, aggregate: AggregateType | None
 
 
 def _check_end(state: _State) -> None:
-    """At the end of a network, or before the next NNR_STR."""
+    """Checks the end of a network, at the end or before the next NNR_STR."""
     # A bare unit in an ONNX tensor has no parameter set by design (B.4).
     if state.seen >= {StartUnit, DataUnit} and state.model is None:
         _warn("NNR bitstream has no NNR_MPS; qp_density 2 and quantization_parameter 0 are inferred")

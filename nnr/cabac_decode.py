@@ -45,7 +45,7 @@ def decode_decision(data, states, tables, context, interval, offset, position):
 
 @helper
 def decode_bypass(data, count, interval, offset, position):
-    """`count` bypass bins (11.2.4.3.4) as an unsigned integer, then the new offset and position."""
+    """Decodes `count` bypass bins (11.2.4.3.4) as an unsigned integer; returns it, the new offset and position."""
     value = 0
     for _ in range(count):
         offset = (offset << 1) | ((data[position >> 3] >> (7 - (position & 7))) & 1)
@@ -82,7 +82,7 @@ def decode_numbers(data, context, tables, registers, end, bits, numbers):
 
 @kernel
 def decode_levels(data, unary_length, states, tables, registers, levels, positions):
-    """quant_tensor() (11.1.2.4): fill `levels`.
+    """Fills `levels` as quant_tensor() does (11.1.2.4).
 
     registers: range, offset, position (read and written), whether the quantization is dependent, the payload's length
     in bits; neighbour and stateId, 0 before the first level (read and written). positions: the bit position behind

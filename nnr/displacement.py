@@ -18,7 +18,7 @@ def corners(shape: tuple[int, ...]) -> tuple[float, float]:
 
 
 def displacement(matrix: np.ndarray) -> np.ndarray:
-    """Z_e W - W Z_f, float64, of the shape of W (m x n)."""
+    """Returns Z_e W - W Z_f, float64, of the shape of W (m x n)."""
     values = _checked(matrix)
     e, f = corners(values.shape)
     down = np.roll(values, 1, axis=0)
@@ -59,7 +59,9 @@ def _invert(displaced: np.ndarray) -> np.ndarray:
 
 
 def _eigen(size: int, corner: float) -> tuple[np.ndarray, np.ndarray]:
-    """Unitary eigenvectors (columns) and eigenvalues of Z_corner, |corner| = 1: the roots z of z**size = corner."""
+    """Returns unitary eigenvectors (columns) and eigenvalues of Z_corner, |corner| = 1: the roots z of
+    z**size = corner.
+    """
     angle = 0.0 if corner > 0 else np.pi
     roots = np.exp(1j * (angle + 2 * np.pi * np.arange(size)) / size)
     powers = np.arange(size)[:, None]

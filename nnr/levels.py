@@ -183,7 +183,9 @@ def _undecodable(status: int, index: int, tensor: QuantTensor) -> NnrError:
 
 
 def _check_termination(data: bytes, length_bytes: int, registers: Sequence[int]) -> None:
-    """terminating_one_bit, the stop bit, nesting_zero_bit, and nothing after them (11.2.4.3.5, E-08)."""
+    """Checks terminating_one_bit, the stop bit, nesting_zero_bit, and that nothing comes after them
+    (11.2.4.3.5, E-08).
+    """
     interval, offset, position = (int(register) for register in registers[:3])
     if position > 8 * length_bytes:
         raise NnrError(f"NNR payload of {length_bytes} bytes is truncated: it ends in its last level")
@@ -273,7 +275,7 @@ def _raise_uncodable(flat: np.ndarray, index: int, dq: bool) -> None:
 
 
 def _finish(out: bytes, registers: Sequence[int]) -> bytes:
-    """Code terminating_one_bit, the stop bit and the alignment; the whole payload."""
+    """Codes terminating_one_bit, the stop bit and the alignment; returns the whole payload."""
     low, interval, queue, length = (int(register) for register in registers[:4])
     low = (low + interval - 2) | 1
     bits = 9 + queue

@@ -195,7 +195,7 @@ def _node_inputs(graph: Any) -> set[str]:
 
 
 def _parsed(message: Any, data: bytes, wrong: str) -> Any:
-    """`message` filled from `data`."""
+    """Returns `message` filled from `data`."""
     try:
         message.ParseFromString(data)
     except Exception as error:

@@ -64,7 +64,7 @@ class OnnxRuns:
         }
 
     def error(self, values: Mapping[str, np.ndarray]) -> dict[str, float]:
-        """By output: the power of the error that `values` cause, as a share of the output's power.
+        """Returns by output the power of the error that `values` cause, as a share of the output's power.
 
         It is infinite when the model does not run: the scales of a Resize, say, must be exact.
         """

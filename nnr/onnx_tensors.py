@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 SCALED_SUFFIX, SCALES_SUFFIX = "/scaled", "/channel_scales"
-"""Of the two tensors whose product a tensor is that was scaled per output channel."""
+"""Suffixes of the two tensors whose product a tensor is that was scaled per output channel."""
 
 
 def model_tensors(model: Any) -> dict[str, Any]:

@@ -133,13 +133,14 @@ def encode_raw_tensor(values: np.ndarray) -> bytes:
 
 
 def step_size(qp: int, qp_density: int) -> tuple[int, int]:
-    """stepSize of 5.2.2 as (mantissa, exponent of 2); `qp` includes quantization_parameter (E-17)."""
+    """Returns stepSize of 5.2.2 as (mantissa, exponent of 2); `qp` includes quantization_parameter (E-17)."""
     mul = (1 << qp_density) + (qp & ((1 << qp_density) - 1))
     return mul, (qp >> qp_density) - qp_density
 
 
 def dequantize(levels: np.ndarray, qp: int, qp_density: int) -> np.ndarray:
-    """QuantParam * stepSize, computed exactly and rounded once, to nearest even (E-20); in the memory of `levels`.
+    """Returns QuantParam * stepSize, computed exactly and rounded once, to nearest even (E-20); in the memory
+    of `levels`.
 
     Warns when float32 does not hold a product exactly, which the text forbids a bitstream to cause.
     """

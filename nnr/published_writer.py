@@ -105,7 +105,7 @@ def _dimensions(writer: BitWriter, dimensions: Sequence[int], unary_length: int)
 
 
 def _exp_golomb(writer: BitWriter, order: int, value: int, element: str) -> None:
-    """ue(order)."""
+    """Writes ue(order)."""
     bits = (value + (1 << order)).bit_length()
     writer.u(bits - 1 - order, 0, element)
     writer.u(bits, value + (1 << order), element)

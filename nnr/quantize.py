@@ -1,4 +1,4 @@
-"""Encoder-side quantization (10.1): uniform, dependent (trellis) and codebook."""
+"""Quantizes on the encoder's side (10.1): uniform, dependent (trellis) and codebook."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def qp_for_step(step: float, qp_density: int = 2) -> int:
 
 
 def quantize_uniform(weights: np.ndarray, qp: int, qp_density: int = 2) -> np.ndarray:
-    """Nearest multiples of the step size (10.1.1): QuantParam, int32, of the weights' shape."""
+    """Returns the nearest multiples of the step size (10.1.1): QuantParam, int32, of the weights' shape."""
     scaled = np.rint(_scaled(weights, qp, qp_density))
     _check_range(scaled, 2**31 - 1)
     return scaled.astype(np.int32)

@@ -95,7 +95,7 @@ def with_sensitivity(
 
 
 def choose(curves: Mapping[str, Sequence[Point]], bits_per_error: float) -> dict[str, Point]:
-    """Per tensor the point of the least bits + `bits_per_error` * error."""
+    """Returns for each tensor the point of the least bits + `bits_per_error` * error."""
     return {
         name: min(points, key=lambda point: point.bits + bits_per_error * point.output_error)
         for name, points in curves.items()

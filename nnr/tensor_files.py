@@ -127,4 +127,4 @@ READERS = {
     ".pt": read_state_dict,
     ".pth": read_state_dict,
 }
-"""By the suffix of the file."""
+"""Readers by the suffix of the file."""

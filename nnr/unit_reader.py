@@ -101,7 +101,7 @@ class _Reader:
             yield placed
 
     def _frame(self, start: int, end: int) -> _Frame:
-        """nnr_unit_size() and the common part of nnr_unit_header()."""
+        """Reads nnr_unit_size() and the common part of nnr_unit_header()."""
         reader = BitReader(self._data, start, end, f"NNR unit at byte {start}")
         long_form = reader.flag("nnr_unit_size_flag")
         size = reader.u(31 if long_form else 15, "nnr_unit_size")

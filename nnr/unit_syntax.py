@@ -1,4 +1,4 @@
-"""Syntax of unit headers and payloads (7.3.4, 7.3.5), read."""
+"""Reads the syntax of unit headers and payloads (7.3.4, 7.3.5)."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ MAX_TOTAL_MAP_ENTRIES = 1 << 17
 
 
 def read_stored_header(reader: BitReader) -> tuple[int, Compression]:
-    """nnr_topology_unit_header() and nnr_quantization_unit_header(): storage format and compression."""
+    """Reads nnr_topology_unit_header() or nnr_quantization_unit_header(): storage format and compression."""
     storage_format = reader.u(8, "topology_storage_format")
     return storage_format, read_compression(reader)
 
@@ -105,7 +105,7 @@ def read_data_unit_header(reader: BitReader) -> dict[str, Any]:
 
 
 def read_model_parameter_set(reader: BitReader) -> ModelParameterSet:
-    """nnr_model_parameter_set_payload() (7.3.5.2)."""
+    """Reads nnr_model_parameter_set_payload() (7.3.5.2)."""
     topology_carriage_flag = reader.flag("topology_carriage_flag")
     sparsification_flag = reader.flag("sparsification_flag")
     methods = reader.u(6, "quantization_method_flags")
@@ -133,7 +133,7 @@ def read_model_parameter_set(reader: BitReader) -> ModelParameterSet:
 
 
 def read_layer_parameter_set(reader: BitReader) -> LayerParameterSet:
-    """nnr_layer_parameter_set_unit_payload() (7.3.5.3)."""
+    """Reads nnr_layer_parameter_set_unit_payload() (7.3.5.3)."""
     independently_decodable_flag = reader.u(1, "independently_decodable_flag")
     sparsification_flag = reader.flag("sparsification_flag")
     methods = reader.u(6, "quantization_method_flags")

@@ -60,7 +60,7 @@ def write_unit(unit: Unit, *, part_bytes: int | None = None) -> bytes:
 
 
 def _framed(unit_type: int, header: bytes, payload: bytes, counter: int, not_independent: bool) -> bytes:
-    """nnr_unit(): size, common header, type-specific header, payload."""
+    """Frames nnr_unit(): size, common header, type-specific header, payload."""
     length = 3 + len(header) + len(payload)
     writer = BitWriter()
     long_form = length + 2 >= 1 << 15

@@ -5,7 +5,7 @@ THOUSAND = 1000
 
 
 def thousandths(bandwidth_bytes: float | None, bus_bytes: int) -> int:
-    """Of a byte, per cycle. None is the bus width, which is also the most."""
+    """Returns thousandths of a byte per cycle. None is the bus width, which is also the most."""
     if bandwidth_bytes is None:
         return THOUSAND * bus_bytes
     return min(max(round(THOUSAND * bandwidth_bytes), 1), THOUSAND * bus_bytes)

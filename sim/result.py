@@ -23,7 +23,7 @@ class Slice(typing.NamedTuple):
     start: int
     """Cycle in which it begins."""
     end: int
-    """First cycle after it."""
+    """The first cycle after it."""
     bytes: int = 0
     """Bytes on the memory bus."""
     core: int = 0
@@ -34,7 +34,7 @@ class RunResult:
     """Measurements of one program run; the tensors are in the memory image that was handed in."""
 
     cycles: int
-    """From start to done: predicted by the emulator, counted by the RTL."""
+    """Cycles from start to done: predicted by the emulator, counted by the RTL."""
     dram_read_bytes: int
     """Bytes of all read beats on the memory bus, instruction fetch included."""
     dram_write_bytes: int
@@ -51,4 +51,4 @@ class RunResult:
     cores: list[dict[str, int]] = dataclasses.field(default_factory=list)
     """The counters of each core."""
     boot: "RunResult | None" = None
-    """Of the boot part that ran once before this run or an earlier one, if the program has one."""
+    """Result of the boot part that ran once before this run or an earlier one, if the program has one."""

@@ -1,4 +1,5 @@
-"""Random legal programs, one per unit or path, to compare executors (emulator, RTL, a board) byte by byte.
+"""Makes random legal programs, one per unit or path, to compare executors (emulator, RTL, a board) byte by
+byte.
 
 Every program loads random bytes into the memories, computes, and stores its results; the units hand over to
 each other with tokens, so that the programs are also right where the units run side by side.
@@ -58,7 +59,7 @@ def random_program(config: Config, kind: str, seed: int) -> Stimulus:
 
 
 def _between(rng: np.random.Generator, low: int, high: int) -> int:
-    """Uniform in low..high, both included."""
+    """Draws uniformly from low..high, both included."""
     return int(rng.integers(low, high + 1))
 
 
@@ -390,7 +391,7 @@ def _drain(assembler: Assembler, rng: np.random.Generator, vectors: int, stored:
 
 
 def _vector(assembler: Assembler, rng: np.random.Generator) -> None:
-    """Random micro-programs over random streams, some of them fed by the array."""
+    """Makes random micro-programs over random streams, some of them fed by the array."""
     _load_inputs(assembler)
     for number in range(_between(rng, 1, 2)):
         _micro_program(assembler, rng, OUTPUT_ADDRESS + number * OUTPUT_BYTES // 2)

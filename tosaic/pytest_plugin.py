@@ -24,7 +24,7 @@ Cosim = Callable[..., "dict[str, np.ndarray]"]
 _CYCLES = "tosaic_cycles"
 _PROPERTIES = {"cycles": _CYCLES, "mac_utilization": "tosaic_mac_utilization", "target": "tosaic_target",
                "config": "tosaic_config"}  # fmt: skip
-"""By name in `Session.stats`: the name of the test's property. A second run in a test has `_2` behind it."""
+"""Names of a test's properties by name in `Session.stats`. A second run in a test has `_2` behind it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

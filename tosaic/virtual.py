@@ -71,7 +71,9 @@ def open_board(name: str, parts: Sequence[str] = ()) -> BoardSimulator:
 
 
 def _versions(board: Board) -> tuple[str, ...]:
-    """Of the packages that bring parts of the board; PackageMissing where one is not installed."""
+    """Returns the versions of the packages that bring parts of the board; raises PackageMissing where one is
+    not installed.
+    """
     versions = package_versions() if board.implementation is Implementation.MICRO else ()
     versions += core_versions() if board.sdram else ()
     return versions + (ethernet_versions() if board.used_ethernet else ())
@@ -94,7 +96,7 @@ def chip_setting(chip: SdrChip, clock_hz: float) -> ChipSetting:
 
 
 def board_speed(name: str) -> MemorySpeed | None:
-    """Of the memory of the board called `name`, where it was measured."""
+    """Returns the speed of the memory of the board called `name`, where it was measured."""
     board = known_boards().get(name)
     if board is None or board.memory_bandwidth is None or board.memory_latency is None:
         return None
@@ -103,7 +105,7 @@ def board_speed(name: str) -> MemorySpeed | None:
 
 LINKS = ("uart", "udp")
 CYCLES_AT_ONCE = 200_000
-"""Of a board that works while nobody asks it: Ctrl-C waits so long."""
+"""Cycles at a time of a board that works while nobody asks it: Ctrl-C waits for their end."""
 
 
 class _OnLine(BridgeTransport):

@@ -78,7 +78,7 @@ def _run(running: pathlib.Path, options: argparse.Namespace) -> dict[str, Record
 
 
 def _commit() -> str | None:
-    """Of the working tree, short."""
+    """Returns the working tree's commit, short."""
     command = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or None
 

@@ -22,9 +22,9 @@ from tosaic.driver.session import Session
 from tosaic.sim.golden import evaluate
 
 ENOUGH_DB = 20.0
-"""Below this SQNR the network is quantized to int16 activations too."""
+"""Decibels below which the network is quantized to int16 activations too."""
 FLOAT_TOLERANCE = 1e-4
-"""Of an output's range: as far as golden may be from the framework."""
+"""Share of an output's range that golden may be from the framework."""
 
 
 @dataclasses.dataclass
@@ -36,15 +36,15 @@ class Record:
     golden_error: float | None = None
     """The largest difference of golden in floats and the framework, as a share of the output's range."""
     sqnr_db: float | None = None
-    """Of the worst output, int8, on samples that calibration did not see; infinite is given as 999."""
+    """Decibels of the worst output, int8, on samples that calibration did not see; infinite is given as 999."""
     int16_sqnr_db: float | None = None
-    """With activations of 16 bits, where 8 are not enough."""
+    """Decibels with activations of 16 bits, where 8 are not enough."""
     wide_sqnr_db: float | None = None
-    """With weights of 16 bits too, where those are not enough."""
+    """Decibels with weights of 16 bits too, where those are not enough."""
     weakest: str | None = None
     """Where SQNR falls most, when it is too low."""
     agreement: float | None = None
-    """Of the largest element along the last axis, of classifiers."""
+    """Share of equal largest elements along the last axis, of classifiers."""
     macs: int | None = None
     cycles: int | None = None
     utilization: float | None = None
@@ -52,10 +52,10 @@ class Record:
     target: str | None = None
     bit_exact: bool | None = None
     partial: bool = False
-    """Not run on the accelerator, because the network is large."""
+    """Whether it was not run on the accelerator, because the network is large."""
     seconds: float | None = None
     commit: str | None = None
-    """Of the repository, when it was measured; None before this was kept."""
+    """Commit of the repository when it was measured; None before this was kept."""
 
 
 def measure_job(job: Job) -> Done:
@@ -129,7 +129,7 @@ def _fill(record: Record, network: Network, folder: pathlib.Path, large: bool) -
 
 
 def _execute(record: Record, session: Session, runs: list[Arrays]) -> None:
-    """On the accelerator, bit for bit against golden; the figures are those of the last run."""
+    """Runs on the accelerator, bit for bit against golden; the figures are those of the last run."""
     for inputs in runs:
         session.run(inputs, check=True)
     stats, program = session.stats, session.program

@@ -48,7 +48,7 @@ class Task:
 
 MAKERS: dict[str, Callable[[Task], list[Arrays]]] = {}
 DESCRIPTIONS: dict[str, str] = {}
-"""For the page: what each maker's data is."""
+"""What each maker's data is, for the page."""
 
 
 def makes(
@@ -257,7 +257,7 @@ def text_lines_255(task: Task) -> list[Arrays]:
 
 
 MEAN, DEVIATION = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
-"""Of ImageNet's channels, as PaddleOCR uses them."""
+"""Mean and deviation of ImageNet's channels, as PaddleOCR uses them."""
 
 
 def _page(task: Task) -> np.ndarray:

@@ -25,7 +25,7 @@ class Source:
 # --- sounds ----------------------------------------------------------------------------------------------------
 
 FORMANTS_HZ = ((730, 1090, 2440), (270, 2290, 3010), (300, 870, 2240), (530, 1840, 2480), (570, 840, 2410))
-"""Of the vowels in father, see, boot, bed and law (Peterson and Barney's means)."""
+"""Hertz of the formants of the vowels in father, see, boot, bed and law (Peterson and Barney's means)."""
 
 
 def speech(source: Source, samples: int, rate_hz: int = 16000) -> np.ndarray:

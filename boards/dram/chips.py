@@ -35,7 +35,7 @@ class SdrChip:
     mode_cycles: int = 2
     """Cycles from LOAD MODE REGISTER to ACTIVE."""
     power_up_ns: float = 200_000
-    """From a stable clock to the first command."""
+    """Nanoseconds from a stable clock to the first command."""
     refreshes: int = 8
     """REFRESHes before the first ACTIVE."""
     refresh_ns: float = 64e6

@@ -15,7 +15,7 @@ AXI_PORT, HOST_PORT = "user_port_axi_0", "user_port_host"
 
 
 def core_versions() -> tuple[str, ...]:
-    """Of the packages that make the core; PackageMissing where one of them is not installed."""
+    """Returns the versions of the packages that make the core; raises PackageMissing where one is not installed."""
     return litex_versions(PACKAGES, EXTRA)
 
 

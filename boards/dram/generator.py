@@ -12,7 +12,7 @@ from .repairs import repair_litedram
 
 
 def platform_of(device: str, io: list, toolchain: str) -> GenericPlatform:
-    """Of a part: in the place of LatticePlatform, whose arguments these are."""
+    """Returns the platform of a part, in the place of LatticePlatform, whose arguments these are."""
     if device.startswith("GW"):
         return GowinPlatform(device, io, toolchain="apicula", devicename=device)
     return LatticePlatform(device, io=io, toolchain=toolchain)

@@ -12,8 +12,9 @@ from migen import If, Module, Signal
 
 
 class DownConverter(Module):
-    """In the place of LiteDRAMNativePortDownConverter, which lets a cycle go by between two commands of a wide port: it
-    asks for four of five words of 16 bits that a port of 64 bits could have."""
+    """Replaces LiteDRAMNativePortDownConverter, which lets a cycle go by between two commands of a wide port:
+    it asks for four of five words of 16 bits that a port of 64 bits could have.
+    """
 
     def __init__(self, port_from, port_to, reverse=False):
         ratio = port_from.data_width // port_to.data_width
@@ -31,8 +32,9 @@ class DownConverter(Module):
 
 
 class ShorterRefreshTimer(RefreshTimer):
-    """In the place of RefreshTimer, whose cycles are rounded up: 8,192 refreshes, each a part of a cycle late, are not
-    over in the 64 ms in which a chip wants them."""
+    """Replaces RefreshTimer, whose cycles are rounded up: 8,192 refreshes, each a part of a cycle late, are
+    not over in the 64 ms in which a chip wants them.
+    """
 
     def __init__(self, trefi):
         super().__init__(trefi - 1)
@@ -46,7 +48,7 @@ the level of its FIFO of data goes through both arbiters into whoever asks: 26 n
 
 
 def repair_litedram() -> None:
-    """In this process, for good."""
+    """Repairs LiteDRAM in this process, for good."""
     litedram.frontend.adapter.LiteDRAMNativePortDownConverter = DownConverter
     litedram.frontend.axi.stream = AXI_STREAMS
     litedram.core.refresher.RefreshTimer = ShorterRefreshTimer

@@ -126,7 +126,7 @@ def _passed_on(cells: Cells, wires: Wires, outside: set[int], prefix: str) -> It
 
 
 def _driver_type(cells: Cells, wires: Wires, cell: dict[str, Any], port: str) -> str | None:
-    """Of what drives an input of one bit; None for a constant or a port."""
+    """Returns the type of the cell that drives an input of one bit; None for a constant or a port."""
     driver = wires.driver.get(cell["connections"][port][0])
     return cells[driver[0]]["type"] if driver else None
 

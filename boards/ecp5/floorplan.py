@@ -24,7 +24,7 @@ class Rule:
     prefix: str
     sites: tuple[str, ...]
     may_be_absent: bool = False
-    """Not every design of the board has such cells."""
+    """Whether a design of the board may lack such cells."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,7 +28,7 @@ def align_factors(design: dict[str, Any], top: str) -> int:
 
 
 def _align(cell: Cell, factor: str) -> int:
-    """By how many bits one of the factors moves: the copies of its sign."""
+    """Returns by how many bits one of the factors moves: the copies of its sign."""
     wires = cell["connections"]
     if wires[f"SIGNED{factor}"] != ["1"] or wires[f"SOURCE{factor}"] != ["0"]:
         return 0

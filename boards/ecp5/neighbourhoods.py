@@ -5,7 +5,7 @@ import numpy as np
 from .wires import Cells, Wires, site_of
 
 _ROUNDS = 60
-"""In each the cells move to the middle of what they are connected with."""
+"""Rounds, in each of which the cells move to the middle of what they are connected with."""
 _LOCAL_ENDS = 24
 """A wire with more ends says nothing about where its cells lie."""
 

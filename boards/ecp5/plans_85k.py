@@ -24,11 +24,11 @@ def _multipliers(row: int) -> tuple[str, ...]:
 _MACHINE = "board.accelerator."
 _LANES = f"{_MACHINE}vector.lanes."
 _BLOCK_ROWS = (10, 22, 34, 46, 58, 70, 82)
-"""Of multipliers and block RAMs."""
+"""Rows of multipliers and block RAMs."""
 _LOGIC_ROWS, _LOGIC_COLUMNS = range(2, 94), range(4, 122)
 """But for the rows of blocks; without those at the part's sides."""
 _RIGHT = 28
-"""Of the 52 blocks of a row: beyond the gap."""
+"""The first of the 52 blocks of a row beyond the gap."""
 
 
 def small_on_85k() -> Floorplan:

@@ -22,10 +22,13 @@ SETTINGS = _margin(20) | {
     "router2/histCongWeight": "0.5",
     "router2/estimateWeight": "1.0",
 }
-"""With lower costs at first, and more in each round, some 100 wires are used twice for hundreds of rounds
-(decision 0043)."""
+"""Settings of the router. With lower costs at first, and more in each round, some 100 wires are used twice
+for hundreds of rounds (decision 0043).
+"""
 BY_WIRE_LENGTH = SETTINGS | {"router2/histCongWeight": "1.0"}
-"""Of a design that needs most of a part's wires: fewer of them are used twice in each round (decision 0042)."""
+"""Settings for a design that needs most of a part's wires: fewer of them are used twice in each round
+(decision 0042).
+"""
 ROUTE_AGAIN = "--tmg-ripup"
 """Option of nextpnr: what is later than the clock asked for is routed once more."""
 

@@ -11,11 +11,11 @@ MODULE = "liteeth_core"
 PACKAGES = ("liteeth", "litex", "migen")
 EXTRA = "ethernet"
 WORD_BYTES = 4
-"""Of a datagram that pass per cycle: at 50 MHz, a byte would be too slow for 1 Gbit/s."""
+"""Bytes of a datagram that pass per cycle: at 50 MHz, one byte would be too slow for 1 Gbit/s."""
 
 
 def core_versions() -> tuple[str, ...]:
-    """Of the packages that make the core; PackageMissing where one of them is not installed."""
+    """Returns the versions of the packages that make the core; raises PackageMissing where one is not installed."""
     return litex_versions(PACKAGES, EXTRA)
 
 

@@ -9,7 +9,7 @@ from tosaic.hw.interfaces import AxiRead, AxiWrite
 
 RESP_OKAY, RESP_DECERR = 0, 3
 UNDER_WAY = 31
-"""Most bursts of one direction between address and last answer."""
+"""Bursts of one direction at most between address and last answer."""
 
 
 def inside(address: Value, base: int, memory_bytes: int) -> Value:

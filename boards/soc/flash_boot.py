@@ -15,9 +15,9 @@ _STATUS = REGISTER["STATUS"]
 
 
 class FlashBoot(wiring.Component):
-    """After a reset: reads a boot image twice (hw.bridge.boot_image says what it is). The first time it is checked; the
-    second time its records are executed. A fault ends it with its code; nothing is executed of an image whose CRC-32 is
-    wrong.
+    """Reads a boot image twice after a reset (hw.bridge.boot_image says what it is). The first time it is
+    checked; the second time its records are executed. A fault ends it with its code; nothing is executed of
+    an image whose CRC-32 is wrong.
 
     Ports:
         `data` (stream of 8, in), `start` (out): the flash; its bytes begin anew after `start`.

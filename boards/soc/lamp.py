@@ -1,4 +1,4 @@
-"""Events long enough for the eye."""
+"""Stretches events for the eye."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring

@@ -4,7 +4,7 @@ from amaranth.lib.wiring import In, Out, Signature
 
 
 def ram_ports(width: int, depth: int) -> Signature:
-    """Of `depth` words of `width` bytes.
+    """Returns the ports of a RAM of `depth` words of `width` bytes.
 
     `enable`, `write`, `address`, `write_data`, `mask` (a bit per byte): an access.
     `data`: what the last read brought, from the cycle after it until the next read.

@@ -118,7 +118,7 @@ class SdramMemory(wiring.Component):
 
 
 def control_ports(init: SdramInit) -> dict:
-    """Of an instance of the core: what starts the chip."""
+    """Returns the connections of a core's instance that start the chip."""
     return {
         "i_wb_ctrl_adr": Cat(init.address, Const(0, 30 - len(init.address))),
         "i_wb_ctrl_dat_w": Cat(init.data, Const(0, 32 - len(init.data))),

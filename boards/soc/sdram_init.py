@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from tosaic.boards.dram.chips import SdrChip
 
 MARGIN = 1.1
-"""On the chip's waiting time: the clock may be a little fast."""
+"""Factor on the chip's waiting time: the clock may be a little fast."""
 _INIT_DONE, _CONTROL, _COMMAND, _ISSUE, _ADDRESS, _BANK = 0x000, 0x200, 0x201, 0x202, 0x203, 0x204
 """Registers of the core, as numbers of 32-bit words."""
 _STOPPED, _BY_SOFTWARE, _BY_CONTROLLER = 0x0C, 0x0E, 0x01

@@ -8,9 +8,9 @@ from tosaic.boards.spi_flash import ADDRESS_BITS
 
 WAKE, READ = 0xAB, 0x03
 HALF_CYCLES = 2
-"""Of the flash's clock: 12.5 MHz at 50 MHz, where a pad, the chip and a pad have 40 ns."""
+"""Cycles of half a period of the flash's clock: 12.5 MHz at 50 MHz, where a pad, the chip and a pad have 40 ns."""
 WAKE_SECONDS = 50e-6
-"""From WAKE to the first command; data sheets ask for 3 to 35 µs."""
+"""Seconds from WAKE to the first command; data sheets ask for 3 to 35 µs."""
 
 
 class SpiPins(wiring.Signature):

@@ -36,7 +36,7 @@ MEMORY_BASE = 0x1000_0000
 """Bus address of the memory; anything but 0 shows a forgotten base."""
 BLINK_SECONDS = 0.05
 BLINK_STEP_SECONDS = 0.2
-"""Of a fault's number: a light, or a pause between two."""
+"""Seconds of a light, or of a pause between two, when a fault's number blinks."""
 
 
 class BoardTop(wiring.Component):

@@ -78,7 +78,7 @@ class UdpLink(wiring.Component):
         self.length = Signal(range(BUFFER_BYTES + 1))
         self.host_ip, self.host_port = Signal(32), Signal(16)
         self.index = Signal(range(BUFFER_BYTES))
-        """Of a byte of the buffer."""
+        """Index of a byte of the buffer."""
         self.words = memory.Memory(shape=unsigned(8 * WORD_BYTES), depth=BUFFER_BYTES // WORD_BYTES, init=[])
         self.read, self.write = self.words.read_port(), self.words.write_port(granularity=8)
 

@@ -15,7 +15,7 @@ from tosaic.compiler.legalize.reshapes import data_operands
 from tosaic.compiler.machine import Kind, operators_of
 
 Range = tuple[int, int]
-"""[first, last)."""
+"""Indices [first, last)."""
 Box = tuple[Range, ...]
 """A range of each axis."""
 
@@ -31,7 +31,7 @@ class CutOperator:
     operands: Mapping[int, Box]
     """The boxes that it needs of operands, by their numbers; the others are needed whole."""
     attributes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Those that change."""
+    """Attributes that change."""
     constants: Mapping[int, list[int]] = dataclasses.field(default_factory=dict)
     """Operands that are other numbers then, by their numbers."""
 

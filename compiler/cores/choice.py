@@ -13,11 +13,11 @@ from tosaic.compiler.place.external import ExternalMemory
 from tosaic.errors import UnsupportedError
 
 _MOST_LAYERS = 6
-"""Of a segment."""
+"""Layers of a segment at most."""
 _SMALL_CONSTANT = 16
 """Elements of constants that may be shapes or zero points."""
 _BORDER_CYCLES = 150
-"""Between two segments, beside the latency of a STORE and a LOAD: units run empty and fill again."""
+"""Cycles between two segments, beside the latency of a STORE and a LOAD: units run empty and fill again."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Segment:
     last: int
     grid: Grid
     cycles: int
-    """Predicted."""
+    """Predicted cycles."""
 
 
 class Chooser:

@@ -25,11 +25,11 @@ class PlannedSegment:
 
     segment: Segment
     shares: dict[int, PlannedShare]
-    """By core."""
+    """The share of each core."""
     written: dict[int, list[Span]]
-    """By core: what of the network's tensors it makes in external memory."""
+    """What of the network's tensors each core makes in external memory."""
     ahead_bytes: dict[int, int]
-    """By core: constants that can come until the cores that it waits for are ready."""
+    """Bytes of constants that can come, by core, until the cores that it waits for are ready."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +43,7 @@ class CoresPlan:
     inputs: list[PlacedPort]
     outputs: list[PlacedPort]
     border_cycles: int
-    """Between two segments."""
+    """Cycles between two segments."""
 
     @property
     def cycles(self) -> int:

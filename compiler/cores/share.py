@@ -41,7 +41,7 @@ def make_share(
 
 
 class _Backwards:
-    """From the results back: which box of each tensor is computed, and how."""
+    """Finds, from the results back, which box of each tensor is computed, and how."""
 
     def __init__(
         self, network: Graph, operators: Collection[int], free: Collection[int], wanted: Mapping[str, Box]
@@ -50,7 +50,7 @@ class _Backwards:
         self.boxes: dict[str, Box] = dict(wanted)
         """What is needed of each tensor."""
         self.cuts: dict[int, CutOperator] = {}
-        """By the number of the operator."""
+        """Cut operators by the number of the operator."""
         last = max(operators)
         for number in reversed(range(last + 1)):
             operator = network.operators[number]

@@ -21,7 +21,7 @@ class Place:
     offset: int
     """Bytes from the start of the tensor."""
     span_bytes: int
-    """From its first to its last byte."""
+    """Bytes from its first to its last byte."""
     apart: RowsApart | None
     """None: its bytes follow each other."""
 

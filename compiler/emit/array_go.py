@@ -106,7 +106,7 @@ def _input(plan: ConvolutionPlan, go: ArrayGo, y_start: int, x_start: int, confi
 
 
 def _x_start(go: ArrayGo, column: int) -> int:
-    """Place of the tile's first channel of a pixel in the image's row."""
+    """Returns the place of the tile's first channel of a pixel in the image's row."""
     return column * go.source.window.ic + go.tile.blob.input_offset - go.source.channel
 
 

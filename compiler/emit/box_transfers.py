@@ -12,7 +12,7 @@ from tosaic.compiler.tile.image_boxes import Box, Extent, ImageBoxes
 from tosaic.compiler.tile.picked import picked_box
 
 NOWHERE = activation_span(0, 0)
-"""Of windows that lie outside the image altogether: nothing is read."""
+"""The span of windows that lie outside the image altogether: nothing is read."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,18 +21,18 @@ class BoxPlace:
 
     address: int
     row_bytes: int
-    """From row to row."""
+    """Bytes from row to row."""
     pixel_bytes: int
-    """From pixel to pixel."""
+    """Bytes from pixel to pixel."""
     bytes: int
-    """From the first byte to the end of the last."""
+    """Bytes from the first byte to the end of the last."""
 
     @property
     def span(self) -> Span:
         return activation_span(self.address, self.address + self.bytes)
 
     def span_of(self, first_byte: int, size_bytes: int) -> Span:
-        """Of the same bytes of all pixels: some channels."""
+        """Returns the span of the same bytes of all pixels: some channels."""
         return _of_columns(self.span, self.address + first_byte, size_bytes, self.pixel_bytes, self.row_bytes)
 
 
@@ -46,7 +46,7 @@ class BoxSource:
     channel: int
 
     def span_of(self, first_byte: int, size_bytes: int) -> Span:
-        """Of the same bytes of all pixels, if they are bytes of these pixels only."""
+        """Returns the span of the same bytes of all pixels, if they are bytes of these pixels only."""
         pixel, first = self.window.ic, self.address + first_byte
         if first_byte + size_bytes > pixel:
             return self.span
@@ -54,7 +54,7 @@ class BoxSource:
 
 
 def _of_columns(span: Span, first: int, width: int, pixel_bytes: int, row_bytes: int) -> Span:
-    """Of the pixels of a span `width` bytes of each, counted from byte `first`."""
+    """Returns the span of `width` bytes of each pixel, counted from byte `first`."""
     if width >= pixel_bytes:
         return span
     count = row_bytes // pixel_bytes

@@ -19,7 +19,9 @@ from tosaic.compiler.tile.work import ArrayBody
 from tosaic.hw.isa import STORE_STREAM, Element
 
 _END_CYCLES = 36
-"""From the array's last slot until the next GO may begin that reads what VECTOR made of it, less the rows' way out."""
+"""Cycles from the array's last slot until the next GO may begin that reads what VECTOR made of it, less the
+rows' way out.
+"""
 _STEPS_AHEAD = 3
 """Packed steps that are on their way to weight memory while the array works on another one."""
 
@@ -130,7 +132,7 @@ class ConvolutionEmission:
         self.element = emission.tensors.element(self.layer.output)
         self._transfers = BoxTransfers(emission, body.cut, body.extent)
         self._sums: BoxPlace | None = None
-        """Of all columns, where rows are added up."""
+        """Place of all columns' sums, where rows are added up."""
 
     def emit(self) -> None:
         body, transfers = self.body, self._transfers
@@ -240,7 +242,7 @@ class ConvolutionEmission:
         return placed.target.span_of((blob.first - placed.box.c0) * size, blocks * blob.channels * size)
 
     def _streams(self, placed: BoxOnArray, channel: int) -> dict[int, Access]:
-        """From a channel of the box on."""
+        """Returns the streams' accesses from a channel of the box on."""
         by_columns = self.plan.im2col_columns > 0
         streams = {
             stream: _pixels(placed.box, load.element, place, channel, by_columns=by_columns)

@@ -15,7 +15,7 @@ from tosaic.hw.config import Config
 from tosaic.hw.isa import Condition, Opcode, Space, Unit, largest
 
 _WEIGHT_LOAD_BYTES = 16384
-"""Most bytes of weights per load: a load waits until the array has read all that it overwrites."""
+"""Bytes of weights per load at most: a load waits until the array has read all that it overwrites."""
 _STREAMED_LOAD_BYTES = 32768
 """Likewise of weights that are read as they come, where each command takes a cycle of the bus that binds."""
 MAX_ROWS = largest(Opcode.LOAD_GO, "rows")
@@ -69,7 +69,7 @@ class Emitter:
         self.layers_before: int | None = 0
         """What is added to it; None where the program lists no layers for this core's work."""
         self.bus_is_free = False
-        """More instructions, for the array to begin earlier, cost nothing."""
+        """Whether more instructions, for the array to begin earlier, cost nothing."""
         self.early: Span | None = None
         """The first part of the last layer's result, which is there some time before the rest."""
         self._coding: Command | None = None

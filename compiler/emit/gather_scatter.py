@@ -40,7 +40,7 @@ class GatherScatterEmission:
         self._turn = 0
 
     def emit(self) -> None:
-        """Everything, part of the table by part."""
+        """Emits everything, part of the table by part."""
         plan = self.plan
         if plan.tile.spare and not self.move.scatters:
             assert plan.tile_address is not None

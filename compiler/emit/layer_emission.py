@@ -20,21 +20,21 @@ class ImageColumns:
     start: int
     """Byte of the tensor where they begin."""
     skipped_bytes: int
-    """Of each row, left of the image."""
+    """Bytes of each row that lie left of the image."""
     bytes: int
-    """Of each row, inside the image."""
+    """Bytes of each row inside the image."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ImageStrips:
-    """For each output column a strip: the bytes under the kernel's columns, one image row behind the other."""
+    """A strip for each output column: the bytes under the kernel's columns, one image row after the other."""
 
     columns: list[ImageColumns]
     rows: int
     pitch: int
     """Bytes from row to row of the image."""
     row_bytes: int
-    """Of a row of a strip."""
+    """Bytes of a row of a strip."""
     zero_point: int
     """What is outside the image."""
 
@@ -50,9 +50,9 @@ class LayerEmission:
         """Rows of arriving tensors that are there, or on their way."""
         self._table = work.table
         self._fillings: dict[int, Address] = {}
-        """By their bytes: constants that fill what is outside the image."""
+        """Addresses of constants that fill what is outside the image, by their bytes."""
         self._sent_bytes = work.result.first_byte if work.result is not None else 0
-        """Of a resident result that is wanted outside: what is on its way there."""
+        """Bytes of a resident result, wanted outside, that are on their way there."""
         self._params_here: tuple[int, int] | None = None
         self._params_address = work.params.address
 

@@ -82,7 +82,7 @@ def pieces(
 
 
 def _flat(axes: list[Axis], lanes: int, tail: int, max_slots: int) -> Iterator[Piece]:
-    """Without reduction batches may end anywhere in the nest."""
+    """Cuts a nest without reduction, whose batches may end anywhere."""
     zero = (0,) * len(axes[0].strides)
     big = [i for i, axis in enumerate(axes) if axis.count > MAX_COUNT]
     if len(axes) > STREAM_DIMS or big:
@@ -109,7 +109,7 @@ def _flat(axes: list[Axis], lanes: int, tail: int, max_slots: int) -> Iterator[P
 
 
 def _batched(axes: list[Axis], lanes: int, reduced: list[Axis], max_slots: int) -> Iterator[Piece]:
-    """With a reduction each batch is one turn of the slot axis, repeated over the reduced axes."""
+    """Cuts a nest with a reduction: each batch is one turn of the slot axis, repeated over the reduced axes."""
     zero = (0,) * len(axes[0].strides)
     slot = max(range(len(axes)), key=lambda i: min(axes[i].count, max_slots))
     axis, others = axes[slot], axes[:slot] + axes[slot + 1 :]

@@ -25,7 +25,7 @@ class Nest:
 
     program: MicroProgram
     axes: list[Axis]
-    """Slowest first."""
+    """Axes, the slowest first."""
     addresses: list[int]
     sizes: tuple[int, ...]
     reduced: list[Axis] = dataclasses.field(default_factory=list)

@@ -38,9 +38,9 @@ class ReductionEmission:
         self.reduced, self.config = reduced, emission.config
         self.sizes = element_sizes(emission.tensors, emission.layer)
         self._programs: dict[tuple, MicroProgram] = {}
-        """Of the passes, by what makes them and for what."""
+        """Programs of the passes, by what makes them and for what."""
         self._gos: dict[tuple, list[VectorGo]] = {}
-        """Of passes without a table: boxes of the same size take turns in the same buffers."""
+        """GOs of passes without a table: boxes of the same size take turns in the same buffers."""
 
     def emit(self) -> None:
         """All boxes."""

@@ -21,7 +21,7 @@ class Dim:
 
     count: int
     stride: int
-    """Bytes."""
+    """Bytes of a step."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,7 @@ class ParamUse:
 
     address: int
     bias_bytes: int
-    """Of one bias; 0: there are none."""
+    """Bytes of one bias; 0: there are none."""
     scale: bool
     blocks: int = 1
 

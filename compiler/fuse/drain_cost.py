@@ -17,7 +17,7 @@ from tosaic.hw.isa import Element
 _PARAMETER_CYCLES = 10
 """VECTOR_PARAM for a tile of channels, at most."""
 _LAYER_CYCLES = 60
-"""From the end of a layer to the first result of one that reads what it wrote."""
+"""Cycles from the end of a layer to the first result of one that reads what it wrote."""
 
 
 def drains_too_slowly(graph: Graph, layer: Layer, config: Config) -> bool:

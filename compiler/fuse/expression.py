@@ -62,7 +62,7 @@ class Reduced:
     term: "Value"
     """Evaluated in the body for every repetition."""
     a_zp: int = 0
-    """Subtracted from each term."""
+    """Zero point that is subtracted from each term."""
 
 
 Value: typing.TypeAlias = Node | Load | Immediate | ArrayResult | Iteration | Reduced

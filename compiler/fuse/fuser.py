@@ -28,7 +28,7 @@ class Fuser:
         self.graph, self.config, self.fuse = graph, config, fuse
         self._weights: dict[int, int] = {}
         self._sums: dict[int, _Group | None] = {}
-        """By operators that have been asked about, see `_summed`."""
+        """Sums by the operators that have been asked about (`_summed`)."""
         self.producer = {name: i for i, op in enumerate(graph.operators) for name in op.outputs}
         self._from_array: set[int] = set()
         """Elementwise operators to which elementwise operators lead from an array operator."""

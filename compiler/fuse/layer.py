@@ -25,11 +25,13 @@ class Layer:
     reduction: ReducedAxis | None = None
     """What is reduced, if the base is a reduction or ARGMAX."""
     lines: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)
-    """By load stream, behind an array operator: a constant that differs along the channels only, [channels]. It is in
-    memory for the time of the layer, in elements of the stream's type."""
+    """Constants after an array operator that differ along the channels only, [channels], by load stream. They
+    are in memory for the time of the layer, in elements of the stream's type.
+    """
     continued: MicroProgram | None = None
-    """Of a convolution whose rows of pixels are added up on their way out of the array: as `program`, but it goes on
-    from the sums that are there. None where pixels are stored one by one."""
+    """The micro-program of a convolution whose rows of pixels are added up on their way out of the array: as
+    `program`, but it goes on from the sums that are there. None where pixels are stored one by one.
+    """
 
     @property
     def output(self) -> str:

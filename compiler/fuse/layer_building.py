@@ -24,7 +24,7 @@ class Members:
     """The operators of a layer."""
 
     operators: list[Operator]
-    """In the order of the graph."""
+    """The operators in the order of the graph."""
     base: Operator | None
     """The convolution, pool or reduction at the start, if any."""
     root: Operator

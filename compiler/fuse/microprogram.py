@@ -42,11 +42,11 @@ class MicroProgram:
     peeled: "dict[int, tuple[MicroProgram, int]]" = dataclasses.field(
         default_factory=dict, init=False, compare=False, repr=False
     )
-    """By repetitions of the body: what `peeled` has made of it."""
+    """What `peeled` has made of the program, by repetitions of the body."""
 
     @functools.cached_property
     def moves(self) -> dict[int, tuple[int, int]]:
-        """By stream: how often a vector moves it on outside of the body, and in each repetition of the body."""
+        """How often a vector moves each stream on outside of the body, and in each repetition of the body."""
         found: dict[int, tuple[int, int]] = {}
         body = range(self.body_start, self.body_end)
         uops = [each for each in self.instructions if each.opcode is Opcode.VECTOR_UOP]
@@ -136,7 +136,7 @@ class _Assembler:
                 self.free.append(self.register.pop(id(value)))
 
     def source(self, value: Value | None) -> tuple[Source, int, int]:
-        """(source, index, immediate) of an operand."""
+        """Returns (source, index, immediate) of an operand."""
         match value:
             case None:
                 return Source.NONE, 0, 0

@@ -104,7 +104,7 @@ class Reduction:
     value: Value
     """The layer's result, made by one pass over all elements."""
     dtype: DType
-    """Of the elements that are reduced, as they come to the running value."""
+    """Type of the elements that are reduced, as they come to the running value."""
     argmax: bool
 
     @property

@@ -33,7 +33,7 @@ _SCALES = ("multiplier", "shift")
 
 _Translation = Callable[["Translator", Operator], Value]
 _TRANSLATIONS: dict[str, _Translation] = {}
-"""By operator; methods of the translator register here."""
+"""Translations by operator; methods of the translator register here."""
 
 
 def _translates(op: str) -> Callable[[_Translation], _Translation]:
@@ -54,7 +54,7 @@ class PerChannel:
     shifts: np.ndarray
 
     def repeated(self, times: int) -> "PerChannel":
-        """For channels that come `times` times."""
+        """Returns the parameters for channels that come `times` times."""
         return PerChannel(np.tile(self.multipliers, times), np.tile(self.shifts, times))
 
 
@@ -225,7 +225,7 @@ class Translator:
 
     @_translates("MUL")
     def _mul(self, operator: Operator) -> Value:
-        """Also int48 = int48 or int32 times int32, modulo 2^48, which decompositions need."""
+        """Translates MUL, also int48 = int48 or int32 times int32 modulo 2^48, which decompositions need."""
         shift = self._value(operator, "shift")
         names = operator.inputs[:2]
         if self._target(operator) is not DType.INT48:

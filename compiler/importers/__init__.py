@@ -1,4 +1,4 @@
-"""Importers: models of other formats to TOSA graphs.
+"""Importers translate models of other formats to TOSA graphs.
 
 In comes a path; out comes a graph that `ir.validate` accepts, float or with the model's own integers, or one error line
 that names the source's operator. `formats` finds the importer; `lowering` is what they share. Importers may import the

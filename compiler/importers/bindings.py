@@ -15,7 +15,7 @@ from tosaic.errors import InputError
 Shapes = Mapping[str, int | Sequence[int]]
 """A symbolic dimension's name to its size, or an input's name to its whole shape."""
 Values = Mapping[str, "float | Sequence[float] | np.ndarray"]
-"""By input: one number for every element, or as many numbers as it has elements."""
+"""Values by input: one number for every element, or as many numbers as it has elements."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ _ROADS = {
     ".ort": ("a model prepared for ONNX Runtime", "give the .onnx file that it was made from"),
     ".pdmodel": ("a PaddlePaddle model", "convert it with paddle2onnx and give the .onnx file"),
 }
-"""By suffix: what the file is, and what to do."""
+"""What a file is and what to do with it, by suffix."""
 
 
 def is_saved_model(path: pathlib.Path) -> bool:

@@ -19,9 +19,11 @@ class Form(StrEnum):
     COMPOSITE = "composite"
     """A fixed chain of TOSA operators."""
     NOT_REPRESENTABLE = "not representable"
-    """Refused, with the reason."""
+    """The form of an operator that is refused, with the reason."""
     UNKNOWN = "unknown"
-    """Not judged: it reads what an operator without a TOSA form makes, and its shape is not known."""
+    """The form of an operator that is not judged: its input has no known shape, because an operator before it
+    has no TOSA form.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Building flatbuffers from lists of fields, on top of the `flatbuffers` package."""
+"""Builds flatbuffers from lists of fields, on top of the `flatbuffers` package."""
 
 from collections.abc import Sequence
 from typing import Any

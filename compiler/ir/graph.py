@@ -89,7 +89,7 @@ class Graph:
         return op.inputs[index] if index < len(op.inputs) else None
 
     def operand_value(self, op: Operator, operand_name: str) -> np.ndarray:
-        """Value of a constant operand.
+        """Returns the value of a constant operand.
 
         Raises ModelError if the operand is missing and UnsupportedError if it is not a constant.
         """

@@ -22,7 +22,7 @@ _ARRAY_WINS = 1.1
 _APART_WINS = 0.85
 """Times the cycles of a window at once: what lies between the two halves takes room in the activation memory."""
 _FEWEST_STEPS = 3
-"""Of VECTOR for a result that is reduced: a start and two elements."""
+"""Steps of VECTOR at least for a result that is reduced: a start and two elements."""
 
 
 def cheaper_pools(graph: Graph, config: Config) -> Graph:
@@ -75,8 +75,10 @@ def _sides(operator: Operator, shape: tuple[int, ...]) -> tuple[_Side, _Side]:
 
 
 def _vector_cycles(y: _Side, x: _Side, shape: tuple[int, ...], beats: int, config: Config) -> int:
-    """Of a pool on VECTOR, whose lanes take elements that follow each other in both tensors. It works on a batch of
-    vectors of the longest axis at a time, which takes at least the latency for each step."""
+    """Returns the cycles of a pool on VECTOR, whose lanes take elements that follow each other in both
+    tensors. It works on a batch of vectors of the longest axis at a time, which takes at least the latency
+    for each step.
+    """
     images, channels = shape[0], shape[3]
     if x.stride == 1:
         axes = [y.outputs, -(-x.outputs * channels // config.columns)]
@@ -89,8 +91,9 @@ def _vector_cycles(y: _Side, x: _Side, shape: tuple[int, ...], beats: int, confi
 
 
 def _array_cycles(y: _Side, x: _Side, shape: tuple[int, ...], config: Config) -> int | None:
-    """Of a depthwise convolution in place of a pool without padding: its pixels pass by as many rows of the kernel as
-    the array holds. None where it holds too few."""
+    """Returns the cycles of a depthwise convolution in place of a pool without padding: its pixels pass by as
+    many rows of the kernel as the array holds. None where it holds too few.
+    """
     together = min(y.kernel, config.rows // x.kernel, config.line_groups)
     if not together or (together < y.kernel and not config.partial_sums):
         return None

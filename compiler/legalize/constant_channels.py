@@ -11,7 +11,7 @@ _DOUBLE_ROUND_SHIFT = 31
 
 
 def constant_channels(graph: Graph) -> dict[str, Channels]:
-    """For tensors of the outermost graph whose last axis is channels: which of them are constant."""
+    """Returns which channels are constant, for tensors of the outermost graph whose last axis is channels."""
     known: dict[str, Channels] = {}
     for operator in graph.operators:
         found = _result(graph, operator, known)

@@ -8,7 +8,7 @@ from tosaic.compiler.ir import DType, Graph, Operator
 from tosaic.compiler.ir.building.integer_folding import Call, integer_result
 
 MOST_VALUES = 512
-"""Of a tensor that others are functions of."""
+"""The largest number of values of a tensor that others are functions of."""
 _TYPES = (DType.INT8, DType.INT16, DType.INT32)
 _SAME = ("RESHAPE", "IDENTITY")
 """The elements stay in their order."""
@@ -28,7 +28,9 @@ class Curve:
 
 
 def curves(graph: Graph) -> dict[str, Curve]:
-    """For tensors of the graph that are functions of others. One that is not, and has few values, is its own."""
+    """Returns the curve of each tensor that is a function of another. One that is not, and has few values, is
+    its own.
+    """
     found: dict[str, Curve] = {}
     ranges: dict[str, tuple[int, int]] = {}
     largest: dict[str, str] = {}

@@ -31,7 +31,7 @@ class _Family:
 
     tensors: list[str]
     removable: np.ndarray
-    """bool [C]"""
+    """Whether each channel may go, bool [C]."""
 
 
 class _Pass:
@@ -135,7 +135,7 @@ class _Pass:
         return without if fits(worst, dtype).all() else zero
 
     def _keep_some(self, family: _Family) -> None:
-        """At least one channel, and whole tiles of the array where there were such."""
+        """Keeps at least one channel, and whole tiles of the array where there were such."""
         total = len(family.removable)
         kept = int(total - family.removable.sum())
         wanted = max(kept, 1)

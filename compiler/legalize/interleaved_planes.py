@@ -19,11 +19,11 @@ from tosaic.hw.config import Config
 _START_CYCLES = 200
 """What the convolution takes beside its products: weights, and the array's and VECTOR's latencies."""
 _IMAGE_CYCLES = 100
-"""Of each image, whose boxes are its own."""
+"""Cycles of each image, whose boxes are its own."""
 _JOINED = 4
 """Planes that VECTOR puts together at once."""
 _JOINING_CYCLES = 7
-"""Of VECTOR for a vector of each of them; then a cycle for each pixel."""
+"""Cycles of VECTOR for a vector of each of them; then a cycle for each pixel."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,13 +35,13 @@ class _Planes:
     pixels: int
 
     def vector_cycles(self, config: Config) -> int:
-        """Of VECTOR, about; two, four or eight planes need no cycle for each pixel."""
+        """Estimates the cycles of VECTOR; two, four or eight planes need no cycle for each pixel."""
         joins = self.images * -(-self.pixels // config.columns) * -(-self.count // _JOINED)
         each = _JOINING_CYCLES + (config.columns if self.count & (self.count - 1) else 0)
         return joins * each
 
     def array_cycles(self, config: Config) -> float:
-        """Of the convolution; infinite where its weights do not stay in their memory."""
+        """Returns the cycles of the convolution; infinite where its weights do not stay in their memory."""
         best, columns = math.inf, config.columns
         for size in group_sizes(self.pixels, columns):
             tiles, groups = -(-size * self.count // columns), self.pixels // size

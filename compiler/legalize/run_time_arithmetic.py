@@ -39,7 +39,7 @@ def binary(new: Rewriting, op: str, a: str, b: str, output: str | None = None, *
 
 
 def product(new: Rewriting, a: str, b: str, dtype: DType) -> str:
-    """MUL without a shift."""
+    """Makes a MUL without a shift."""
     return new.op("MUL", a, b, new.zeros(1, DType.INT8), dtype=dtype)
 
 

@@ -25,7 +25,7 @@ _REDUCTIONS = ("REDUCE_SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_A
 _LONGEST_CHOICE = {DType.INT8: 48, DType.INT16: 16}
 """The same where the place of the largest is wanted: its passes over partial results take longer."""
 _MOST_BYTES = 2
-"""For each element that is reduced as much is turned at most."""
+"""Bytes that are turned at most for each element that is reduced."""
 _FAR = 1 << 10
 
 

@@ -48,7 +48,7 @@ def split_pool(new: Rewriting, config: Config) -> bool:
 
 
 def _windows(extent: int, outputs: int, kernel: int, stride: int, pad: int) -> list[tuple[int, int]]:
-    """[first, last) of the input that each output position sees."""
+    """Returns [first, last) of the input that each output position sees."""
     origins = [position * stride - pad for position in range(outputs)]
     return [(max(0, origin), min(extent, origin + kernel)) for origin in origins]
 

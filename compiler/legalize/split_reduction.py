@@ -11,7 +11,7 @@ from tosaic.compiler.machine import ELEMENT
 from tosaic.hw.config import Config
 
 _ELEMENT_BYTES = 4
-"""Of an element that is reduced or of a result, which may be cast to int32 on the way."""
+"""Bytes of an element that is reduced or of a result, which may be cast to int32 on the way."""
 
 
 def split_reduction(new: Rewriting, config: Config) -> bool:

@@ -14,7 +14,7 @@ from tosaic.compiler.legalize.curves import Curve, curves
 from tosaic.compiler.legalize.rewriting import Rewriting
 
 _LEAST_TABLES = 2
-"""In a chain; one table is loaded as fast as offsets are computed."""
+"""Tables in a chain at least: one table is loaded as fast as offsets are computed."""
 _MOST_ELEMENTS = 2048
 """GATHER takes one element at a time, a TABLE one per lane: for more elements, loading tables does not count."""
 
@@ -27,7 +27,7 @@ def tabulate(graph: Graph) -> Graph:
     graph = graph.copy()
     index, done = graph.index(), list[Operator]()
     tables: dict[str, frozenset[str]] = {}
-    """For each tensor the TABLEs on the way to it from what is in memory: its curve's origin, or a GATHER's result."""
+    """The TABLEs on the way to each tensor from what is in memory: its curve's origin, or a GATHER's result."""
     for operator in graph.operators:
         name = operator.outputs[0] if operator.outputs else ""
         curve = found.get(name)

@@ -1,4 +1,4 @@
-"""TRANSPOSE_CONV2D as a CONV2D (clause 2.3.11), in one of two forms.
+"""Rewrites TRANSPOSE_CONV2D as a CONV2D (clause 2.3.11), in one of two forms.
 
 Output row top + y * stride + r meets kernel rows r, r + stride, ... only, on input rows y, y - 1, ... So for each
 of the `stride` remainders r there is a convolution of stride 1 with every stride-th kernel row. All of them are one
@@ -46,7 +46,7 @@ class _Axis:
 
     @property
     def padding(self) -> list[int]:
-        """Of the convolution of stride 1; perhaps negative."""
+        """Padding of the convolution of stride 1; perhaps negative."""
         return [self.taps - 1 - self.first, self.first + self.positions - self.extent]
 
     @property

@@ -37,8 +37,9 @@ class Address:
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Of every `pitch` bytes, counted from address 0, `count` times `width` bytes: from byte `first` on, `step` apart.
-    Some channels of all pixels."""
+    """Some channels of all pixels: `count` times `width` bytes of every `pitch` bytes, counted from address
+    0, from byte `first` on, `step` apart.
+    """
 
     pitch: int
     first: int

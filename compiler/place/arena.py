@@ -1,4 +1,4 @@
-"""First-fit allocation of the activation memory."""
+"""Allocates the activation memory, first fit."""
 
 import bisect
 from collections.abc import Collection, Sequence
@@ -26,7 +26,7 @@ class Arena:
         """Starts of blocks that were taken or freed; for others to clear."""
 
     def gaps(self, others: Sequence[tuple[int, int]] = ()) -> list[tuple[int, int]]:
-        """Free (start, end), ascending; `others` count as used."""
+        """Returns the free (start, end), ascending; `others` count as used."""
         if not others:
             return self._free
         free, position = [], 0
@@ -39,7 +39,7 @@ class Arena:
         return free
 
     def used(self) -> list[tuple[int, int]]:
-        """Allocated (start, end)."""
+        """Returns the allocated (start, end)."""
         return list(self._used.items())
 
     def end(self, start: int) -> int | None:

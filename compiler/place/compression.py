@@ -35,11 +35,11 @@ GROUP_BYTES = 1 << 14
 """Weights of neighbouring tiles are coded together up to this size: contexts learn, and the array need not wait for
 the whole tensor."""
 _WEIGHTS_PER_STREAM = 1 << 9
-"""With fewer, what a stream of its own costs shows: its contexts learn from them alone."""
+"""Weights of a stream at least: with fewer, its contexts learn too little to pay for it."""
 _GROUP_INSTRUCTIONS = 2
 """LOAD_STREAMS and LOAD_DECODE."""
 BOOT_GROUP_BYTES = 1 << 16
-"""Most bytes that the boot part decodes together, through the activation memory."""
+"""Bytes at most that the boot part decodes together, through the activation memory."""
 _BOOT_INSTRUCTIONS = 6
 """LOAD_STREAMS, LOAD_DECODE and STORE_GO with their wait and signals."""
 _CLEARLY_FASTER = 0.9
@@ -58,9 +58,9 @@ class CodedBlock:
     """Bytes of each stream."""
     weights: int
     cycles: int
-    """That the decoder takes."""
+    """Cycles that the decoder takes."""
     crc32: int
-    """Of the weights."""
+    """CRC-32 of the weights."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +90,7 @@ class WeightCoder:
         self._config, self._method = config, method
         self._bytes_per_cycle = min(bytes_per_cycle or config.word_bytes, config.word_bytes)
         self._known: dict[bytes, CodedWeights | None] = {}
-        """By what was coded: weights are laid out anew when the compiler tries again with less memory."""
+        """Weights by what was coded: they are laid out anew when the compiler tries again with less memory."""
 
     def load_cycles(self, size_bytes: int) -> int:
         """That it takes to load weights that are not compressed."""
@@ -110,7 +110,7 @@ class WeightCoder:
         return self._known[key]
 
     def _coded(self, flat: np.ndarray, blob_bytes: int) -> Iterator[CodedWeights]:
-        """In the ways that the method has, the best first."""
+        """Yields the weights in the ways that the method has, the best first."""
         at_will = self._method is Method.NNR
         # An engine decodes one weight per cycle at most.
         if not at_will or self._config.cabac_engines > self._bytes_per_cycle:

@@ -14,11 +14,11 @@ class DepthwiseStream:
     """
 
     line: int
-    """From image row to image row, or from pair of rows to pair of rows."""
+    """Positions from image row to image row, or from pair of rows to pair of rows."""
     left_out: int
     """Rows above the image that are left out."""
     skip: int
-    """Before the first sum begins."""
+    """Positions before the first sum begins."""
     advances: int
 
 

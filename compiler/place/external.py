@@ -15,9 +15,9 @@ from tosaic.errors import UnsupportedError
 from tosaic.hw.isa import Opcode, width
 
 ALIGNMENT_BYTES = 64
-"""Of everything in external memory."""
+"""Alignment in bytes of everything in external memory."""
 LARGEST_BYTES = 1 << width(Opcode.LOAD_GO, "memory_address")
-"""What instructions address."""
+"""Bytes that instructions can address."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,15 +44,17 @@ class ExternalMemory:
     constants_bytes: int = 0
     data_bytes: int = 0
     unpacked_bytes: int = 0
-    """Of what the boot part decodes."""
+    """Bytes of what the boot part decodes."""
     boot: list[BootBlock] = dataclasses.field(default_factory=list)
     stored_weights: list[StoredWeights] = dataclasses.field(default_factory=list)
     coded: dict[Address, PlacedBlock] = dataclasses.field(default_factory=dict)
-    """By the address, in the region CODED, of the weights that a block stands for."""
+    """Blocks by the address, in the region CODED, of the weights that they stand for."""
     packed_rows: dict[Address, tuple[Address, int]] = dataclasses.field(default_factory=dict)
     """Where a packed row is, and its bytes, by the address, in the region CODED, of the weights it stands for."""
     packed_weights: dict[Hashable, Address] = dataclasses.field(default_factory=dict)
-    """By what they are and how they are laid out: equal ones, such as those of all steps in time, lie here once."""
+    """Addresses of packed weights by their contents and layout: equal ones, such as those of all steps in
+    time, lie here once.
+    """
     _constants: list[Callable[[], bytes]] = dataclasses.field(default_factory=list)
     _known: dict[bytes, Address] = dataclasses.field(default_factory=dict)
     _coded_bytes: int = 0

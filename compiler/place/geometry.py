@@ -56,7 +56,7 @@ class Window:
         return low, high
 
     def input_columns(self, ox0: int, ox1: int) -> tuple[int, int]:
-        """Input columns [lo, hi) inside the image that output columns [ox0, ox1) need."""
+        """Returns input columns [lo, hi) inside the image that output columns [ox0, ox1) need."""
         low = max(0, min(self.iw, ox0 * self.sx - self.left))
         high = max(low, min(self.iw, (ox1 - 1) * self.sx - self.left + (self.kw - 1) * self.dx + 1))
         return low, high

@@ -14,7 +14,7 @@ from tosaic.hw.packed_weights import PALETTE_SIZE, WORDS_PER_CODE, Mode, pack
 _CLEARLY_FASTER = 0.95
 """Weights are packed where that takes less than this share of the cycles to load them as they are."""
 _ROW_CYCLES = 4
-"""From the last word of weights of a row to the next row's header."""
+"""Cycles from the last word of weights of a row to the next row's header."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +23,7 @@ class PackedRows:
 
     rows: tuple[bytes, ...]
     group_bytes: int
-    """Of weights of each row but perhaps the last."""
+    """Bytes of weights of each row but perhaps the last."""
     weights: int
 
 
@@ -55,7 +55,7 @@ class RowPacker:
         return self._known[key]
 
     def _packed(self, flat: np.ndarray, step: int) -> PackedRows | None:
-        """With the mode that is the fastest for each row."""
+        """Packs with the mode that is the fastest for each row."""
         word_bytes = self._config.word_bytes
         rows, cycles = [], 0.0
         for start in range(0, flat.size, step):

@@ -1,4 +1,4 @@
-"""Per-channel parameters and tables as they lie in activation memory."""
+"""Lays out per-channel parameters and tables as they lie in activation memory."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -17,15 +17,16 @@ class ParamBlock:
     data: bytes
     tile_bytes: int
     bias_bytes: int
-    """Of one bias; 0: there are none."""
+    """Bytes of one bias; 0: there are none."""
     scale: bool
 
 
 def pack_params(
     channels: int, tile_channels: int, columns: int, bias: np.ndarray | None, per_channel: PerChannel | None
 ) -> ParamBlock:
-    """For each tile of `tile_channels` channels: W biases, int16 if all of the layer fit, else int32, then W int32
-    multipliers and W uint8 shifts."""
+    """Packs for each tile of `tile_channels` channels W biases, int16 if all of the layer fit, else int32,
+    then W int32 multipliers and W uint8 shifts.
+    """
     parts, bias_bytes = [], 0
     if bias is not None:
         fit = np.array_equal(bias, np.asarray(bias).astype(np.int16))

@@ -30,7 +30,7 @@ class Arrival:
     """A tensor that becomes resident while the layer runs, row by row as boxes need it."""
 
     source: Placement
-    """In external memory."""
+    """Its placement in external memory."""
     row_bytes: int
     rows: int
 
@@ -43,7 +43,7 @@ class RowsApart:
     pitch: int
 
     def span_bytes(self, size_bytes: int) -> int:
-        """From the first to the last of `size_bytes` bytes."""
+        """Returns the bytes from the first to the last of `size_bytes` bytes."""
         return (size_bytes // self.row_bytes - 1) * self.pitch + self.row_bytes
 
 

@@ -33,7 +33,7 @@ class Memories:
     external: ExternalMemory = dataclasses.field(default_factory=ExternalMemory)
     history: MemoryHistory = dataclasses.field(default_factory=MemoryHistory)
     speed: MemorySpeed = FULL_SPEED
-    """Of external memory."""
+    """Speed of external memory."""
     last_used: list[tuple[int, int]] = dataclasses.field(default_factory=list)
     """Blocks of activation memory, (start, end), that the last layer uses."""
     crowded: bool = False
@@ -81,7 +81,7 @@ class Placer:
         self.homes: dict[str, Address] = {}
         """Addresses that tensors have outside, if not any that is free, by storage name."""
         self.parts_outside: dict[str, PartOutside] = {}
-        """Of results that are not at home as a whole and densely, by storage name. They must be resident, too."""
+        """Parts of results that are not at home as a whole and densely, by storage name. They must be resident, too."""
         self.taken_over: dict[str, Placement] = {}
         """Resident places of the graph around this one that results may take, by storage name."""
 

@@ -19,7 +19,7 @@ class StoredBox:
 
     @property
     def end(self) -> int:
-        """Behind the last byte in the tensor."""
+        """The place after the last byte in the tensor."""
         return self.start + self.run + sum((count - 1) * stride for count, stride in self.dims)
 
     def merged(self) -> "StoredBox":

@@ -37,7 +37,7 @@ class TapPass:
     x: AxisTaps
 
     def origin(self, window: Window) -> tuple[int, int]:
-        """Row and column of the first tap's pixel at the first output."""
+        """Returns row and column of the first tap's pixel at the first output."""
         return self.y.first * window.dy - window.top, self.x.first * window.dx - window.left
 
     def window(self, window: Window) -> Window:
@@ -75,7 +75,7 @@ def tap_passes(window: Window, config: Config) -> list[TapPass]:
 
 
 def output_limits(window: Window, passes: Sequence[TapPass], config: Config) -> tuple[int, int]:
-    """Most output columns, and most outputs, that the GOs take at a time."""
+    """Returns the largest numbers of output columns, and of outputs, that the GOs take at a time."""
     columns = min(_columns(part.window(window), config) for part in passes)
     if len(passes) == 1:
         return columns, _MAX_COUNT * _MAX_COUNT
@@ -130,7 +130,9 @@ def _cycles(window: Window, passes: Sequence[TapPass], config: Config) -> int:
 
 
 def _columns(seen: Window, config: Config) -> int:
-    """Most output columns for which the image rows of a GO fit the delay line, and its fields."""
+    """Returns the largest number of output columns for which the image rows of a GO fit the delay line and
+    its fields.
+    """
     line = _MAX_COUNT if seen.kh == 1 else (config.line_pixels - seen.reach_columns) // seen.dy
     return max(0, (line - seen.reach_columns) // seen.sx + 1)
 

@@ -26,9 +26,11 @@ class Tensors:
             groups.setdefault(root, []).append(name)
         self._sharing = {name: groups[root] for name, root in self.storage.items()}
         self._offsets: dict[str, int] = {}
-        """Of tensors that lie inside of another one: bytes from its start."""
+        """Bytes from the start of another tensor, for tensors that lie inside of it."""
         self._strides: dict[str, list[int]] = {}
-        """Of those whose elements do not follow each other there: bytes from one to the next along each axis."""
+        """Bytes from one element to the next along each axis, for tensors whose elements do not follow each
+        other there.
+        """
 
     @functools.cached_property
     def index(self) -> GraphIndex:

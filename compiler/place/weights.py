@@ -17,7 +17,7 @@ from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, largest
 
 MAX_COUNT = largest(Opcode.ARRAY_WINDOW, "width")
-"""Most rows or columns of a window's output."""
+"""The largest number of rows or columns of a window's output."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,15 +48,15 @@ class WeightLayout:
     multiplier: int | None = None
     """Output channels per input channel of a depthwise convolution; None: each one needs all input channels."""
     column_limit: int = MAX_COUNT
-    """Most output columns that the array takes at a time."""
+    """The largest number of output columns that the array takes at a time."""
     output_limit: int = MAX_COUNT * MAX_COUNT
-    """Most outputs of a channel that it takes at a time."""
+    """The largest number of outputs of a channel that it takes at a time."""
     passes: tuple[TapPass, ...] = ()
     """The GOs of the depthwise mode."""
 
     @property
     def depthwise(self) -> bool:
-        """For the depthwise mode of the array."""
+        """Whether they are for the depthwise mode of the array."""
         return bool(self.passes)
 
     @property
@@ -178,8 +178,9 @@ def odd_pitch(row_bytes: int, config: Config) -> int:
 def _tap_stationary(
     name: str, window: Window, passes: list[TapPass], columns: int, weight_zp: int, config: Config
 ) -> WeightLayout:
-    """For each GO one word per array row that is not idle, the last row's first: tap (y, x) of a GO is in row
-    (KH - 1 - y) * KW + x, with the KH and KW that it sees."""
+    """Lays out, for each GO, one word per array row that is not idle, the last row's first: tap (y, x) of a
+    GO is in row (KH - 1 - y) * KW + x, with the KH and KW that it sees.
+    """
     c, tiles, rest = window.ic, -(-window.ic // columns), window.ic % columns
     rows = tap_rows(passes[0].window(window), passes, config)
     shape = (tiles, len(passes) * rows, config.columns)

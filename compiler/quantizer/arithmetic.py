@@ -12,7 +12,7 @@ from tosaic.errors import UnsupportedError
 
 _PRODUCT_BITS = 30
 _SLOPE_BITS = 14
-"""Of slopes in int16: x of 16 bits times one, and the sum of two such, fit int32."""
+"""Bits of slopes in int16: x of 16 bits times one, and the sum of two such products, fit int32."""
 _FEW_STEPS = 4.0
 """Summands of fewer steps on the average are lost when they are rounded."""
 _BEYOND = 2.0**30
@@ -100,7 +100,7 @@ def clamp(emission: Emission, op: Operator) -> Integers:
 
 @natural("IDENTITY", "CAST")
 def same(emission: Emission, op: Operator) -> Integers:
-    """Between floats nothing changes; whole numbers are integers of scale 1."""
+    """Returns the operand as it is: floats do not change, and whole numbers are integers of scale 1."""
     source = emission.graph.tensors[op.inputs[0]]
     if source.dtype.is_float:
         return emission.wide(op.inputs[0])
@@ -131,7 +131,7 @@ def _own_encoding(emission: Emission, op: Operator) -> Encoding:
 
 @natural("ABS", "NEGATE")
 def sign(emission: Emission, op: Operator) -> Integers:
-    """In int32, which the largest magnitude fits."""
+    """Computes ABS or a sign in int32, which the largest magnitude fits."""
     source = emission.as_int32(emission.settled(op.inputs[0]))
     if op.op == "ABS":
         return dataclasses.replace(source, tensor=emission.emit("ABS", source.tensor))
@@ -141,7 +141,7 @@ def sign(emission: Emission, op: Operator) -> Integers:
 
 @natural("MUL")
 def product(emission: Emission, op: Operator) -> Integers:
-    """By a positive constant for all or each channel: a matter of scales only."""
+    """Multiplies by a positive constant for all or each channel, which changes scales only."""
     a, b = op.inputs[:2]
     if emission.data(a) is not None:
         a, b = b, a
@@ -178,7 +178,8 @@ def product(emission: Emission, op: Operator) -> Integers:
 
 
 def _saturating(emission: Emission, op: Operator, source: Integers, line: np.ndarray) -> Integers:
-    """Without an upper bound, if no result was seen above the least one of the channels: there the reader saturates.
+    """Drops the upper bound if no result was seen above the least one of the channels: there the reader
+    saturates.
 
     That is so where the result is held as an activation whose encoding ends there; one with room above would let values
     pass that the bound cuts.
@@ -225,7 +226,9 @@ def _product(emission: Emission, op: Operator, a: Integers, b: Integers) -> Inte
 
 @natural("REDUCE_SUM")
 def reduce_sum(emission: Emission, op: Operator) -> Integers:
-    """In int32, with room for all summands; in two halves where the least sum would be made of rounded off ones."""
+    """Sums in int32, with room for all summands; in two halves where the least sum would be made of rounded
+    off ones.
+    """
     axis = op.attributes["axis"]
     shape = emission.shape(op.inputs[0])
     source = emission.settled(op.inputs[0])
@@ -265,7 +268,7 @@ def _first_part(emission: Emission, op: Operator, source: Integers) -> int:
 
 @natural("REDUCE_MAX", "REDUCE_MIN")
 def reduce_extreme(emission: Emission, op: Operator) -> Integers:
-    """In whatever integers the operand has."""
+    """Finds the extreme in whatever integers the operand has."""
     source = emission.wide(op.inputs[0])
     if source.dtype is DType.INT48:
         source = emission.activation(op.inputs[0], DType.INT16)
@@ -356,7 +359,7 @@ def _is_free(emission: Emission, x: str, slopes: np.ndarray) -> bool:
 
 
 def _sloped_sums(emission: Emission, x: Integers, slopes: np.ndarray) -> Integers:
-    """In int32 all the way."""
+    """Multiplies by the slopes in int32 all the way."""
     source = emission.as_int32(emission.as_uniform(x))
     change, bits = _bits(slopes)
     if emission.plan.as_onnx:
@@ -369,8 +372,10 @@ def _sloped_sums(emission: Emission, x: Integers, slopes: np.ndarray) -> Integer
 def _sloped_to(
     emission: Emission, x: Integers, slopes: np.ndarray, wanted: Encoding, lowest: float
 ) -> Integers:
-    """In the steps that the result is wanted in: what is added to x below 0 needs no more than these, and factors of a
-    byte where they move no result by more than a step. `lowest` is the least x that was seen."""
+    """Multiplies by the slopes in the steps that the result is wanted in. What is added to x below 0 needs no
+    finer steps; factors have a byte where that moves no result by more than a step. `lowest` is the least x
+    that was seen.
+    """
     source = emission.as_int32(emission.as_uniform(x))
     change, ratio = slopes.astype(np.float64) - 1.0, source.step / wanted.scale
     most = float(np.abs(change).max()) or 1.0
@@ -428,7 +433,7 @@ def to_integer(emission: Emission, op: Operator) -> str:
 
 
 def argmax(emission: Emission, op: Operator) -> str:
-    """Of int16, so that close elements stay apart."""
+    """Finds the largest element in int16, so that close elements stay apart."""
     source = emission.activation(op.inputs[0], DType.INT16)
     return emission.emit("ARGMAX", source.tensor, axis=op.attributes["axis"])
 

@@ -30,11 +30,11 @@ class Channels:
 
     @property
     def largest(self) -> np.ndarray:
-        """Largest magnitudes."""
+        """Largest magnitudes of the channels."""
         return np.maximum(np.abs(self.low), np.abs(self.high))
 
     def joined(self, other: "Channels") -> "Channels":
-        """Of what both are of."""
+        """Returns the figures of both together."""
         return Channels(
             np.minimum(self.low, other.low),
             np.maximum(self.high, other.high),
@@ -45,18 +45,18 @@ class Channels:
 
     @property
     def mean(self) -> np.ndarray:
-        """Means."""
+        """Means of the channels."""
         return self.total / max(self.count, 1)
 
     @property
     def power(self) -> np.ndarray:
-        """Mean squares."""
+        """Mean squares of the channels."""
         return self.square / max(self.count, 1)
 
 
 @dataclass
 class Statistics:
-    """Of every tensor: the least and largest element seen, and where asked for, channels and a histogram."""
+    """The least and largest element of every tensor seen and, where asked for, channels and a histogram."""
 
     low: dict[str, float] = field(default_factory=dict)
     high: dict[str, float] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Statistics:
     infinite: set[str] = field(default_factory=set)
     """Tensors with elements that are not finite."""
     ordinary: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Of tensors with huge elements: the range of the others."""
+    """Range of the ordinary elements, for tensors that also have huge ones."""
 
     def observe(self, values: Mapping[str, np.ndarray], wanted: Mapping[str, set[Kept]]) -> None:
         """One run: arrays by tensor name; `wanted` says which axes to keep of which tensors."""
@@ -95,7 +95,7 @@ class Statistics:
             self.histograms[name] = self.histograms.get(name, 0) + bins
 
     def pool(self, groups: Iterable[Sequence[str]]) -> None:
-        """After all first runs: what was seen of one tensor of a group counts as seen of all of them."""
+        """Counts what was seen of one tensor of a group as seen of all of them, after all first runs."""
         for names in groups:
             seen = [name for name in names if name in self.low]
             low = min((self.low[name] for name in seen), default=0.0)
@@ -116,7 +116,7 @@ class Statistics:
                 self.histograms.update(dict.fromkeys(seen, whole))
 
     def largest(self, name: str) -> float:
-        """Largest magnitude of a tensor."""
+        """Returns the largest magnitude of a tensor."""
         return max(abs(self.low.get(name, 0.0)), abs(self.high.get(name, 0.0)))
 
     def extremes_with(self, other: "Statistics") -> "Statistics":
@@ -126,7 +126,7 @@ class Statistics:
         return Statistics({**other.low, **low}, {**other.high, **high})
 
     def overshoot(self, other: "Statistics") -> dict[str, float]:
-        """Of tensors whose values in `other` leave the range seen here: how many times as far from 0 they go."""
+        """Returns how many times as far from 0 values in `other` go, for tensors that leave the range seen here."""
         found = {}
         for name in self.low.keys() & other.low.keys():
             ends = ((-self.low[name], -other.low[name]), (self.high[name], other.high[name]))

@@ -29,7 +29,7 @@ class Tracing:
         self.readers.update(graph.outputs)
 
     def origins(self, tensor: str) -> list[ChannelOrigin]:
-        """From the farthest tensor that alone leads here to the tensor itself."""
+        """Returns the tensors from the farthest that alone leads here to the tensor itself."""
         chain: list[Operator] = []
         name = tensor
         while True:

@@ -36,7 +36,7 @@ def compare(emission: Emission, op: Operator) -> str:
 
 @natural(WHOLE)
 def whole_number(emission: Emission, op: Operator) -> Integers:
-    """In int32 of scale 1: what a float computes of whole numbers is exact, and so is this."""
+    """Computes in int32 of scale 1, exactly, what a float computes of whole numbers."""
     span = emission.plan.whole[op.outputs[0]]
     inputs = [
         found.tensor if (found := _whole_operand(emission, name, span)) is not None else emission.plain(name)

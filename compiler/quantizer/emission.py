@@ -135,11 +135,11 @@ class Emission:
         return self._plain[tensor]
 
     def data(self, tensor: str) -> np.ndarray | None:
-        """Value of a constant of the float graph."""
+        """Returns the value of a constant of the float graph."""
         return self.graph.tensors[tensor].data
 
     def shape(self, tensor: str) -> tuple[int, ...]:
-        """Shape of a tensor of the float graph."""
+        """Returns the shape of a tensor of the float graph."""
         return self.graph.tensors[tensor].shape
 
     def held(self, name: str, encoding: Encoding) -> Integers:
@@ -376,7 +376,7 @@ class Emission:
         return False
 
     def _with_factors(self, source: Integers) -> Integers:
-        """int32 of one scale for int32 of several, by a product with a factor of each channel."""
+        """Makes int32 of one scale from int32 of several, by a product with a factor of each channel."""
         largest = float(source.scale.max())
         factors = np.rint(source.scale / largest * DType.INT16.max)
         if source.zero_point or factors.min() < _LEAST_FACTOR:

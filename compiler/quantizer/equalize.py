@@ -25,9 +25,9 @@ EVEN = "/even"
 """What the name of an evened out tensor ends in."""
 _EXPONENTS = (0.25, 0.5, 0.75, 1.0)
 _GAIN = 10 ** (1.5 / 10)
-"""Less than 1.5 dB of an operand's noise is not worth other scales."""
+"""The least gain in an operand's noise that is worth other scales: 1.5 dB."""
 _DEAR_GAIN = 10 ** (6 / 10)
-"""Less than 6 dB is not worth a layer more: see `_is_free`."""
+"""The least gain that is worth a layer more: 6 dB (see `_is_free`)."""
 _MANY_PRODUCTS = 256
 """Where each element is multiplied this often, a layer more to prepare it takes a quarter of the products' time."""
 _LARGE = 4096
@@ -122,7 +122,7 @@ class _Read:
         return cls(seen, readers, by_channel, labels)
 
     def noise(self, factors: np.ndarray, levels: float) -> float:
-        """Of the results of all readers, for the factors of the classes."""
+        """Returns the noise of the results of all readers, for the factors of the classes."""
         return sum(
             _noise(self.seen, weight, op.op == "DEPTHWISE_CONV2D", factors[self.labels], levels)
             for weight, op in zip(self.weights, self.readers, strict=True)
@@ -217,7 +217,7 @@ class _Limits:
     levels: float
     """Steps of an activation."""
     gain: float
-    """By how much the noise must fall."""
+    """The factor by which the noise must fall."""
     bound: float
     """What all channels are cut off at; infinite if nothing is."""
 

@@ -1,4 +1,4 @@
-"""Pooling and resizing."""
+"""Quantizes pooling and resizing."""
 
 import dataclasses
 

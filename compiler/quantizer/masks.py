@@ -21,7 +21,7 @@ _DEPTH = 24.0
 _SURELY_MASKS = 5000.0
 """What a model computes by other ways than a product with a constant is taken for a mask from here on."""
 _FINEST_PART = 2.0**-10
-"""Of the largest factor: a smaller one that is not 0 masks by a part only."""
+"""Share of the largest factor below which a factor that is not 0 masks by a part only."""
 _ABSORBS = 2.0**24
 """A float32 that is larger by this factor is all that is left of a sum."""
 _SLACK = 8.0

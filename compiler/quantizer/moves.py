@@ -44,7 +44,7 @@ def _scatter(emission: Emission, op: Operator, encoding: Encoding) -> str:
 
 
 def _max_pool(emission: Emission, op: Operator, encoding: Encoding) -> str:
-    """int8 and int16 only."""
+    """Pools int8 and int16 only."""
     if encoding.dtype not in (DType.INT8, DType.INT16):
         found = emission.activation(op.outputs[0], DType.INT16)
         return emission.convert(found, encoding)

@@ -152,7 +152,7 @@ class Plan:
         return symmetric(dtype, largest * (WIDE_MARGIN if wide else _MARGIN))
 
     def largest(self, tensor: str) -> float:
-        """Largest magnitude that calibration saw."""
+        """Returns the largest magnitude that calibration saw."""
         return self.statistics.largest(tensor)
 
     def corrections(self, mac: Operator, errors: np.ndarray) -> np.ndarray:
@@ -171,7 +171,7 @@ class Plan:
         return DType.INT16 if self._group(tensor) in self._fine else self.activations
 
     def _saturate_inputs(self) -> None:
-        """Of an input of masks that CLAMPs alone read, nothing counts that lies beyond their bounds."""
+        """Cuts the range of an input of masks to the bounds of the CLAMPs that alone read it."""
         seen, index = self.statistics, self.graph.index()
         for name in self.graph.inputs:
             readers = index.consumers(name)

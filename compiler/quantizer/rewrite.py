@@ -110,7 +110,7 @@ def rewrite(plan: Plan) -> Quantized:
 
 
 def refuse_nan(graph: Graph) -> None:
-    """UnsupportedError for a constant with NaN: no integer stands for it."""
+    """Raises UnsupportedError for a constant with NaN: no integer stands for it."""
     for op, tensor, values in _real_constants(graph):
         if np.any(np.isnan(values)):
             raise UnsupportedError(

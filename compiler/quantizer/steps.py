@@ -131,7 +131,7 @@ class _Steps:
 
 
 def _unique(readers: Iterable[tuple[tuple, Operator]]) -> dict[tuple, Operator]:
-    """By signature, without those that several share."""
+    """Returns the operators by signature, without signatures that several share."""
     found: dict[tuple, list[Operator]] = {}
     for key, op in readers:
         found.setdefault(key, []).append(op)

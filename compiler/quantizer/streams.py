@@ -41,7 +41,7 @@ class Stream:
 
     labels: dict[str, np.ndarray]
     free: np.ndarray
-    """Of each class: whether its factor may be chosen. Others are read or written by what knows no factors."""
+    """Whether the factor of each class may be chosen. Others are read or written by operators that know no factors."""
 
 
 Pairs = tuple[str, np.ndarray, np.ndarray]
@@ -158,7 +158,7 @@ class _Ties:
         return [self._along(a, shape[-1])]
 
     def _moved(self, op: Operator, shape: tuple[int, ...], last: bool) -> list[Pairs]:
-        """Of operators that give channels other places."""
+        """Pairs the channels of operators that give them other places."""
         tensors, name = self.graph.tensors, op.inputs[0]
         if op.op == "CONCAT":
             if not last:

@@ -216,7 +216,7 @@ def _grid(low: float, high: float) -> np.ndarray:
 
 
 def _error(function: Function, low: float, high: float, relative: bool) -> float:
-    """Largest error of the interpolation on low..high, relative to the value or to the largest one."""
+    """Returns the largest error of the interpolation on low..high, relative to the value or to the largest one."""
     knots = function(_grid(low, high))
     parts = np.arange(1, 8) / 8
     between = (low + (high - low) * (np.arange(_STEPS)[:, None] + parts) / _STEPS).reshape(-1)

@@ -100,7 +100,7 @@ def _grid(row: np.ndarray) -> tuple[float, int, int] | None:
 
 
 def _on_grid(rows: np.ndarray, largest: np.ndarray | float, steps: np.ndarray | int) -> np.ndarray:
-    """For each row whether its elements are whole where its largest magnitude is `steps`."""
+    """Returns for each row whether its elements are whole where its largest magnitude is `steps`."""
     scaled = rows * np.reshape(steps / np.asarray(largest), (-1, 1))
     return np.asarray(np.abs(scaled - np.rint(scaled)).max(1) < _TOLERANCE)
 

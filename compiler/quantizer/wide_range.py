@@ -18,7 +18,7 @@ from tosaic.compiler.quantizer.tables import is_log_like
 
 _HALF_BITS = 15
 _SURE = 2.0**9
-"""From this many steps on a sum of squares is precise: an error of one of them is a hundredth of a decibel."""
+"""Steps from which on a sum of squares is precise: an error of one step is a hundredth of a decibel."""
 _DEEPEST = 2.0**-30
 """Logarithms are told by their values above this share of the largest."""
 

@@ -26,7 +26,7 @@ class MemoryImage:
     program_address: int
     program_bytes: int
     boot_address: int
-    """Of the boot part, whose `boot_bytes` are 0 where there is none."""
+    """Address of the boot part, whose `boot_bytes` are 0 where there is none."""
     boot_bytes: int
     base: dict[Region, int]
     """Where the regions of external memory begin."""

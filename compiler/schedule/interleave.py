@@ -53,7 +53,7 @@ def interleave(items: list[Item]) -> list[Item]:
 
 
 def _others_before(items: list[Item]) -> list[int]:
-    """For each load the number of items of other units that come before it."""
+    """Returns for each load the number of items of other units that come before it."""
     counts, others = [], 0
     for item in items:
         if item.unit is Unit.LOAD:

@@ -12,7 +12,7 @@ class _ByColumn:
     """A number for each byte of a pitch: of a range in which some columns were touched later than others."""
 
     def __init__(self, numbers: np.ndarray):
-        """int32 [pitch]."""
+        """Begins with an int32 array [pitch]."""
         self.numbers = numbers
 
     @property

@@ -31,7 +31,7 @@ class Item:
     index: int
     """Place among the unit's items."""
     waits: dict[Unit, int] = dataclasses.field(default_factory=dict)
-    """Per producing unit the index of the last item that must be complete first."""
+    """Index, by producing unit, of the last item that must be complete first."""
     behind_load: int = -1
     """Last load that must come first in the program, without a wait: the unit waits for its words one by one."""
     signals: list[Unit] = dataclasses.field(default_factory=list)

@@ -12,8 +12,9 @@ from tosaic.hw.isa import Unit
 _HOLDING = {Unit.VECTOR, Unit.STORE}
 """Units that wait for the array's vectors, or for a unit that does."""
 MOST_TOKENS = 2000
-"""Of a semaphore, in the order of the work. A counter goes to 4095; loads that are pulled ahead, and units that run
-ahead by as many commands as a queue holds, add a few tokens."""
+"""Tokens of a semaphore at most, in the order of the work. A counter goes to 4095; loads that are pulled
+ahead, and units that run ahead by as many commands as a queue holds, add a few tokens.
+"""
 _VECTORS_BEHIND = 64
 """Vectors that the array may have made while VECTOR is not done with those before: the queue behind it, and what comes
 while VECTOR turns from one GO to the next."""
@@ -21,7 +22,7 @@ _DRAINS_KEPT = 16
 
 
 class _Accesses:
-    """Of a unit to a memory."""
+    """The accesses of a unit to a memory."""
 
     def __init__(self) -> None:
         self.read, self.written = Intervals(), Intervals()
@@ -36,7 +37,7 @@ class Tracker:
         self._by_unit: dict[Unit, list[Item]] = {unit: [] for unit in Unit}
         self._synced: dict[tuple[Unit, Unit], int] = {}
         self._places: dict[Unit, list[int]] = {unit: [] for unit in Unit}
-        """In `items`, of each unit's."""
+        """Places in `items` of each unit's accesses."""
         self._takers: dict[tuple[Unit, Unit], collections.deque[int]] = collections.defaultdict(
             collections.deque
         )
@@ -125,7 +126,7 @@ class Tracker:
         return self._held_loads[place - 1] if place else -1
 
     def _needs(self, work: Work) -> dict[Unit, int]:
-        """Per other unit the last item that must be complete first."""
+        """Returns, by other unit, the last item that must be complete first."""
         need: dict[Unit, int] = {}
         for span in work.reads:
             self._add_needs(span, work.unit, need, writes=False)

@@ -11,7 +11,7 @@ from tosaic.hw.config import Config
 from tosaic.hw.isa import INSTRUCTION_BYTES
 
 _BOX_INSTRUCTIONS = 24
-"""Of each box, from the same bus as the image."""
+"""Instructions of each box, which come from the same bus as the image."""
 _CLEARLY = 0.99
 """A small first box is taken if all is predicted to take less than this share of the cycles."""
 
@@ -23,7 +23,7 @@ class Arriving:
     config: Config
     speed: MemorySpeed
     work: Callable[[int], BoxWork]
-    """Of a box of some rows."""
+    """A function that returns the work of a box of some rows."""
 
     def rows(self, cut: ImageBoxes, fewest: int) -> int:
         """Output rows of a box: `fewest`, or more where that clearly takes fewer cycles. Larger boxes leave fewer rows
@@ -47,7 +47,9 @@ class Arriving:
         return best
 
     def _cycles(self, cut: ImageBoxes, most: int, first: int) -> float:
-        """Until the last box is computed: each one waits for its rows, and behind the first one's come the weights."""
+        """Returns the cycles until the last box is computed: each box waits for its rows, and the weights
+        come after the first box's rows.
+        """
         window, done = cut.window, 0.0
         bytes_per_cycle = float(self.speed.bytes_per_cycle(self.config))
         starts = row_starts(0, window.oh, most, first)

@@ -14,15 +14,16 @@ from tosaic.hw.config import Config
 from tosaic.hw.isa import INSTRUCTION_BYTES
 
 _DRAIN_CYCLES = 28
-"""Of VECTOR for a tile, beside its vectors: parameters, a stream, and the pipeline that runs empty."""
+"""Cycles of VECTOR for a tile, beside its vectors: parameters, a stream, and the pipeline that runs empty."""
 _TILE_INSTRUCTIONS = 8
-"""For a tile, from the same bus as its operands."""
+"""Instructions for a tile, which come from the same bus as its operands."""
 _BOX_INSTRUCTIONS = 24
 _BOX_CYCLES = 40
-"""Of every box, in which ARRAY waits: tokens, and banks that the other units use, of which nothing is known here."""
+"""Cycles of every box in which ARRAY waits: for tokens, and for banks that other units use."""
 _TURN_CYCLES = 60
-"""Beside the memory's latency: from the end of a box, whose buffers LOAD or VECTOR wait for, until these are filled
-or empty again."""
+"""Cycles, beside the memory's latency, from the end of a box, for whose buffers LOAD or VECTOR waits, until
+these are filled or empty again.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,13 +32,13 @@ class _Unit:
 
     per_cycle: int
     per_byte: int
-    """On the bus."""
+    """Time of a byte on the bus."""
     per_burst: int
-    """From one short burst to the next."""
+    """Time from one short burst to the next."""
 
     @classmethod
     def of(cls, speed: MemorySpeed, config: Config, pixels: int) -> "_Unit":
-        """For boxes of up to `pixels` pixels."""
+        """Returns the unit of time for boxes of up to `pixels` pixels."""
         rate, burst = speed.bytes_per_cycle(config), Fraction(speed.burst_cycles)
         per_cycle = rate.numerator * burst.denominator * pixels
         return cls(
@@ -62,7 +63,7 @@ class BoxCost:
     config: Config
     speed: MemorySpeed
     work: Callable[[int, int, int], BoxWork]
-    """Of a box of some rows, columns and channels."""
+    """A function that returns the work of a box of some rows, columns and channels."""
     beats: int
     """Cycles of VECTOR for a vector."""
 
@@ -104,7 +105,7 @@ class BoxCost:
     def _moved(
         self, cut: ImageBoxes, extent: Extent, sizes: Sizes, whole_pixels: int, unit: _Unit
     ) -> _Transfer:
-        """Of a box of `extent`; `sizes` are those of a box of `whole_pixels`, which the unit is for."""
+        """Returns what a box of `extent` moves; `sizes` are those of a box of `whole_pixels`, which the unit is for."""
         read, written = 0, 0
         # Some of the channels are a short run of bytes for each pixel.
         runs = extent.rows * extent.columns if extent.channels < cut.channels else 0

@@ -85,7 +85,7 @@ class Heights:
         ]
 
     def most_kept(self) -> list[int]:
-        """Most rows of each layer's output that are kept from one stripe to the next."""
+        """Returns the largest number of rows of each layer's output that are kept from one stripe to the next."""
         return [
             max(0, *(stripe[number].kept for stripe in self.stripes())) for number in range(len(self.cuts))
         ]

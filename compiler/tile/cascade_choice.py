@@ -25,7 +25,7 @@ from tosaic.hw.config import Config
 Work = LayerWork | CascadeWork | LoopWork | ChoiceWork
 
 _MOST_LAYERS = 4
-"""Of a cascade: each one needs memory for a stripe, and more rows are computed again."""
+"""Layers of a cascade at most: each one needs memory for a stripe, and more rows are computed again."""
 _WORTH = 0.98
 """A cascade is proposed where it is predicted to take less than this share of the cycles of its layers."""
 

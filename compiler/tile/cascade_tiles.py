@@ -1,4 +1,4 @@
-"""In which stripes a cascade runs: the height with the fewest predicted cycles among those whose buffers fit."""
+"""Chooses the stripes of a cascade: the height with the fewest predicted cycles among those whose buffers fit."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -15,7 +15,7 @@ from tosaic.compiler.tile.work import ArrayBody, LayerWork, PoolBody
 from tosaic.hw.config import Config
 
 _MOST_STRIPES = 32
-"""Of a cascade. Small stripes compute too many rows again."""
+"""Stripes of a cascade at most: small stripes compute too many rows again."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,9 +24,9 @@ class StripePlan:
 
     heights: Heights
     cycles: int
-    """Predicted."""
+    """Predicted cycles."""
     stripes: list[tuple[int, LayerWork]]
-    """In order: which of the layers, and its work."""
+    """The layer's number and its work, stripe by stripe in the order in which they run."""
     taken: list[int]
     """Addresses of all buffers."""
 
@@ -38,7 +38,7 @@ class _Places:
     held: list[int]
     """Addresses of stripes."""
     waiting: list[Address]
-    """Of rows that are kept from stripe to stripe."""
+    """Addresses of rows that are kept from stripe to stripe."""
     output: Placement
 
 
@@ -129,7 +129,7 @@ class CascadeTiler:
         return dataclasses.replace(most, rows=max(1, min(most.rows, rows)))
 
     def _held(self, heights: Heights) -> list[int] | None:
-        """Memory for a stripe of each result but the last."""
+        """Returns memory for a stripe of each result but the last."""
         taken: list[int] = []
         for rows, pitch in zip(heights.most_rows()[:-1], self._pitches, strict=False):
             address = self.arena.allocate(rows * pitch)

@@ -16,11 +16,13 @@ from tosaic.compiler.tile.box_cost import split
 from tosaic.hw.config import Config
 
 _GO_CYCLES, _BATCH_CYCLES = 26, 19
-"""Of VECTOR for a group of channels, beside its vectors: parameters, streams, and the pipeline that runs empty; a group
-of one batch needs no command of its own."""
+"""Cycles of VECTOR for a group of channels, beside its vectors: parameters, streams, and the pipeline that
+runs empty. A group of one batch needs no command of its own.
+"""
 _TURN_CYCLES = 60
-"""Beside the memory's latency: from the end of a box, whose buffers LOAD or VECTOR wait for, until these are filled
-or empty again."""
+"""Cycles, beside the memory's latency, from the end of a box, for whose buffers LOAD or VECTOR waits, until
+these are filled or empty again.
+"""
 _NUMBERS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Numbers of boxes along the channels that are compared."""
 
@@ -48,7 +50,9 @@ class ChannelBoxes:
     """Cycles of VECTOR for a vector, of each micro-operation."""
 
     def candidates(self) -> Iterator[tuple[int, ...]]:
-        """Most elements along each axis: some whole groups of channels of all rows, a half of them and so on."""
+        """Yields the largest numbers of elements along each axis to try: some whole groups of channels of all
+        rows, of half of them, and so on.
+        """
         *outer, channels = self.shape
         rows, columns = math.prod(outer), self.config.columns
         groups = -(-channels // columns)

@@ -39,7 +39,7 @@ class Tile:
     """The weights of one group of output channels."""
 
     address: Address
-    """In external memory."""
+    """Its address in external memory."""
     bytes: int
     blob: Blob
     group_address: Address
@@ -53,9 +53,9 @@ class ConvolutionPlan:
 
     window: Window
     tiles: list[Tile]
-    """Of one image, or of every image one after the other when each has weights of its own."""
+    """Tiles of one image, or of every image one after the other when each has weights of its own."""
     channels: int
-    """Of a vector's `pixels` together."""
+    """Channels of a vector's `pixels` together."""
     pixels: int
     layout: WeightLayout
     weights: PackedWeights
@@ -149,7 +149,7 @@ def plan_convolution(
 
 
 def zero_points(graph: Graph, operator: Operator) -> tuple[int, int]:
-    """Of the image and of the weights."""
+    """Returns the zero points of the image and of the weights."""
     names = ("A_zp", "B_zp") if operator.op == "MATMUL" else ("input_zp", "weight_zp")
     image, weight = (int(graph.operand_value(operator, name).reshape(-1)[0]) for name in names)
     return image, weight
@@ -259,7 +259,7 @@ class BoxWork:
     tiles: int
     array_cycles: int
     weight_bytes: int
-    """Weights of its channels."""
+    """Bytes of its channels' weights."""
     stays: bool
     """They are still there for the next box of these channels."""
 

@@ -42,7 +42,9 @@ class ElementwisePlan:
 
     shape: Shape
     counts: tuple[int, ...]
-    """Most elements of the result at a time, along each axis; stripes have one axis, that of all elements."""
+    """The largest number of elements of the result at a time, along each axis; stripes have one axis, that of
+    all elements.
+    """
     cycles: int
     """What VECTOR is predicted to take."""
     together: frozenset[str] = frozenset()
@@ -62,7 +64,7 @@ class Operand:
 
     storage: str
     offset_bytes: int
-    """From the start of the stored tensor."""
+    """Bytes from the start of the stored tensor."""
     strides: tuple[int, ...]
     """Bytes from element to element along the result's axes; 0 where it is broadcast."""
     element_bytes: int
@@ -150,7 +152,7 @@ def apart_cycles(tensors: Tensors, layer: Layer, name: str, source: str) -> int:
 
 
 def _vectors(axes: list[Axis], columns: int) -> int:
-    """Of a nest over a load and a store, with strides in elements."""
+    """Returns the vectors of a nest over a load and a store, with strides in elements."""
     if not axes:
         return 1
     *outer, (count, (read, written)) = [(axis.count, axis.strides) for axis in axes]

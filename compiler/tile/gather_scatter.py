@@ -45,7 +45,7 @@ class GatherScatterPlan:
     indices: Placement | None
     """Where the indices are, when they are computed at run time."""
     chunk_rows: int
-    """Most offsets that are computed at a time."""
+    """The largest number of offsets that are computed at a time."""
     offsets: Buffer
     index_buffer: Buffer | None
     """Brings indices in that are not resident."""
@@ -53,9 +53,9 @@ class GatherScatterPlan:
     """Activation-memory address of each batch's offset, when indices are computed at run time."""
     tile: TableTile
     tile_address: int | None
-    """Of the tile's first row; None: the table is resident."""
+    """Address of the tile's first row; None: the table is resident."""
     block_rows: int
-    """Most list rows at a time."""
+    """The largest number of list rows at a time."""
     blocks: Buffer | None
     """Holds list rows; None: the list is resident."""
 

@@ -35,7 +35,7 @@ class PlanContext:
     memories: Memories
     optimize: bool
     coder: WeightCoder | RowPacker | None = None
-    """Codes constant weights."""
+    """What codes constant weights."""
     infos: list[LayerInfo] = dataclasses.field(default_factory=list)
     """The program's layers so far; VECTOR_MARK has their index."""
 

@@ -19,15 +19,16 @@ from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, largest
 
 _FIRST_CYCLES = 50
-"""From the end of a box, whose buffer LOAD waits for, to the first byte of another one in its place, beside the
-memory's latency."""
+"""Cycles, beside the memory's latency, from the end of a box, for whose buffer LOAD waits, to the first byte
+of the next one in its place.
+"""
 _BOX_CYCLES = 10
 """What LOAD loses from box to box: it waits for a token, and its first burst for others."""
 IM2COL_TURNS = 4
 """Buffers of boxes that take turns."""
 _MOST_BOXES = 32
 _MOST_COLUMNS = 16
-"""Of a box: each takes a LOAD_GO, and a box must not fill LOAD's queue."""
+"""Columns of a box at most: each takes a LOAD_GO, and a box must not fill LOAD's queue."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,10 +38,10 @@ class Im2col:
     columns: int
     """Output columns per box."""
     first: int
-    """Of the first box, for which the array waits: no more than `columns`."""
+    """Columns of the first box, for which the array waits: no more than `columns`."""
     layout: WeightLayout
     cycles: int
-    """Predicted."""
+    """Predicted cycles."""
     loading: int
     """Cycles in which LOAD is busy from the start on, and cannot bring what later layers need."""
 

@@ -48,7 +48,7 @@ class ImageBoxes:
     """How the output of a windowed layer may be cut."""
 
     window: Window
-    """`ic` in bytes."""
+    """The window, with `ic` in bytes."""
     channels: int
     step: int
     """Boxes end at multiples of this many channels."""
@@ -57,19 +57,19 @@ class ImageBoxes:
     multiplier: int | None = None
     """Output channels that share an input channel; None: each one needs all input channels."""
     column_limit: int = MAX_COUNT
-    """Most columns the array takes at a time."""
+    """The largest number of columns that the array takes at a time."""
     first_columns: int = 0
     """Columns of the first box, if not as many as the others have; 0: they are as many."""
     first_rows: int = 0
     """Rows of the first box; the next ones have twice as many each until they are as high as any. 0: all are."""
     output_limit: int = MAX_COUNT * MAX_COUNT
-    """Most rows times columns."""
+    """The largest product of rows and columns."""
     stripe_pitch: int = 0
     """Bytes from row to row of an input that is fetched as whole image rows; 0: as they are in the storage."""
     im2col_zp: int | None = None
     """Zero point of an image of which the input of each output column is fetched by itself, see `im2col.py`."""
     picked: bool = False
-    """Only the pixels that 1×1 windows read are fetched, see `picked.py`."""
+    """Whether only the pixels that 1×1 windows read are fetched (`picked.py`)."""
     rows: tuple[int, int] | None = None
     """The output rows [first, last) that the boxes cover; None: all of them."""
 
@@ -117,7 +117,7 @@ class ImageBoxes:
         return whole and w.view.pitch <= 2 * w.iw * w.ic
 
     def _source_rows(self, rows: int) -> int:
-        """Most input rows that a box of `rows` rows needs."""
+        """Returns the largest number of input rows that a box of `rows` rows needs."""
         w = self.window
         if w.oh > 1000 * rows:
             return min(w.ih, (rows - 1) * w.sy + (w.kh - 1) * w.dy + 1)

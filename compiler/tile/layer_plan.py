@@ -52,7 +52,7 @@ _PIECE_BYTES = 4096
 _SMALL = 64
 """A table that GATHER reads comes ahead if it takes at most this fraction of the memory."""
 _MOST_PIECES = 8
-"""Most boxes of such a layer."""
+"""The largest number of boxes of such a layer."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tosaic.hw.isa import Opcode, largest
 
 MAX_ROWS = largest(Opcode.LOAD_GO, "rows")
 _LEAST_WORDS = 2
-"""Of a row that LOAD brings to its place: it has bursts of its own."""
+"""Words at least of a row that LOAD brings to its place: it has bursts of its own."""
 _SCRATCH_SHARE = 32
 """A buffer between the passes of a turned copy takes at most this part of the memory."""
 
@@ -33,7 +33,7 @@ class CopyBuffers:
     gathered: int | None
     """Holds the part of a source that a block needs; None: no source is fetched in parts."""
     scratch: Scratch | None = None
-    """For copies that turn a tensor."""
+    """Memory for copies that turn a tensor."""
 
     def addresses(self) -> list[int]:
         scratch = () if self.scratch is None else self.scratch.addresses
@@ -48,7 +48,7 @@ class LayoutCopy:
 
     move: Move
     sources: dict[str, Placement]
-    """By the names that `move` has for them."""
+    """Placements by the names that `move` has for them."""
     target: Placement
     buffers: CopyBuffers
     element_bytes: int
@@ -84,7 +84,7 @@ class BlockLimits:
     """What the blocks of a copy are held to."""
 
     elements: int | None = None
-    """Most elements of a block of the output; None: as many as fit."""
+    """The largest number of elements of a block of the output; None: as many as fit."""
     targets: int = 1
     """Buffers for blocks of the output."""
     whole_bytes: int | None = None

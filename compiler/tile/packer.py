@@ -27,7 +27,7 @@ class PackedWeights:
 
     address: Address
     step_bytes: int
-    """Most bytes to fetch together."""
+    """The largest number of bytes to fetch together."""
     packing: LayoutCopy | None = None
     """How the machine packs them; None: they are constants."""
     gradual: bool = False

@@ -47,9 +47,9 @@ class ReductionPlan:
     partials: tuple[int, ...]
     """Partial results for each element of the result after each pass but the last: powers of two, falling."""
     outer_elements: int
-    """Most elements of the axes before the reduced one in a box."""
+    """The largest number of elements of the axes before the reduced one in a box."""
     along: int
-    """Most elements of the reduced axis in a box: all of them, or a multiple of `partials[0]`."""
+    """The largest number of elements of the reduced axis in a box: all of them, or a multiple of `partials[0]`."""
     cycles: int
     """What VECTOR is predicted to take."""
 
@@ -198,16 +198,18 @@ class _Pass:
     body: tuple[int, ...]
     """Cycles of each micro-operation of the body for a whole vector."""
     stored_bytes: int
-    """Of an element of the results."""
+    """Bytes of an element of the results."""
 
     def cycles(self, outer: int, config: Config) -> int:
-        """Of one pass over boxes of `outer` elements of the axes before."""
+        """Returns the cycles of one pass over boxes of `outer` elements of the axes before."""
         repeats, rest = divmod(self.extent, self.partials)
         total = self._go(self.partials * self.inner, repeats, outer, config)
         return total + (self._go(rest * self.inner, 1, outer, config) if rest else 0)
 
     def _go(self, row: int, repeats: int, outer: int, config: Config) -> int:
-        """Of a GO over rows of `row` results that follow each other, and one more for the last, shorter vectors."""
+        """Returns the cycles of a GO over rows of `row` results that follow each other, and of one more for
+        the last, shorter vectors.
+        """
         width = config.columns
         vectors, tail = divmod(row, width)
         return sum(
@@ -217,7 +219,7 @@ class _Pass:
         )
 
     def _beats(self, repeats: int, lanes: int, width: int) -> int:
-        """Of one vector of `lanes` lanes on a machine of `width` ones."""
+        """Returns the beats of one vector of `lanes` lanes on a machine of `width` ones."""
         loading = sum(-(-lanes * beats // width) for beats in self.body)
         return _START_UOPS + repeats * loading - (-lanes * self.stored_bytes // width)
 

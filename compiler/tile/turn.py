@@ -31,9 +31,9 @@ class Turn:
     outer: tuple[Axis, ...]
     """The other loops, slowest first."""
     line: Axis
-    """Along neighbouring elements of the source."""
+    """The axis along neighbouring elements of the source."""
     lines: Axis
-    """From line to line; along neighbouring elements of the result."""
+    """The axis from line to line, along neighbouring elements of the result."""
     radices: tuple[int, ...]
     """Lines that each pass makes one of."""
     element_bytes: int

@@ -33,7 +33,7 @@ class WindowLayer:
     layer: Layer
     cut: ImageBoxes
     external: list[str]
-    """Storage names."""
+    """Storage names of external tensors."""
     output: str
     param_bytes: int
     """Bytes of the parameters for `cut.step` channels, when they are brought in box by box; else 0."""

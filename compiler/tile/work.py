@@ -24,9 +24,9 @@ class Parameters:
     """A layer's biases, multipliers and shifts."""
 
     tile_bytes: int
-    """For a tile of channels; 0: there are none."""
+    """Bytes for a tile of channels; 0: there are none."""
     bias_bytes: int
-    """Of one bias; 0: there are none."""
+    """Bytes of one bias; 0: there are none."""
     scale: bool
     address: int = 0
     """Activation-memory address of those of tile 0, when all are there."""
@@ -83,7 +83,7 @@ class LayerWork:
     layer: Layer
     body: Body
     placements: dict[str, Placement]
-    """Of what the layer reads and writes, by storage name."""
+    """Placements of what the layer reads and writes, by storage name."""
     preloads: list[Copy]
     """What is brought in whole before the layer runs."""
     result: Sent | None
@@ -112,7 +112,7 @@ class Stripe:
     """Some rows of one layer of a cascade."""
 
     number: int
-    """Of the layer."""
+    """The layer's number."""
     work: LayerWork
 
 
@@ -123,7 +123,7 @@ class CascadeWork:
     members: list["Step"]
     """The layers, each with the work that its stripes are parts of."""
     stripes: list[Stripe]
-    """In the order in which they run."""
+    """The stripes in the order in which they run."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,7 +144,7 @@ class LoopWork:
     test: FlagTest
     body: "GraphPlan"
     results: list[Copy]
-    """Of what stays in activation memory but is wanted outside."""
+    """Copies of results that stay in activation memory but are wanted outside."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,7 +157,7 @@ class BranchWork:
 
 @dataclasses.dataclass(frozen=True)
 class ChoiceWork:
-    """COND_IF."""
+    """The work of COND_IF."""
 
     operator: Operator
     test: FlagTest

@@ -54,7 +54,7 @@ class Row:
 
     @property
     def ideal_cycles(self) -> int:
-        """With every multiplier busy all the time."""
+        """Cycles with every multiplier busy all the time."""
         return -(-self.macs // self.macs_per_cycle)
 
     @property

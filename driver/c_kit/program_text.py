@@ -21,7 +21,7 @@ class _TensorList:
     """Inputs, outputs or states, as C names them."""
 
     name: str
-    """In the singular."""
+    """The name in the singular."""
     ports: Sequence[Port]
     struct: str = "tosaic_tensor"
     """The C type of an entry."""
@@ -97,7 +97,7 @@ class CModel:
 
 
 def _image(name: str, image: bytes) -> str:
-    """In a union, so that a host can copy it by words."""
+    """Writes the image in a union, so that a host can copy it by words."""
     numbers = c_initializer(image, _IMAGE_COLUMNS)
     return (
         "static const union {\n"

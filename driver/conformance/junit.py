@@ -1,4 +1,4 @@
-"""JUnit XML, which continuous-integration servers read."""
+"""Writes JUnit XML, which continuous-integration servers read."""
 
 import pathlib
 from xml.etree import ElementTree
@@ -46,5 +46,5 @@ def write_junit(
 
 
 def _printable(text: str) -> str:
-    """Without the control characters that XML 1.0 cannot hold."""
+    """Returns the text without the control characters that XML 1.0 cannot hold."""
     return "".join(c if c.isprintable() else "?" for c in text)

@@ -1,4 +1,6 @@
-"""docs/records/conformance.md: what came of the suite on each target, one section per target and configuration."""
+"""Writes docs/records/conformance.md: what came of the suite on each target, one section per target and
+configuration.
+"""
 
 import importlib.metadata
 import pathlib

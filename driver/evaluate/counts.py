@@ -17,7 +17,9 @@ FLOAT = "float"
 
 @dataclasses.dataclass
 class OutputCounts:
-    """Of one output on one target, against the float model's where there is one, and against labels where there are."""
+    """Counts of one output on one target, against the float model's where there is one, and against labels
+    where there are.
+    """
 
     signal: float = 0.0
     noise: float = 0.0

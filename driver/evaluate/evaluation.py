@@ -50,7 +50,9 @@ DEFAULT_TERMS = Terms()
 
 @dataclasses.dataclass
 class OutputFigures:
-    """Of one output on one target. Shares are of rows along the last axis, 0 to 1; None: nothing to compare with."""
+    """Figures of one output on one target. Shares are of rows along the last axis, 0 to 1; None: nothing to
+    compare with.
+    """
 
     name: str
     target: str
@@ -77,10 +79,10 @@ class Evaluation:
     against: str | None
     """The float model, and what computed it."""
     float_accuracy: dict[str, float]
-    """By output."""
+    """Accuracy of the float model by output, 0 to 1."""
     outputs: list[OutputFigures]
     seconds: dict[str, float]
-    """By target, and of the float model under FLOAT."""
+    """Seconds by target, and of the float model under FLOAT."""
     problem: str | None = None
     """Why the first output that is too far from its network is, where that was asked."""
 
@@ -138,7 +140,7 @@ def evaluation_of(
     terms: Terms = DEFAULT_TERMS,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """As `evaluate`, but it is left to the caller to `judge`."""
+    """Evaluates as `evaluate` does, but leaves it to the caller to `judge`."""
     with Judge(model, data, targets, against, terms) as judge:
         counts = Counts()
         for start in range(0, judge.samples, CHUNK_SAMPLES):
@@ -160,7 +162,7 @@ class Facts:
     """The float model, and what computed it."""
     targets: tuple[str, ...]
     outputs: tuple[tuple[str, tuple[int, ...]], ...]
-    """(name, shape)."""
+    """Name and shape of each output."""
     labelled: tuple[str, ...]
     """Outputs whose rows have labels."""
     steps: tuple[tuple[str, float], ...] = ()
@@ -273,7 +275,7 @@ class Judge:
         return None
 
     def counts(self, start: int) -> Counts:
-        """Of CHUNK_SAMPLES samples from number `start` on, or as many as there are."""
+        """Returns the counts of CHUNK_SAMPLES samples from number `start` on, or of as many as there are."""
         chunk = {name: values[start : start + CHUNK_SAMPLES] for name, values in self._samples.items()}
         stop = min(start + CHUNK_SAMPLES, self.samples)
         labels = {name: values[start:stop].ravel() for name, values in self._labels.items()}

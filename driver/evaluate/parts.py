@@ -32,7 +32,7 @@ def evaluate_in_parts(
     terms: Terms = DEFAULT_TERMS,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """As `evaluate`, of files, by jobs at `place`; the figures are the same.
+    """Evaluates files as `evaluate` does, by jobs at `place`; the figures are the same.
 
     `records` keeps what is done. Raises what `evaluate` raises, DeviceError for a job that fails; InputError also for
     two files of the same name, which a cluster's worker could not tell apart.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from .point import Point
 
 ENOUGH = 2.0
-"""For the goal `area`: cycles as multiples of the fewest that still are enough."""
+"""Cycles, as multiples of the fewest, that are still few enough for the goal `area`."""
 
 
 class Goal(enum.Enum):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from .point import Point
 
 WIDTH, HEIGHT, LEFT, BELOW, TOP, RIGHT = 900, 420, 90, 48, 40, 24
-"""Of the picture, and its margins."""
+"""Pixels of the picture and its margins."""
 _TICKS = 4
 
 

@@ -64,8 +64,9 @@ def explore(
     records: RecordFile | None = None,
     progress: Progress | None = None,
 ) -> Exploration:
-    """At least `question.points` points, or all that are found: a search ends in any case. InputError where Optuna is
-    wanted and missing."""
+    """Finds at least `question.points` points, or all that there are: a search ends in any case. Raises
+    InputError where Optuna is wanted and missing.
+    """
     found = Exploration()
     proposer = _Optuna(question) if question.optuna else _Grid(question)
     seen: set[int] = set()

@@ -1,4 +1,4 @@
-"""Jobs on the workers of a Dask cluster.
+"""Runs jobs on the workers of a Dask cluster.
 
 A worker gets the files of its jobs and needs nothing but Tosaic, of this version. It does them in a process of its own,
 under the ordinary executor: so a crash or a job without end costs one job, not the worker. A worker that is lost costs

@@ -48,12 +48,12 @@ def read_by(job: Job) -> list[pathlib.Path]:
 
 @functools.cache
 def code_digest() -> str:
-    """Of this package: a record is of the code that made it."""
+    """Returns the digest of this package: a record belongs to the code that made it."""
     return _tree_digest(pathlib.Path(__file__).parents[2], CODE_SUFFIXES)
 
 
 def digest_of(path: pathlib.Path) -> str:
-    """Of a file's bytes, or of the names and bytes of all that is in a folder."""
+    """Returns the digest of a file's bytes, or of the names and bytes of all that is in a folder."""
     if path.is_dir():
         return _tree_digest(path, None)
     try:

@@ -14,7 +14,7 @@ class Work:
     """A function of a `Job` that returns a `Done`, and what Python needs to find it elsewhere."""
 
     function: str
-    """module:function."""
+    """The function as module:function."""
     folders: tuple[pathlib.Path, ...] = ()
     """Where modules are that are not installed; their Python files go with the job."""
 
@@ -65,7 +65,7 @@ class Record:
     """Why there is no result: an exception, the time limit, a process that died. Such a job is done again by the next
     run."""
     seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    """By what took them; `all` of it."""
+    """Seconds by what took them; `all` of it."""
 
     def line(self, *, times: bool = True) -> str:
         """A line of JSON, without the times where only what is always the same is wanted."""

@@ -13,7 +13,9 @@ from .job import Record, Task
 from .perform import failed, perform
 
 _SPAWN = multiprocessing.get_context("spawn")
-"""Not fork: a job that crashes must leave nothing behind, and NumPy's threads do not survive a fork."""
+"""How processes start. Not by fork: a job that crashes must leave nothing behind, and NumPy's threads do not
+survive a fork.
+"""
 _POLL_SECONDS = 0.5
 """How often time limits are looked at while nothing happens."""
 DEATHS_MAX = 3
@@ -105,7 +107,7 @@ class _JobProcess:
 
     @property
     def seconds(self) -> float:
-        """Since it was given its job."""
+        """Seconds since it was given its job."""
         return time.monotonic() - self.started
 
     def give(self, task: Task) -> None:

@@ -1,4 +1,4 @@
-"""Jobs, a place and a file of records brought together."""
+"""Brings jobs, a place and a file of records together."""
 
 import collections
 from collections.abc import Callable, Sequence

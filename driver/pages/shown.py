@@ -11,7 +11,7 @@ class Card(NamedTuple):
     value: str
     note: str = ""
     good: bool | None = None
-    """Green, red, or neither."""
+    """Whether it is shown in green, in red, or (None) in neither."""
 
 
 class Column(NamedTuple):

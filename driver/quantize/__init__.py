@@ -1,4 +1,4 @@
-"""Quantization of float models: calibration on golden, measurements, the report."""
+"""Quantizes float models: calibration on golden, measurements, the report."""
 
 from tosaic.driver.quantize.encoded_models import import_encoded
 from tosaic.driver.quantize.measurement import Difference, Measurement, measure

@@ -16,7 +16,7 @@ from .prepared import Quantization
 from .samples import Samples
 
 FEW_SAMPLES = 16
-"""With fewer, ranges are those of chance: 4 samples gave a face detector 9 dB, 32 samples 26 dB."""
+"""Samples below which ranges are those of chance: 4 samples gave a face detector 9 dB, 32 samples 26 dB."""
 ALONE = 2.0
 """A sample that makes a range this many times as wide costs all others a bit."""
 _SEVERAL = 8
@@ -69,7 +69,7 @@ class Extremes:
         self._samples += 1
 
     def alone(self) -> dict[str, tuple[int, float]]:
-        """By tensor that one sample makes ALONE times as wide or more: the sample, and how many times."""
+        """Returns, for each tensor that one sample makes ALONE times as wide or more, the sample and how many times."""
         found = {}
         for name, each in self._ranges.items() if self._samples >= _SEVERAL else ():
             whole = each.high[0] - each.low[0]

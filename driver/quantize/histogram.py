@@ -40,7 +40,7 @@ class Histogram:
 
     @property
     def heights(self) -> list[float]:
-        """Of bars, 0 to 1. By the root, so that rare values are seen."""
+        """Heights of bars, 0 to 1, by the root, so that rare values are seen."""
         roots = np.sqrt(self.counts)
         return [round(float(each), 3) for each in roots / max(roots.max(), 1.0)]
 

@@ -23,7 +23,7 @@ _ELSEWHERE = b"location"
 
 
 def open_encoded(path: pathlib.Path, bound: Bound = None) -> tuple[Graph, Encodings] | None:
-    """As `import_encoded`: the graph, and the encodings of its inputs and outputs."""
+    """Returns what `import_encoded` does: the graph, and the encodings of its inputs and outputs."""
     data = path.read_bytes()
     key = None if _ELSEWHERE in data else _key(data, bound)
     name = re.sub(r"\W", "_", path.stem)

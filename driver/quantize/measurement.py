@@ -30,7 +30,7 @@ class Difference:
     noisiest: float = 0.0
     """The noise of the sample that has most."""
     histogram: Histogram | None = None
-    """Of the float values, over the range of the integers."""
+    """Histogram of the float values, over the range of the integers."""
 
     @property
     def sqnr_db(self) -> float:
@@ -64,7 +64,7 @@ class Difference:
 
 @dataclass
 class Measurement:
-    """Of a quantized graph on a set of samples. Rates are of rows along the outputs' last axis, 0 to 1."""
+    """Figures of a quantized graph on a set of samples. Rates are of rows along the outputs' last axis, 0 to 1."""
 
     layers: list[Difference]
     outputs: list[Difference]
@@ -76,7 +76,7 @@ class Measurement:
     accuracy: dict[str, tuple[float, float]]
     """Share of rows whose largest element is the label: (float, integers)."""
     runs: list[tuple[Mapping[str, np.ndarray], dict[str, np.ndarray]]] = field(default_factory=list)
-    """Of each sample: the reals that entered, and golden's integers at the outputs."""
+    """The reals that entered and golden's integers at the outputs, for each sample."""
 
     @property
     def told_samples(self) -> str:

@@ -41,7 +41,7 @@ class Choice:
 
     finer: Finer
     noise: np.ndarray
-    """By output, as a share of its power."""
+    """Noise by output, as a share of its power."""
     products: float
 
 
@@ -78,7 +78,7 @@ class Trial:
     """What layers are chosen with."""
 
     part: Prepared
-    """Calibrated without the judges."""
+    """The quantization that is calibrated without the judges."""
     judges: Samples
     """None: the calibration's own samples judge."""
     leaving: Mapping[str, float] = field(default_factory=dict)

@@ -36,7 +36,7 @@ class _Part:
 
     @property
     def width(self) -> float:
-        """Between the least and the largest element; 0 where none was seen."""
+        """Distance between the least and the largest element; 0 where none was seen."""
         return max(self.high - self.low, 0.0)
 
 

@@ -23,7 +23,7 @@ class Reached:
 
     target_db: float
     chosen_db: float
-    """Of the worst output, on `samples` samples, while layers were chosen."""
+    """Decibels of the worst output, on `samples` samples, while layers were chosen."""
     step_db: float
     """The same of the noisiest sample (`Difference.step_db`), at output `step_output`."""
     step_output: str
@@ -35,7 +35,7 @@ class Reached:
 
     @property
     def told(self) -> str:
-        """In words, with the data that it was measured on."""
+        """The result in words, with the data that it was measured on."""
         kind = "samples kept out of the choice's calibration" if self.held_out else "calibration samples"
         text = (
             f"target {self.target_db:g} dB: the choice has {self.chosen_db:.1f} dB on {self.samples:,} {kind}, "
@@ -61,7 +61,7 @@ class Quantization:
     calibration: Mapping[str, np.ndarray]
     """The arrays that the samples were cut from."""
     reached: Reached | None = None
-    """With a target: how it was met."""
+    """How the target was met, if there was one."""
 
     @property
     def graph(self) -> Graph:

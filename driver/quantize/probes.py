@@ -23,7 +23,7 @@ _FLAT = 2
 _PROBES = _AROUND_MIDDLE + _AROUND_ENDS + _LONELY + _FLAT
 _FEW = 1 / 16
 _MASKED = -500.0
-"""exp(-500) is 0."""
+"""A value that masks: exp(-500) is 0."""
 _ABSORBS = 2.0**24
 """A float32 that is larger by this factor is all that is left of a sum."""
 
@@ -76,7 +76,7 @@ class ProbedStatistics(Statistics):
         return min(low, 0.0), max(high, 0.0)
 
     def largest(self, name: str) -> float:
-        """Largest magnitude of a tensor."""
+        """Returns the largest magnitude of a tensor."""
         return max(map(abs, self.range_seen(name)))
 
     def _probe(self, name: str) -> None:

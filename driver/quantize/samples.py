@@ -89,7 +89,9 @@ def check_labels(graph: Graph, arrays: Mapping[str, np.ndarray], labels: np.ndar
 
 
 def label_counts(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """By output that has two classes or more along its last axis: the rows it gives for the samples in `arrays`."""
+    """Returns the number of rows for the samples in `arrays` by output, for outputs with two classes or more
+    along the last axis.
+    """
     first = graph.inputs[0]
     array = np.asarray(_named(graph, arrays)[first])
     unit = _entries(graph, first, array)
@@ -149,7 +151,9 @@ def kept_numbers(graph: Graph, arrays: Mapping[str, np.ndarray], share: float) -
 
 
 def _is_held_out(count: int, entries: int, unit: int, share: Fraction) -> np.ndarray:
-    """Of `count` things that lie evenly along `entries` of an array: whether they belong to a run that is held out."""
+    """Returns whether each of `count` things, which lie evenly along `entries` of an array, belongs to a run
+    that is held out.
+    """
     run = np.arange(count) * entries // count // unit
     parts, whole = share.as_integer_ratio()
     return (run + 1) * parts // whole > run * parts // whole

@@ -1,4 +1,4 @@
-"""From a PyTorch module to an integer graph with its encodings, by one of two roads."""
+"""Makes an integer graph with its encodings of a PyTorch module, by one of two roads."""
 
 import copy
 import dataclasses
@@ -29,7 +29,7 @@ from .torch_samples import Sample, samples_of, stacked
 
 ROADS = ("onnx", "executorch")
 DEFAULT_ROAD = "onnx"
-"""By the figures of docs/pytorch.md."""
+"""The road that is better by the figures of docs/pytorch.md."""
 ACTIVATIONS = ("int8", "int16")
 
 
@@ -41,11 +41,11 @@ class QuantizedModule:
     """The exported program: what the integers are compared with."""
     result: Quantized
     samples: list[Sample]
-    """Of the calibration, in the order of forward()'s arguments; without one the example."""
+    """Samples of the calibration, in the order of forward()'s arguments; without one the example."""
     brought: bool = False
     """The module brought its integers."""
     quantization: Quantization | None = None
-    """With the float graph, where Tosaic's quantizer made the integers."""
+    """The quantization with the float graph, where Tosaic's quantizer made the integers."""
 
 
 def quantize_module(

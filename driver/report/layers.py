@@ -13,11 +13,11 @@ from tosaic.sim.result import Slice
 @dataclasses.dataclass(frozen=True)
 class LayerFigures:
     number: int
-    """In the order in which they ended; the first is 0."""
+    """The layer's number in the order in which layers ended; the first is 0."""
     name: str
     op: str
     start: int
-    """Cycle."""
+    """Cycle in which it starts."""
     cycles: int
     macs: int
     utilization: float
@@ -69,7 +69,9 @@ def worst_layers(layers: Sequence[LayerFigures], count: int = 3) -> list[LayerFi
 
 
 def macs_per_cycle_of(stats: dict[str, Any], config: Config | None = None) -> int:
-    """Of the machine that ran: from its configuration, or from what statistics imply."""
+    """Returns the multiply-accumulates per cycle of the machine that ran: from its configuration, or from
+    what statistics imply.
+    """
     if config is not None:
         return config.macs_per_cycle
     return int(stats.get("macs_per_cycle") or _implied(stats))
@@ -81,6 +83,6 @@ def _implied(stats: dict[str, Any]) -> int:
 
 
 def _share(piece: Slice, start: int, end: int) -> float:
-    """Part of the slice that lies in [start, end)."""
+    """Returns the part of the slice that lies in [start, end)."""
     inside = min(piece.end, end) - max(piece.start, start)
     return max(inside, 0) / max(piece.end - piece.start, 1)

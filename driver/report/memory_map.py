@@ -11,7 +11,7 @@ _WIDTH, _HEIGHT, _LEFT, _TOP = 900, 300, 60, 8
 _AXIS = 34
 """Height of the layers' numbers and of their title, below."""
 _TICK_WIDTH = 26
-"""Of a layer's number, with room beside it."""
+"""Pixels of a layer's number, with room beside it."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,7 @@ from .timeline import timeline_data
 from .units import unit_bars
 
 _FRAME_HEIGHT = 640
-"""Of a page inside a notebook, pixels."""
+"""Pixels of a page inside a notebook."""
 
 
 class RunReport:

@@ -30,7 +30,7 @@ _OPTIONAL = {
     "command": str | None,
 }
 _LARGEST = 1 << 63
-"""Beyond what counters hold."""
+"""A number beyond what counters hold."""
 
 
 @dataclasses.dataclass(frozen=True)

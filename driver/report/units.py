@@ -13,9 +13,9 @@ MEANINGS = {
     "other": "under way",
     "idle": "idle",
 }
-"""Of the kinds of shares, which are classes of the style sheet."""
+"""Meanings of the kinds of shares, which are classes of the style sheet."""
 _LABEL_WIDTH = 8
-"""Of a character, about."""
+"""Pixels of a character, about."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -115,7 +115,7 @@ class Board:
         return self._holder is client
 
     def deadline(self, client: object) -> float:
-        """Until when (time.monotonic) the client's next request has to begin."""
+        """Returns until when (time.monotonic) the client's next request has to begin."""
         if self._holder is not client:
             return time.monotonic() + self._limits.idle_seconds
         return min(time.monotonic() + self._limits.hold_seconds, self._turn_end)

@@ -42,7 +42,8 @@ class Client:
         """Why the client has not got the device any more."""
 
     def serve(self) -> None:
-        """Until the client goes, is silent for too long, or asks for nonsense. ConnectionEnded, as a rule.
+        """Serves until the client goes, is silent for too long, or asks for nonsense. As a rule it ends by
+        ConnectionEnded.
 
         One that has the device and is silent, or has had its turn, loses the device, not the connection.
         """

@@ -94,7 +94,7 @@ def _image(config: Config, place: int, first: int, end: int) -> tuple[bytes, int
 
 
 def _fill_memories(program: Assembler, zeros: int) -> None:
-    """Activation and weight memory."""
+    """Fills activation and weight memory."""
     config = program.config
     program.emit(Opcode.LOAD_PITCH, memory_pitch=0, local_pitch=ZERO_BYTES)
     for space, size in ((Space.AM, config.am_bytes), (Space.WM, config.wm_bytes)):

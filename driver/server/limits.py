@@ -8,7 +8,7 @@ class Limits:
     """Times are in seconds and hold for the whole of what they name, not for each byte of it."""
 
     handshake_seconds: float = 5.0
-    """From the connection to the proof of the token, TLS included."""
+    """Seconds from the connection to the proof of the token, TLS included."""
     idle_seconds: float = 600.0
     """A client without the device that says nothing for this time is dropped. Also the longest wait for the device."""
     hold_seconds: float = 60.0

@@ -31,7 +31,7 @@ from .connections import Connections, hang_up
 from .limits import Limits
 
 ACCEPT_PAUSE_SECONDS = 0.1
-"""After an error of accept: the computer may have no room for one more connection for a while."""
+"""Seconds to wait after an error of accept: the computer may have no room for one more connection for a while."""
 
 KEEP_ALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 """Seconds of silence before the first question, seconds between questions, and how many."""
@@ -90,7 +90,7 @@ class BoardServer:
 
     @property
     def clients(self) -> int:
-        """Connections there are."""
+        """Number of connections."""
         return len(self._connections)
 
     def _listen(self) -> None:

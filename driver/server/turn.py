@@ -72,6 +72,6 @@ class Turn:
             self._changed.notify_all()
 
     def _next(self) -> object:
-        """Of those who wait: the first of the group that had no turn for longest."""
+        """Returns the next of those who wait: the first of the group that had no turn for longest."""
         last = {group: number for number, group in enumerate(self._had)}
         return min(self._waiting, key=lambda client: last.get(self._waiting[client], -1))

@@ -17,9 +17,9 @@ from .notes import EXACT, OutputNote
 LOSS_DB = 3.0
 """An output may be this much below what `quantize` measured."""
 LEAST_DB = {8: 20.0, 16: 35.0}
-"""By bits of an output, where nothing was measured."""
+"""Least decibels of an output by its bits, where nothing was measured."""
 STEPS_SHARE = 0.01
-"""Of a model that brought its integers, the share of elements that may be more than one step away."""
+"""Share of the elements that may be more than one step away, of a model that brought its integers."""
 NOT_THE_NETWORK = "not the network's own outputs"
 """How the error begins."""
 _STEP = 1.001
@@ -32,7 +32,7 @@ class OutputAgreement:
 
     name: str
     step: float | None
-    """Of the output's encoding; 1 for integers that stand for themselves, None for floats."""
+    """Step of the output's encoding; 1 for integers that stand for themselves, None for floats."""
     bits: int
     difference: Difference = dataclasses.field(default_factory=lambda: Difference("", "", "", ""))
     lowest_db: float = math.inf
@@ -42,7 +42,7 @@ class OutputAgreement:
 
     @classmethod
     def of(cls, output: NodeArg) -> "OutputAgreement":
-        """Nothing seen yet."""
+        """Returns an agreement that has seen nothing yet."""
         encoding = output.stands_for
         step = encoding.scale if encoding is not None else None if output.type.is_float else 1.0
         return cls(output.name, step, output.type.bits)
@@ -88,7 +88,7 @@ class Limits:
     """What is asked of outputs."""
 
     asked_db: float | None = None
-    """By the user, of every output."""
+    """Decibels that the user asks of every output."""
     noted: Mapping[str, OutputNote] = dataclasses.field(default_factory=dict)
     """What `quantize` measured, by output."""
     steps: bool = False
@@ -115,7 +115,7 @@ class Limits:
 
 @dataclasses.dataclass
 class Agreement:
-    """Of all outputs with a network."""
+    """The agreement of all outputs with a network."""
 
     source: str
     """The network, and what computed it."""

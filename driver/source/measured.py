@@ -21,7 +21,7 @@ from .networks import SourceNetwork, layers_of
 from .notes import LayerNote, SourceNote
 
 _SAME = 1e-3
-"""Of a tensor's largest element: what the quantizer's form of a network and the network's own may differ by."""
+"""Share of a tensor's largest element by which the quantizer's form of a network and the network's own may differ."""
 
 
 def outputs_of(result: Quantized) -> list[NodeArg]:
@@ -30,7 +30,9 @@ def outputs_of(result: Quantized) -> list[NodeArg]:
 
 
 def agreement_with(source: Any, bound: Bindings, found: Quantization, measured: Measurement) -> Agreement:
-    """Of the integers with the network, in its own framework where that runs it, else on golden."""
+    """Returns the agreement of the integers with the network, in its own framework where that runs it, else
+    on golden.
+    """
     outputs, remembers = outputs_of(found.result), bool(found.graph.states)
     try:
         return _agreement(

@@ -48,7 +48,7 @@ class SourceNetwork:
     """The file, graph or function that it is."""
 
     def agreement(self, outputs: list[NodeArg]) -> Agreement:
-        """Nothing seen yet."""
+        """Returns an agreement that has seen nothing yet."""
         return Agreement(self.name, [OutputAgreement.of(each) for each in outputs])
 
     def outputs_for(self, given: Mapping[str, np.ndarray], outputs: list[NodeArg]) -> dict[str, np.ndarray]:

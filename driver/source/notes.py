@@ -25,9 +25,9 @@ class OutputNote:
     """How near an output was to the network's."""
 
     sqnr_db: float
-    """On all samples."""
+    """Decibels on all samples."""
     lowest_db: float
-    """On the sample where it is lowest."""
+    """Decibels on the sample where they are lowest."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,10 +59,10 @@ class SourceNote:
     digest: str | None = None
     bound: Bindings = dataclasses.field(default_factory=Bindings)
     samples: str = ""
-    """On which samples it was measured, in words."""
+    """The samples that it was measured on, in words."""
     outputs: Mapping[str, OutputNote] = dataclasses.field(default_factory=dict)
     layers: Mapping[str, LayerNote] = dataclasses.field(default_factory=dict)
-    """By the network's own names of tensors."""
+    """Notes by the network's own names of tensors."""
 
     def found(self, model: str) -> pathlib.Path:
         """The network's file; InputError where it is not there any more, or another one is."""

@@ -13,7 +13,7 @@ from tosaic.sim.registers import REGISTER_BYTES, Registers
 POLL_SECONDS = (0.0005, 0.05)
 """First and longest pause between two looks at STATUS, where no interrupt reaches the host."""
 SEEN_SHARE = 0.9
-"""Of the time after which a host saw the end of a run: when to look for the end of the next one."""
+"""Share of the time after which a host saw the end of a run: when to look for the end of the next one."""
 RESET_SECONDS = 5.0
 """A soft reset takes far less: it gives up on its bus after 65,536 cycles."""
 
@@ -69,7 +69,7 @@ class Transport(abc.ABC):
         """(layer, cycle) of each mark of the run that has ended; its interrupt is cleared."""
 
     def acknowledge(self) -> None:
-        """As `finish`, for a host that may ask for the `marks` later. Where that is no cheaper they are taken now."""
+        """Finishes a run for a host that may ask for the `marks` later. Where that is no cheaper they are taken now."""
         self._finished = self.finish()
 
     def marks(self) -> list[tuple[int, int]]:

@@ -20,7 +20,7 @@ CLOCK_HZ = 100_000_000
 """A simulation has no clock rate; this one stands for it."""
 WAIT_CYCLES = 50_000
 LATE_CYCLES = 10_000
-"""By how much an interrupt may come later than in the last run, whose bus may have had more luck."""
+"""Cycles that an interrupt may come later than in the last run, whose bus may have had more luck."""
 
 
 class RtlTransport(RegisterTransport):
@@ -49,7 +49,7 @@ class RtlTransport(RegisterTransport):
         self.set_errors(read_error_at, write_error_at)
 
     def set_errors(self, read_error_at: int | None, write_error_at: int | None) -> None:
-        """From now on answer SLVERR to beats at these bus addresses."""
+        """Answers SLVERR, from now on, to beats at these bus addresses."""
         self._harness.set_errors(read_error_at, write_error_at)
 
     def read_registers(self, offset: int, count: int) -> list[int]:

@@ -14,7 +14,7 @@ from .bridge import BridgeTransport
 
 SESSIONS = 1 << SESSION_BITS
 MOST_NUMBERS = (1 << COUNT_BITS) - 100
-"""Of a session: a few are left for repetitions of the last request."""
+"""Numbers of a session at most: a few are left for repetitions of the last request."""
 MOST_LATE = 100
 """Late copies that are dropped before a request is repeated."""
 

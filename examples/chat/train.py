@@ -51,7 +51,7 @@ def windows(
 
 
 def held_out_loss(parameters: Parameters, tokens: NDArray[np.int32]) -> float:
-    """In nats per character."""
+    """Returns the loss on held-out text, in nats per character."""
     read, wanted = windows(tokens, np.arange(0, len(tokens) - LENGTH - 1, LENGTH))
     return loss_of(forward(parameters, read), wanted)[0]
 

@@ -90,7 +90,7 @@ class ConvConstants:
 def quantize_conv(
     layer: Conv, weight: Array, bias: Array, source: Quantization, target: Quantization
 ) -> ConvConstants:
-    """Per-channel symmetric weights, the bias at the accumulator's scale, and the rescale to `target`."""
+    """Returns per-channel symmetric weights, the bias at the accumulator's scale, and the rescale to `target`."""
     channel_axis = 2 if layer.depthwise else 0
     others = tuple(axis for axis in range(4) if axis != channel_axis)
     wide = weight.astype(np.float64)

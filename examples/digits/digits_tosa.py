@@ -152,7 +152,7 @@ class GraphWriter:
 
 
 def _operands(scale: tuple[int, int]) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-    """Per-tensor multiplier and shift operands [1]."""
+    """Makes per-tensor multiplier and shift operands [1]."""
     return np.array([scale[0]], np.int32), np.array([scale[1]], np.int8)
 
 

@@ -44,10 +44,10 @@ class Model:
     """A model that has one input, and what it is run on."""
 
     name: str
-    """In C: DIGITS_INPUT_... begin with it."""
+    """Name in C: DIGITS_INPUT_... begin with it."""
     path: pathlib.Path
     image: np.ndarray
-    """With the batch."""
+    """Image with the batch."""
 
 
 def build_firmware(soc, models: list[Model], config: str, folder: pathlib.Path) -> list[int]:

@@ -60,8 +60,8 @@ class TosaicNpu(LiteXModule):
             platform.add_source(str(path))
 
     def attach(self, soc, name="npu"):
-        """To a SoC with SDRAM, of which `self` is the module called `name`: registers on its bus, data on a port of the
-        SDRAM's own, the interrupt to its processor.
+        """Connects it to a SoC with SDRAM, of which `self` is the module called `name`: registers on its bus,
+        data on a port of the SDRAM's own, the interrupt to its processor.
 
         A processor that caches the SDRAM does not see what the accelerator writes: have no data cache and no L2, or
         clean and forget its lines (tosaic_mapped.h)."""

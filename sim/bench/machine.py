@@ -16,9 +16,9 @@ from .stalls import random_pauses
 
 CLOCK_NS = 10
 REGISTER_CYCLES = 5_000
-"""More than any access of a register takes, stalls included."""
+"""Cycles: more than any access of a register takes, stalls included."""
 RESET_POLLS = 1_000
-"""More than a soft reset takes to let the bus come to rest."""
+"""Polls: more than a soft reset takes to let the bus come to rest."""
 LOOK_CYCLES = 20_000
 """While a program runs, the bench looks this often whether it still does."""
 
@@ -159,7 +159,7 @@ class Machine:
         return {name: await self.read(name) for name in self._registers}
 
     async def marks(self) -> list[tuple[int, int]]:
-        """(layer, cycle) of every mark."""
+        """Returns (layer, cycle) of every mark."""
         found = []
         for index in range(await self.read("MARK_COUNT")):
             await self.write("MARK_INDEX", index)

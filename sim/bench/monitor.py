@@ -17,7 +17,7 @@ class _Channel:
         self._payload = [getattr(dut, prefix + name) for name in payload]
 
     def sample(self) -> tuple[bool, bool, tuple[int, ...]]:
-        """valid, ready, and with valid the payload."""
+        """Returns valid, ready, and with valid the payload."""
         valid = bool(self._valid.value)
         payload = tuple(int(signal.value) for signal in self._payload) if valid else ()
         return valid, bool(self._ready.value), payload

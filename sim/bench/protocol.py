@@ -56,7 +56,7 @@ class Handshake:
 
 
 def check_burst(channel: str, burst: Burst, bus_bytes: int, violations: Violations) -> None:
-    """INCR bursts of whole beats (our bus's contract) that stay in their 4 KiB (A3.4.1)."""
+    """Checks for INCR bursts of whole beats (our bus's contract) that stay in their 4 KiB (A3.4.1)."""
     if burst.kind != INCR:
         violations.add(f"{channel}burst is {burst.kind}, not INCR")
     if burst.bytes_per_beat != bus_bytes:
@@ -109,7 +109,7 @@ class WriteBursts:
             self._violations.add(f"no wlast on beat {self._beats} of a burst of {self._lengths[0]}")
 
     def check_idle(self) -> None:
-        """After a run nothing may be left open."""
+        """Checks that nothing is left open after a run."""
         if self._lengths or self._early or self._beats or self._unanswered:
             self._violations.add(
                 f"the run ended with write bursts under way: {len(self._lengths)} wait for data, "

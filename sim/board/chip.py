@@ -31,7 +31,7 @@ class ChipSetting:
     bank_bits: int
     column_bits: int
     data_bits: int
-    """16 or 32."""
+    """Bits of the data bus: 16 or 32."""
     cas_latency: int
     rcd: int
     rp: int

@@ -7,7 +7,7 @@ ANSWER_CYCLES = 20_000
 """Several times what the longest request takes from its last bit to its answer's first."""
 BYTE_BITS = 10
 CLEARED_BYTES = 1 << 20
-"""At once."""
+"""Bytes that are cleared at once."""
 
 
 class VirtualLine:
@@ -44,7 +44,9 @@ class VirtualLine:
         self.board.run(CYCLES_PER_LOOK)
 
     def clear(self, address: int, count: int) -> bool:
-        """Behind the board's back: its machine would take seconds for a megabyte here, where a real one takes 0.01."""
+        """Clears memory behind the board's back: its machine would take seconds for a megabyte here, where a
+        real one takes 0.01.
+        """
         if self.board.rtl.chip is None:
             return False
         for start in range(address, address + count, CLEARED_BYTES):

@@ -38,7 +38,7 @@ def frame_body(frame: bytes) -> bytes | None:
 
 
 def checksum(header: bytes) -> int:
-    """Of an IPv4 header."""
+    """Returns the checksum of an IPv4 header."""
     total = sum(struct.unpack(f">{len(header) // 2}H", header))
     total = (total & 0xFFFF) + (total >> 16)
     return ~(total + (total >> 16)) & 0xFFFF

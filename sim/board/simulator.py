@@ -49,7 +49,7 @@ class BoardRtl:
     """Folders with the Python sources of the hardware."""
     verilog: Callable[[], str]
     chip: ChipSetting | None = None
-    """Of the SDRAM beside the FPGA, whose pins the module has, too."""
+    """The SDRAM beside the FPGA, whose pins the module has, too."""
     chip_cells: str = "ecp5_cells.v"
     """Models of the cells that the SDRAM's controller names."""
     phy: str = ""

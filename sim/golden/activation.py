@@ -1,4 +1,4 @@
-"""CLAMP (TOSA 0.30 section 2.4.1)."""
+"""Computes CLAMP (TOSA 0.30 section 2.4.1)."""
 
 import numpy as np
 

@@ -26,7 +26,7 @@ def wrap(values: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def clip(values: np.ndarray, dtype: DType) -> np.ndarray:
-    """apply_clip to the range of `dtype`, held in `dtype.numpy`."""
+    """Applies apply_clip to the range of `dtype`; the result is held in `dtype.numpy`."""
     return np.clip(values, dtype.min, dtype.max).astype(dtype.numpy)
 
 
@@ -38,7 +38,7 @@ def scalar(operand: np.ndarray) -> int:
 def apply_scale_32(
     value: np.ndarray, multiplier: np.ndarray, shift: np.ndarray, *, double_round: bool
 ) -> np.ndarray:
-    """value * multiplier * 2^-shift, rounded, as int64 in the range of int32 (section 1.9.2).
+    """Returns value * multiplier * 2^-shift, rounded, as int64 in the range of int32 (section 1.9.2).
 
     All arguments are broadcastable integers; `shift` outside 2..62, a negative multiplier and a value
     outside -2^(shift-1) .. 2^(shift-1)-1 are unpredictable, here the low 32 bits of the formula, in which no
@@ -101,7 +101,7 @@ def bit_length(values: np.ndarray) -> np.ndarray:
 
 
 def apply_lookup(table: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """Interpolated value, 16.7 fixed point in int32, of int16 `value` in the 513-entry `table` (1.9.5)."""
+    """Returns the interpolated value, 16.7 fixed point in int32, of int16 `value` in the 513-entry `table` (1.9.5)."""
     value, table = as_int64(value), as_int64(table)
     index = (value + 32768) >> 7
     base = table[index]

@@ -10,17 +10,17 @@ from tosaic.sim.golden.kernels import kernel
 
 @kernel("EQUAL", any_type=True)
 def equal(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
-    """input1 == input2."""
+    """Returns input1 == input2."""
     return np.equal(input1, input2)
 
 
 @kernel("GREATER", any_type=True)
 def greater(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
-    """input1 > input2."""
+    """Returns input1 > input2."""
     return np.greater(input1, input2)
 
 
 @kernel("GREATER_EQUAL", any_type=True)
 def greater_equal(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
-    """input1 >= input2."""
+    """Returns input1 >= input2."""
     return np.greater_equal(input1, input2)

@@ -1,4 +1,4 @@
-"""CONV2D, CONV3D, DEPTHWISE_CONV2D and FULLY_CONNECTED (TOSA 0.30 sections 2.3.3 to 2.3.7)."""
+"""Computes CONV2D, CONV3D, DEPTHWISE_CONV2D and FULLY_CONNECTED (TOSA 0.30 sections 2.3.3 to 2.3.7)."""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def conv2d(
     window: TapWindow,
     out_dtype: DType,
 ) -> np.ndarray:
-    """input [N,IH,IW,IC], weight [OC,KH,KW,IC], bias [OC] or [1] to [N,OH,OW,OC] in int32 or int48."""
+    """Maps input [N,IH,IW,IC], weight [OC,KH,KW,IC], bias [OC] or [1] to [N,OH,OW,OC] in int32 or int48."""
     image, taps = centred(input, input_zp), centred(weight, weight_zp)
     return _convolve(image, taps, bias, window, out_dtype)
 
@@ -45,7 +45,7 @@ def conv3d(
     window: TapWindow,
     out_dtype: DType,
 ) -> np.ndarray:
-    """input [N,ID,IH,IW,IC], weight [OC,KD,KH,KW,IC], bias [OC] or [1] to [N,OD,OH,OW,OC]."""
+    """Maps input [N,ID,IH,IW,IC], weight [OC,KD,KH,KW,IC], bias [OC] or [1] to [N,OD,OH,OW,OC]."""
     image, taps = centred(input, input_zp), centred(weight, weight_zp)
     return _convolve(image, taps, bias, window, out_dtype)
 
@@ -90,7 +90,7 @@ def depthwise_conv2d(
     window: TapWindow,
     out_dtype: DType,
 ) -> np.ndarray:
-    """input [N,H,W,C], weight [KH,KW,C,M], bias [C*M] or [1] to [N,OH,OW,C*M] in int32 or int48."""
+    """Maps input [N,H,W,C], weight [KH,KW,C,M], bias [C*M] or [1] to [N,OH,OW,C*M] in int32 or int48."""
     # int32 arithmetic wraps where the accumulator does; int48 sums are cut to width at the end.
     accumulator = np.int32 if out_dtype is DType.INT32 else np.int64
     image = centred(input, input_zp).astype(accumulator)
@@ -115,7 +115,7 @@ def fully_connected(
     *,
     out_dtype: DType,
 ) -> np.ndarray:
-    """input [N,IC], weight [OC,IC], bias [OC] or [1] to [N,OC] in int32 or int48."""
+    """Maps input [N,IC], weight [OC,IC], bias [OC] or [1] to [N,OC] in int32 or int48."""
     rows, columns = centred(input, input_zp), centred(weight, weight_zp).T
     sums = dot(rows, columns)
     require_partial_sums(

@@ -10,7 +10,7 @@ from tosaic.sim.golden.taps import TapWindow, convolution_taps, strided_overlap
 
 
 def correlate(image: np.ndarray, weight: np.ndarray, window: TapWindow) -> np.ndarray:
-    """image [N,I...,IC], weight [OC,K...,IC] of one type to [N,O...,OC]: a matrix product per tap.
+    """Maps image [N,I...,IC], weight [OC,K...,IC] of one type to [N,O...,OC]: a matrix product per tap.
 
     Positions outside the image add nothing.
     """
@@ -27,7 +27,7 @@ def correlate(image: np.ndarray, weight: np.ndarray, window: TapWindow) -> np.nd
 
 
 def correlate_channels(image: np.ndarray, weight: np.ndarray, window: TapWindow) -> np.ndarray:
-    """image [N,IH,IW,C], weight [KH,KW,C,M] of one type to [N,OH,OW,C*M]: each channel by itself."""
+    """Maps image [N,IH,IW,C], weight [KH,KW,C,M] of one type to [N,OH,OW,C*M]: each channel by itself."""
     *kernel_shape, channels, multiplier = weight.shape
     in_shape = image.shape[1:3]
     out_shape = _out_shape(in_shape, kernel_shape, window)

@@ -12,7 +12,7 @@ CustomKernel = Callable[[Sequence[np.ndarray], bytes, Sequence[Tensor]], Sequenc
 the results. It must be a function of these alone: golden evaluates a model more than once."""
 
 _KERNELS: dict[tuple[str, str], CustomKernel] = {}
-"""By domain and operator name."""
+"""Kernels by domain and operator name."""
 
 
 def register_custom(name: str, domain: str = "") -> Callable[[CustomKernel], CustomKernel]:

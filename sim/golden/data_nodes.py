@@ -7,5 +7,5 @@ from tosaic.sim.golden.kernels import kernel
 
 @kernel("IDENTITY", any_type=True)
 def identity(input1: np.ndarray) -> np.ndarray:
-    """input1."""
+    """Returns input1."""
     return input1

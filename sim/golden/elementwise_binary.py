@@ -17,7 +17,7 @@ _SHIFT_MASK = 31
 
 @kernel("ADD")
 def add(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
-    """input1 + input2, int32."""
+    """Returns input1 + input2, int32."""
     result = as_int64(input1) + as_int64(input2)
     require_range("the sum", result, DType.INT32)
     return wrap(result, DType.INT32)
@@ -25,7 +25,7 @@ def add(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
 
 @kernel("SUB")
 def sub(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
-    """input1 - input2, int32."""
+    """Returns input1 - input2, int32."""
     result = as_int64(input1) - as_int64(input2)
     require_range("the difference", result, DType.INT32)
     return wrap(result, DType.INT32)
@@ -51,7 +51,7 @@ def mul(input1: np.ndarray, input2: np.ndarray, shift: np.ndarray) -> np.ndarray
 
 @kernel("INTDIV")
 def intdiv(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
-    """input1 / input2 truncated towards zero, int32.
+    """Returns input1 / input2 truncated towards zero, int32.
 
     Unpredictable, and here: division by zero gives -1 and minimum / -1 wraps to the minimum.
     """
@@ -84,7 +84,7 @@ def logical_left_shift(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
 
 @kernel("LOGICAL_RIGHT_SHIFT")
 def logical_right_shift(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
-    """input1 >> input2 on the unsigned value of the type's own width; amounts from 0 to 31."""
+    """Returns input1 >> input2 on the unsigned value of the type's own width; amounts from 0 to 31."""
     return (zero_extend(input1) >> _amount(np.broadcast_arrays(input1, input2)[1], 32)).astype(input1.dtype)
 
 
@@ -96,37 +96,37 @@ def _amount(shift: np.ndarray, limit: int) -> np.ndarray:
 
 @kernel("BITWISE_AND")
 def bitwise_and(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
-    """input1 & input2."""
+    """Returns input1 & input2."""
     return np.bitwise_and(input1, input2)
 
 
 @kernel("BITWISE_OR")
 def bitwise_or(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
-    """input1 | input2."""
+    """Returns input1 | input2."""
     return np.bitwise_or(input1, input2)
 
 
 @kernel("BITWISE_XOR")
 def bitwise_xor(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
-    """input1 ^ input2."""
+    """Returns input1 ^ input2."""
     return np.bitwise_xor(input1, input2)
 
 
 @kernel("LOGICAL_AND")
 def logical_and(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
-    """input1 && input2, bool."""
+    """Returns input1 && input2, bool."""
     return np.logical_and(input1, input2)
 
 
 @kernel("LOGICAL_OR")
 def logical_or(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
-    """input1 || input2, bool."""
+    """Returns input1 || input2, bool."""
     return np.logical_or(input1, input2)
 
 
 @kernel("LOGICAL_XOR")
 def logical_xor(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
-    """input1 != input2, bool."""
+    """Returns input1 != input2, bool."""
     return np.logical_xor(input1, input2)
 
 
@@ -144,7 +144,7 @@ def minimum(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
 
 @kernel("TABLE")
 def table(input: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """int8 through 256 entries to int8; int16 through 513 entries, interpolated, to 16.7 in int32."""
+    """Looks up int8 in 256 entries of int8; int16 in 513 entries, interpolated, to 16.7 in int32."""
     if input.dtype == np.int8:
         return table[input.astype(np.int64) + 128]
     return apply_lookup(table, input)

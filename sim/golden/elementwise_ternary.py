@@ -1,4 +1,4 @@
-"""SELECT (TOSA 0.30 section 2.7.1)."""
+"""Computes SELECT (TOSA 0.30 section 2.7.1)."""
 
 import numpy as np
 

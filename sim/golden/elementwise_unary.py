@@ -18,7 +18,7 @@ def abs_(input1: np.ndarray) -> np.ndarray:
 
 @kernel("BITWISE_NOT")
 def bitwise_not(input1: np.ndarray) -> np.ndarray:
-    """~input1."""
+    """Returns ~input1."""
     return np.bitwise_not(input1)
 
 
@@ -30,7 +30,7 @@ def clz(input1: np.ndarray) -> np.ndarray:
 
 @kernel("LOGICAL_NOT")
 def logical_not(input1: np.ndarray) -> np.ndarray:
-    """!input1, bool."""
+    """Returns !input1, bool."""
     return np.logical_not(input1)
 
 

@@ -1,4 +1,4 @@
-"""Evaluation of a whole graph, control flow included."""
+"""Evaluates a whole graph, control flow included."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""RESIZE (TOSA 0.30 section 2.12.1, in the 1.0 form: scale n/d instead of stride and shift)."""
+"""Computes RESIZE (TOSA 0.30 section 2.12.1, in the 1.0 form: scale n/d instead of stride and shift)."""
 
 import numpy as np
 
@@ -40,7 +40,7 @@ def resize(
 def sample(
     in_size: int, numerator: int, denominator: int, offset: int, border: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each output index of one axis: the two input indices and the distance from the first, in 1/n."""
+    """Returns, for each output index of one axis, the two input indices and the distance from the first, in 1/n."""
     out_size = ((in_size - 1) * numerator - offset + border) // denominator + 1
     position = np.arange(out_size, dtype=np.int64) * denominator + offset
     index = position // numerator

@@ -1,4 +1,4 @@
-"""AVG_POOL2D and MAX_POOL2D (TOSA 0.30 sections 2.3.2 and 2.3.9)."""
+"""Computes AVG_POOL2D and MAX_POOL2D (TOSA 0.30 sections 2.3.2 and 2.3.9)."""
 
 from collections.abc import Callable, Sequence
 from functools import reduce
@@ -49,7 +49,7 @@ def avg_pool2d(
 def max_pool2d(
     input: np.ndarray, *, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int]
 ) -> np.ndarray:
-    """input [N,IH,IW,C] to [N,OH,OW,C] of the same type: largest element, padding never wins."""
+    """Maps input [N,IH,IW,C] to [N,OH,OW,C] of the same type: largest element, padding never wins."""
     image = pad_spatial(input, pad, value=np.iinfo(input.dtype).min)
     return reduce_windows(np.maximum, image, kernel, stride)
 

@@ -18,7 +18,7 @@ _OPERATOR: ContextVar[str] = ContextVar("operator", default="an operator")
 
 @contextmanager
 def strictly(strict: bool = True) -> Iterator[None]:
-    """Within it, `require` raises UnpredictableError (`strict`) or does nothing."""
+    """A context in which `require` raises UnpredictableError (`strict`) or does nothing."""
     token = _STRICT.set(strict)
     try:
         yield
@@ -28,7 +28,7 @@ def strictly(strict: bool = True) -> Iterator[None]:
 
 @contextmanager
 def on_behalf_of(operator: str) -> Iterator[None]:
-    """Within it, errors of `require` name `operator`."""
+    """A context in which errors of `require` name `operator`."""
     token = _OPERATOR.set(operator)
     try:
         yield
@@ -60,7 +60,7 @@ def require(rule: str, value: np.ndarray, holds: Callable[[np.ndarray], np.ndarr
 
 
 def require_range(what: str, value: np.ndarray, dtype: DType) -> None:
-    """REQUIRE of apply_add and apply_sub (section 3.3.1): int64 `value` lies in the range of `dtype`."""
+    """Checks the REQUIRE of apply_add and apply_sub (section 3.3.1): int64 `value` lies in the range of `dtype`."""
     require(
         f"{what} lies in the range of {dtype.name.lower()}",
         value,
@@ -75,7 +75,7 @@ Terms = Iterable[tuple[tuple[slice, ...], np.ndarray]]
 def require_partial_sums(
     start: np.ndarray, terms: Callable[[], Terms], largest: Callable[[], int], dtype: DType
 ) -> None:
-    """REQUIRE of apply_add for every sum on the way from `start` by `terms`, all int64.
+    """Checks the REQUIRE of apply_add for every sum on the way from `start` by `terms`, all int64.
 
     `largest` bounds the magnitude of these sums: where it fits `dtype`, nothing is added up.
     """

@@ -1,4 +1,4 @@
-"""ARGMAX and MATMUL (TOSA 0.30 sections 2.3.1 and 2.3.8)."""
+"""Computes ARGMAX and MATMUL (TOSA 0.30 sections 2.3.1 and 2.3.8)."""
 
 import numpy as np
 

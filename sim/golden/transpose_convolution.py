@@ -21,7 +21,7 @@ def transpose_conv2d(
     spread: Spread,
     out_dtype: DType,
 ) -> np.ndarray:
-    """input [N,IH,IW,IC], weight [OC,KH,KW,IC], bias [OC] or [1] to [N,OH,OW,OC] in int32 or int48.
+    """Maps input [N,IH,IW,IC], weight [OC,KH,KW,IC], bias [OC] or [1] to [N,OH,OW,OC] in int32 or int48.
 
     OH = (IH-1)*stride_y + out_pad_top + out_pad_bottom + KH, OW alike.
     """

@@ -1,4 +1,4 @@
-"""CAST and RESCALE (TOSA 0.30 section 2.13)."""
+"""Computes CAST and RESCALE (TOSA 0.30 section 2.13)."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ _UNSIGNED = {DType.INT8: DType.UINT8, DType.INT16: DType.UINT16}
 
 @kernel("CAST")
 def cast(input: np.ndarray, *, out_dtype: DType) -> np.ndarray:
-    """To bool: non-zero is true. From bool: 0 and 1. To a narrower integer: the low bits."""
+    """Converts to bool: non-zero is true; from bool: 0 and 1; to a narrower integer: the low bits."""
     return input != 0 if out_dtype is DType.BOOL else wrap(input, out_dtype)
 
 
@@ -40,7 +40,7 @@ def rescale(
     how: Rescaling,
     out_dtype: DType,
 ) -> np.ndarray:
-    """(input - input_zp) * multiplier * 2^-shift + output_zp, clipped to the output type.
+    """Returns (input - input_zp) * multiplier * 2^-shift + output_zp, clipped to the output type.
 
     multiplier and shift are [1], or with `per_channel` one per element of the last axis. INEXACT_ROUND
     allows a range of results; single rounding, which lies in it, is used. Unsigned tensors and their zero

@@ -89,11 +89,11 @@ class Variant:
     """One way to build the simulator of a configuration."""
 
     name: str
-    """In the cache's file names; empty for the plain one."""
+    """Name in the cache's file names; empty for the plain one."""
     options: tuple[str, ...]
-    """Of Verilator."""
+    """Options of Verilator."""
     definitions: tuple[str, ...] = ()
-    """Of the C++ compiler."""
+    """Definitions for the C++ compiler."""
     verilog: Callable[[Config], pathlib.Path] = cached_verilog
     """The file with the accelerator's Verilog, in the cache."""
     runtime: Runtime = PLAIN_RUNTIME

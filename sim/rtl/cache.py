@@ -38,7 +38,7 @@ def progress(text: str) -> contextlib.AbstractContextManager[object]:
 
 
 def cache_directory() -> pathlib.Path:
-    """TOSAIC_CACHE, or `tosaic` in XDG_CACHE_HOME (default ~/.cache)."""
+    """Returns TOSAIC_CACHE, or `tosaic` in XDG_CACHE_HOME (default ~/.cache)."""
     if own := os.environ.get(VARIABLE):
         return pathlib.Path(own)
     if base := os.environ.get("XDG_CACHE_HOME"):

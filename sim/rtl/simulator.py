@@ -107,7 +107,7 @@ class RtlSimulator:
 
 
 def _wait(harness: Harness, registers: Registers, codes: Sequence[bytes], max_cycles: int | None) -> None:
-    """Until the interrupt; DeviceError when it was an error or did not come."""
+    """Waits for the interrupt; raises DeviceError when it was an error or did not come."""
     left = max_cycles
     while left is None or left > 0:
         cycles = SLICE_CYCLES if left is None else min(SLICE_CYCLES, left)

@@ -14,7 +14,7 @@ from .packages import simulator_package
 
 _HARDWARE = pathlib.Path(tosaic.hw.__path__[0])
 SUFFIXES = (".py", ".c", ".h")
-"""Of sources: hardware in Python, firmware in C."""
+"""Suffixes of sources: hardware in Python, firmware in C."""
 _LOADED: dict[pathlib.Path, str] = {}
 """Digest of the sources in a folder when this process first asked for it: what is in memory is not newer."""
 

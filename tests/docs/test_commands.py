@@ -1,4 +1,4 @@
-"""Commands of the pages are ones that `tosaic` has; those of the tutorial and of how-tos run, but for long ones."""
+"""Fenced commands of README, tutorial and how-tos run, or a reason says why not; those of other pages exist."""
 
 import pathlib
 import re
@@ -7,50 +7,51 @@ import shutil
 import sys
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from page_models import write_data, write_onnx, write_tflite
 
 from tosaic.cli import app
 
 ROOT = pathlib.Path(__file__).parents[2]
+TAUGHT = [ROOT / "README.md", ROOT / "docs/tutorial.md", *sorted((ROOT / "docs").glob("howto_*.md"))]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+ELSEWHERE = {
+    r"pip install": "installs packages; tests/test_install.py runs it on a wheel's metadata",
+    r"python3 -m venv": "makes the environment that the tests run in",
+    r"mkdir work|cp \.\./|python -c ": "test_the_tutorial_does_what_it_says does it in Python",
+    r"cc -std=c99": "tests/c_kit/test_c_compiles.py runs it",
+    r"\./classify": "needs a UIO device",
+    r"cd \w+ && iverilog": "Icarus is not on PyPI; tests/hw/verilog/test_verilog_folder.py runs it where it is",
+    r"podman": "needs podman; test_site_files.py reads the file",
+    r"tosaic serve serial": "needs a board; tests/cli/test_cli_serve.py serves sim://nano",
+    r"tosaic run .* --on tcp:": "needs the server above; tests/cli/test_cli_serve.py runs on it",
+    r"tosaic build": "takes minutes; `make boards` builds every board, in the nightly",
+    r"tosaic \w+ net.pt2|tosaic evaluate .*net.pt2": "needs torch; tests/pytorch/test_pt2_files.py runs it",
+}
+"""Commands that no test of this file runs: a pattern of the line, and why."""
+LONG = {"verilog", "explore", "sim", "virtual://ulx3s-45f"}
+"""Verbs and targets that build something: `test_what_takes_long` runs them at night."""
+
+
+def lines(page):
+    """The fenced commands of a page, without comments."""
+    for language, block in FENCED.findall(page.read_text()):
+        if not language:
+            for line in block.replace("\\\n", " ").splitlines():
+                yield re.sub(r"\s+#.*", "", line).strip()
 
 
 def commands(page):
-    """The words of each fenced command of Tosaic, without comments."""
-    for language, block in FENCED.findall(page.read_text()):
-        if language:
-            continue
-        for line in block.replace("\\\n", " ").splitlines():
-            words = shlex.split(line, comments=True)
-            if "&&" not in words and words[:1] == ["tosaic"] and "[" not in line:
-                yield words[1 : words.index(";") if ";" in words else None]
+    """The words of each fenced command of Tosaic."""
+    for line in lines(page):
+        words = shlex.split(line)
+        if "&&" not in words and words[:1] == ["tosaic"] and "[" not in line:
+            yield words[1 : words.index(";") if ";" in words else None]
 
 
-LONG = {"verilog", "build", "serve", "explore", "sim", "virtual://ulx3s-45f", "boot-image"}
-"""Verbs and targets that build something, or need a board; the nightly tests of boards and the RTL have them."""
-
-
-def net(path):
-    """A small float classifier with an open batch."""
-    random = np.random.default_rng(0)
-    weights = {"w": random.normal(0, 0.3, (4, 1, 3, 3)), "v": random.normal(0, 0.1, (144, 3))}
-    graph = helper.make_graph(
-        [
-            helper.make_node("Conv", ["image", "w"], ["conv"], "conv1"),
-            helper.make_node("Relu", ["conv"], ["relu"], "relu1"),
-            helper.make_node("Flatten", ["relu"], ["flat"], "flatten"),
-            helper.make_node("MatMul", ["flat", "v"], ["scores"], "dense"),
-        ],
-        "net",
-        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 1, 8, 8])],
-        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [1, 3])],
-        [numpy_helper.from_array(value.astype(np.float32), name) for name, value in weights.items()],
-    )
-    opset = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=10), path)
+def is_elsewhere(words):
+    return any(re.match(pattern, "tosaic " + " ".join(words)) for pattern in ELSEWHERE)
 
 
 def call(words, monkeypatch, capsys):
@@ -74,11 +75,34 @@ def test_verbs_and_options_exist(page, monkeypatch, capsys):
         assert [option for option in options if option not in text] == [], words
 
 
-def test_the_tutorial_does_what_it_says(monkeypatch, capsys, tmp_path):
-    text = (ROOT / "docs/tutorial.md").read_text()
+def test_each_command_runs_or_a_reason_says_why_not():
+    everything = [line for page in TAUGHT for line in lines(page) if line]
+    unknown = [
+        line
+        for line in everything
+        if not line.startswith("tosaic ") and not any(re.match(each, line) for each in ELSEWHERE)
+    ]
+    assert unknown == []
+    used = {each for each in ELSEWHERE if any(re.match(each, line) for line in everything)}
+    assert set(ELSEWHERE) - used == set()
+
+
+@pytest.fixture
+def files(monkeypatch, tmp_path):
+    """The files that the pages name, in a folder of their own."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(ROOT / "tests/importers")
+    shutil.copytree(ROOT / "examples/digits", "examples/digits")
     for name in ("digits.tosa", "images.npz"):
         shutil.copy(ROOT / "examples/digits" / name, name)
+    write_onnx(pathlib.Path("net.onnx"))
+    shutil.copy("net.onnx", "model.onnx")
+    write_data((1, 8, 8))
+    np.save("x.npy", np.zeros((1, 8, 8, 1), np.int8))
+
+
+def test_the_tutorial_does_what_it_says(files, monkeypatch, capsys):
+    text = (ROOT / "docs/tutorial.md").read_text()
     (script,) = re.findall(r'^python -c "(.*)"$', text, re.M)
     exec(script, {})
     exec(re.search(r"```python\n(.*?)```", text, re.S)[1], {})
@@ -96,21 +120,42 @@ def test_the_tutorial_does_what_it_says(monkeypatch, capsys, tmp_path):
     assert pathlib.Path("report.html").exists() and pathlib.Path("compared.html").exists()
 
 
-@pytest.mark.parametrize("page", ["compressed", "slow_layer", "onnx", "accuracy", "c"])
-def test_a_how_to_runs(page, monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    shutil.copy(ROOT / "examples/digits/digits.tosa", "digits.tosa")
-    net("net.onnx")
-    samples = np.random.default_rng(1).random((20, 1, 8, 8), np.float32)
-    np.savez("calib.npz", image=samples)
-    np.savez("test.npz", image=samples, labels=np.zeros(20, np.int64))
-    if page == "c":
-        np.save("x.npy", np.zeros((1, 8, 8, 1), np.int8))
-    ran = 0
-    for words in commands(ROOT / f"docs/howto_{page}.md"):
-        if not LONG & set(words):
+@pytest.mark.parametrize("page", TAUGHT, ids=lambda page: page.stem)
+def test_a_page_runs(page, files, monkeypatch, capsys):
+    if page.stem in ("tutorial", "howto_tflite"):
+        return  # They have tests of their own.
+    for words in commands(page):
+        if not LONG & set(words) and not is_elsewhere(words):
             code, _, error = call(words, monkeypatch, capsys)
             # `check` of a float model ends with 1 where an operator is a float.
             assert code == 0 or words[0] == "check", (words, error)
-            ran += 1
-    assert ran
+
+
+def test_the_page_of_tflite_runs(files, monkeypatch, capsys):
+    """An int8 model first; then net.tflite stands for a float one."""
+    page = ROOT / "docs/howto_tflite.md"
+    write_data((64,))
+    write_tflite(pathlib.Path("net.tflite"), floats=False)
+    script = re.search(r"```python\n(.*?)```", page.read_text(), re.S)[1]
+    exec(script, {"samples": np.load("test.npz")["image"]})
+    assert capsys.readouterr().out.startswith("[[")
+    for words in commands(page):
+        write_tflite(pathlib.Path("net.tflite"), floats=words[0] == "quantize")
+        code, _, error = call(words, monkeypatch, capsys)
+        assert code == 0, (words, error)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("page", TAUGHT, ids=lambda page: page.stem)
+def test_what_takes_long(page, files, monkeypatch, capsys):
+    for words in commands(page):
+        if LONG & set(words):
+            code, _, error = call(words, monkeypatch, capsys)
+            assert code == 0, (words, error)
+
+
+@pytest.mark.parametrize("page", TAUGHT[2:], ids=lambda page: page.stem)
+def test_a_how_to_is_short_and_has_a_picture(page):
+    text = page.read_text()
+    assert len(text.split()) <= 400
+    assert len(re.findall(r"^!\[[^\]]+\]\(figures/[\w.]+\)$", text, re.M)) == 1

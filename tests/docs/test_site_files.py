@@ -31,20 +31,36 @@ def test_every_page_is_in_the_site_s_menu():
     menu = (ROOT / "docs/site/mkdocs.yml").read_text()
     pages = [page.name for page in (ROOT / "docs").glob("*.md")]
     assert [name for name in pages if f" {name}\n" not in menu] == []
-    assert all(f"notebooks/{each.name}\n" in menu for each in (ROOT / "docs/notebooks").glob("*.py"))
+    assert all(f"notebooks/{each.name}\n" in menu for each in (ROOT / "docs/notebooks").glob("*.ipynb"))
+
+
+def script(name):
+    """A script of bench as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"bench/{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_pictures_of_how_tos_are_those_that_the_script_draws():
+    pictures = script("how_to_pictures").PICTURES
+    kept = {file.stem.removeprefix("howto_") for file in (ROOT / "docs/figures").glob("howto_*.svg")}
+    assert kept == set(pictures)
+    for name, picture in pictures.items():
+        assert (ROOT / f"docs/figures/howto_{name}.svg").read_text() == picture.drawn(), "make docs"
 
 
 def test_the_figures_are_drawn(tmp_path):
-    spec = importlib.util.spec_from_file_location("site_pages", ROOT / "bench/site_pages.py")
-    assert spec is not None and spec.loader is not None
-    site_pages = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(site_pages)
+    site_pages = script("site_pages")
     page = (ROOT / "docs/performance.md").read_text()
     rows = site_pages.published_rows()
     assert [row.network for row in rows][:2] == ["ic_resnet8", "vww_mobilenet"]
     assert all(re.search(rf"^\| {row.network} .* {row.cycles:,} \|", page, re.M) for row in rows)
     site_pages.draw(tmp_path)
     assert {file.name for file in tmp_path.iterdir()} == {
-        "peers.svg", "report.html", "roofline.svg", "units.svg", "memory.svg"
+        "peers.svg", "report.html", "roofline.svg", "units.svg", "units_slow.svg"
     }  # fmt: skip
     assert all(file.read_text().startswith("<svg xmlns=") for file in tmp_path.glob("*.svg"))
+    kept = {file.name for file in (ROOT / "docs/figures").glob("*.svg")}
+    assert {file.name for file in tmp_path.glob("*.svg")} <= kept, "make docs"

@@ -91,6 +91,22 @@ def test_readme_from_module_to_cycles_and_report(tmp_path, monkeypatch, capsys):
     assert "<html" in pathlib.Path("report.html").read_text()
 
 
+def test_the_how_to_from_its_script_to_the_evaluation(tosaic, capsys):
+    page = README.parent / "docs/howto_pytorch.md"
+    names: dict[str, object] = {}
+    for script in re.findall(r"```python\n(.*?)```", page.read_text(), re.S):
+        exec(compile(script, page.name, "exec"), names)
+    samples = np.random.default_rng(0).random((20, 1, 8, 8), np.float32)
+    np.savez("calib.npz", input=samples)
+    np.savez("test.npz", input=samples, labels=np.zeros(20, np.int64))
+    commands = [line.split()[1:] for line in page.read_text().splitlines() if line.startswith("tosaic ")]
+    assert [words[0] for words in commands] == ["quantize", "evaluate"]
+    for words in commands:
+        code, _, error = tosaic(*words)
+        assert code == 0, error
+    assert pathlib.Path("quantized.html").exists()
+
+
 def test_weights_of_a_state_dict_in_an_nnr_bitstream(tmp_path) -> None:
     """.pt files of tensors are read without running code; others are refused with the way out."""
     module = Classifier()

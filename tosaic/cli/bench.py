@@ -47,10 +47,10 @@ def bench(
     cluster: options.Cluster = None,
     records: options.Records = None,
     csv: Annotated[
-        pathlib.Path | None, typer.Option("--csv", metavar="FILE.csv", help="Write the figures.")
+        pathlib.Path | None, typer.Option("--csv", metavar="FILE.csv", help="Write the figures to FILE.")
     ] = None,
     plot: Annotated[
-        pathlib.Path | None, typer.Option("--plot", metavar="FILE.svg", help="Draw them.")
+        pathlib.Path | None, typer.Option("--plot", metavar="FILE.svg", help="Draw the figures as SVG.")
     ] = None,
     verbose: options.Verbose = False,
 ) -> None:

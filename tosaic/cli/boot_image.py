@@ -22,10 +22,12 @@ def boot_image(
         str, typer.Argument(help="A model, or a program compiled for the board's configuration (.tsc).")
     ],
     *,
-    board: Annotated[str, typer.Option("--board", metavar="BOARD", help="One that boots from flash.")],
-    output: Annotated[pathlib.Path, typer.Option("-o", "--output", metavar="FILE", help="The image.")],
+    board: Annotated[str, typer.Option("--board", metavar="BOARD", help="A board that boots from flash.")],
+    output: Annotated[
+        pathlib.Path, typer.Option("-o", "--output", metavar="FILE", help="The image file to write.")
+    ],
     config: Annotated[
-        str | None, typer.Option("--config", metavar="NAME", help="Another configuration than the board's.")
+        str | None, typer.Option("--config", metavar="NAME", help="The configuration, if not the board's.")
     ] = None,
     verbose: options.Verbose = False,
 ) -> None:

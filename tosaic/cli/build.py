@@ -81,11 +81,11 @@ def require_yosys() -> None:
 
 
 def build(
-    board: Annotated[str, typer.Argument(metavar="BOARD", help="One of those that `tosaic boards` lists.")],
+    board: Annotated[str, typer.Argument(metavar="BOARD", help="A board that `tosaic boards` lists.")],
     *,
     output: Annotated[pathlib.Path, typer.Option("-o", "--output", metavar="DIR")],
     config: Annotated[
-        str | None, typer.Option("--config", metavar="NAME", help="Another configuration than the board's.")
+        str | None, typer.Option("--config", metavar="NAME", help="The configuration, if not the board's.")
     ] = None,
     parts: Annotated[
         list[str] | None,
@@ -94,13 +94,14 @@ def build(
         ),
     ] = None,
     ip: Annotated[
-        str | None, typer.Option("--ip", metavar="ADDRESS", help="Of the board, with Ethernet.")
+        str | None, typer.Option("--ip", metavar="ADDRESS", help="The board's IP address, with Ethernet.")
     ] = None,
     baud: Annotated[
-        int | None, typer.Option("--baud", metavar="N", help="Of the UART; 3000000 is the most at 50 MHz.")
+        int | None,
+        typer.Option("--baud", metavar="N", help="Baud rate of the UART; 3000000 is the most at 50 MHz."),
     ] = None,
     seed: Annotated[
-        int, typer.Option("--seed", min=1, help="Of the placer: another one, another clock.")
+        int, typer.Option("--seed", min=1, help="Seed of the placer: another seed gives another clock.")
     ] = 1,
     verbose: options.Verbose = False,
 ) -> int:

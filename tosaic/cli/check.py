@@ -31,7 +31,7 @@ def check(
     value: options.Value = None,
     quantized: Annotated[
         bool,
-        typer.Option(help="Tell of a float model what it does once quantized; large ones take a while."),
+        typer.Option(help="Predict the cycles of a float model once quantized; large models take a while."),
     ] = True,
     verbose: options.Verbose = False,
 ) -> None:

@@ -32,21 +32,22 @@ def conformance(
         typer.Option("--markdown", metavar="FILE.md", help="Write or replace this target's part of a page."),
     ] = None,
     allow_unsupported: Annotated[
-        bool, typer.Option("--allow-unsupported", help="What the target does not support is not a failure.")
+        bool,
+        typer.Option("--allow-unsupported", help="Count what the target does not support as no failure."),
     ] = False,
     bake: Annotated[
         bool, typer.Option("--bake", help="First store expected outputs that are missing; needs tosa-tools.")
     ] = False,
     operator: Annotated[
-        list[str] | None, typer.Option("--operator", metavar="OP", help="Only tests of this operator.")
+        list[str] | None, typer.Option("--operator", metavar="OP", help="Run only tests of this operator.")
     ] = None,
     sample: Annotated[
         int | None,
         typer.Option(
-            "--sample", metavar="N", min=1, help="N tests, drawn evenly from all operators and modes."
+            "--sample", metavar="N", min=1, help="Run N tests, drawn evenly from all operators and modes."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the sample.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the sample.")] = 0,
     time_limit: options.TimeLimit = 120.0,
     cluster: options.Cluster = None,
     records: options.Records = None,

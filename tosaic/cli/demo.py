@@ -18,7 +18,7 @@ _SHADES = " .:-=+*#%@"
 
 
 def demo(
-    images: Annotated[int, typer.Option("--images", help="How many test images.")] = 24,
+    images: Annotated[int, typer.Option("--images", help="Number of test images.")] = 24,
     on: options.On = "sim",
     config: options.Config = "base",
     sizes: options.Set = None,

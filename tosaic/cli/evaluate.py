@@ -50,7 +50,7 @@ def evaluate(
         typer.Option(
             "--on",
             metavar="TARGET",
-            help="Where it runs (default: emulator); may be repeated, as with golden.",
+            help="Target to run on (default: emulator); may be repeated.",
         ),
     ] = None,
     check_source: options.CheckSource = False,

@@ -42,13 +42,13 @@ class Search(enum.Enum):
 
 
 def explore(
-    models: Annotated[list[pathlib.Path], typer.Argument(help="Networks that the machine is for.")],
+    models: Annotated[list[pathlib.Path], typer.Argument(help="Networks that the machine shall run.")],
     *,
     part: Annotated[
-        str | None, typer.Option("--part", metavar="PART", help=f"It must fit: {', '.join(PARTS)}.")
+        str | None, typer.Option("--part", metavar="PART", help=f"Part to fit: {', '.join(PARTS)}.")
     ] = None,
     goal: Annotated[Goal, typer.Option("--goal", help="Which point of the front is named.")] = Goal.LATENCY,
-    points: Annotated[int, typer.Option("--points", metavar="N", min=1, help="Points to look at.")] = 500,
+    points: Annotated[int, typer.Option("--points", metavar="N", min=1, help="Machines to look at.")] = 500,
     search: Annotated[
         Search, typer.Option("--search", help="Optuna's NSGA-II, or machines drawn from the whole grid.")
     ] = Search.GRID,
@@ -62,12 +62,12 @@ def explore(
             "--memory-bandwidth",
             metavar="B",
             min=1,
-            help="Bytes per cycle (default: 4, 8, 16); may be repeated.",
+            help="External memory, bytes per cycle (default: 4, 8, 16); may be repeated.",
         ),
     ] = None,
     shape: options.Shape = None,
     value: options.Value = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the search.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the search.")] = 0,
     jobs: options.Processes = 1,
     cluster: options.Cluster = None,
     records: options.Records = None,

@@ -19,7 +19,7 @@ SYNTHESIS = Work(f"{__name__}:synthesis_job")
 
 
 def synthesis_job(job: Job) -> Done:
-    """LUTs, flip-flops, multipliers and RAM of the job's configuration."""
+    """Returns LUTs, flip-flops, multipliers and RAM of the job's configuration."""
     with tempfile.TemporaryDirectory(prefix="tosaic-") as folder:
         try:
             usage = synthesize(get_config(job.config), Fabric(job.target), pathlib.Path(folder))
@@ -63,7 +63,7 @@ def check_points(
 
 
 def _spread(front: Sequence[Point], count: int) -> list[Point]:
-    """At most `count` points, evenly spread from one end of the front to the other, each machine once."""
+    """Returns at most `count` points, evenly spread from one end of the front to the other, each machine once."""
     machines = list({each.config.name: each for each in front}.values())
     if count < 2 or count >= len(machines):
         return machines[:count]

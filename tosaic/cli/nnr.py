@@ -66,7 +66,9 @@ def encode(
             "FILE.nnc: weights in a published edition's syntax.",
         ),
     ],
-    method: Annotated[str, typer.Option(help=f"Of float tensors: {', '.join(METHODS)}.")] = "lossless",
+    method: Annotated[
+        str, typer.Option(help=f"Quantization of float tensors: {', '.join(METHODS)}.")
+    ] = "lossless",
     cabac_unary_length: Annotated[
         int, typer.Option(min=0, max=255, help="Flags before the remainder; 1 suits int8 weights.")
     ] = 10,
@@ -76,7 +78,7 @@ def encode(
     ] = 1 / 127,
     codebook_size: Annotated[int, typer.Option(min=1, max=65535, help="Entries of a codebook.")] = 16,
     rate_weight: Annotated[
-        float, typer.Option(help="Of dependent: squared steps of error that one bit is worth.")
+        float, typer.Option(help="With dependent: squared steps of error that one bit is worth.")
     ] = 0.0,
     sparsity: Annotated[
         float, typer.Option(help="Make this share of each weight tensor zero, smallest first.")
@@ -147,7 +149,7 @@ def encode(
 def _encode(
     model: pathlib.Path, output: pathlib.Path, settings: Settings, low_rank: float, *, weights_only: bool
 ) -> None:
-    """By the kind of the model's file."""
+    """Encodes by the kind of the model's file."""
     if weights_only:
         from tosaic.nnr import onnx_carriage, onnx_weights
 
@@ -269,7 +271,8 @@ def decode(
     onto: Annotated[
         pathlib.Path | None,
         typer.Option(
-            metavar="MODEL.onnx", help="The model into which weights go that were encoded without a network."
+            metavar="MODEL.onnx",
+            help="The model that gets the weights, if they were encoded without a network.",
         ),
     ] = None,
     memory_limit: MemoryLimit = None,

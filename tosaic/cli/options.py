@@ -23,7 +23,7 @@ Set = Annotated[
     typer.Option(
         "--set",
         metavar="FIELD=SIZE",
-        help="Another size of the configuration, as rows=8 or am_bytes=512K; may be repeated.",
+        help="Change a size of the configuration: rows=8, am_bytes=512K; may be repeated.",
     ),
 ]
 On = Annotated[
@@ -59,7 +59,7 @@ Strict = Annotated[
     typer.Option("--strict", help="Refuse inputs for which the specification leaves the outputs open."),
 ]
 StatsFile = Annotated[
-    pathlib.Path | None, typer.Option("--stats", metavar="FILE.json", help="Write measurements.")
+    pathlib.Path | None, typer.Option("--stats", metavar="FILE.json", help="Write measurements as JSON.")
 ]
 ReportFile = Annotated[
     pathlib.Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report page.")
@@ -127,7 +127,7 @@ Shape = Annotated[
     typer.Option(
         "--shape",
         metavar="NAME=SIZES",
-        help="Of an imported model: size of a symbolic dimension (batch=1), or an input's shape (x=1,3,224,224).",
+        help="Size of an imported model's symbolic dimension (batch=1), or shape of an input (x=1,3,224,224).",
     ),
 ]
 Value = Annotated[
@@ -153,11 +153,11 @@ Source = Annotated[
     typer.Option(
         "--source",
         metavar="MODEL",
-        help="That network, where the file beside the model (.quant.json) does not say.",
+        help="The network to compare with, where the file beside the model (.quant.json) does not say.",
     ),
 ]
 
-Processes = Annotated[int, typer.Option("-j", "--jobs", metavar="N", min=1, help="Jobs at a time.")]
+Processes = Annotated[int, typer.Option("-j", "--jobs", metavar="N", min=1, help="Number of jobs at a time.")]
 Cluster = Annotated[
     str | None,
     typer.Option(
@@ -173,7 +173,8 @@ Records = Annotated[
     ),
 ]
 TimeLimit = Annotated[
-    float | None, typer.Option("--time-limit", metavar="SECONDS", min=0.1, help="For each job.")
+    float | None,
+    typer.Option("--time-limit", metavar="SECONDS", min=0.1, help="Seconds that each job may take."),
 ]
 
 

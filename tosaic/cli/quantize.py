@@ -60,27 +60,27 @@ def quantize(
         pathlib.Path, typer.Option("-o", "--output", metavar="OUT.tosa", help="The integer TOSA file.")
     ],
     method: Annotated[
-        Method, typer.Option("--method", help="How ranges of activations are chosen.")
+        Method, typer.Option("--method", help="How to choose the ranges of activations.")
     ] = Method.minmax,
     activations: Annotated[
-        Activations, typer.Option("--activations", help="int16 is slower and more precise.")
+        Activations, typer.Option("--activations", help="Type of activations; int16 is more precise.")
     ] = Activations.int8,
     weights: Annotated[
-        Activations, typer.Option("--weights", help="int16: each convolution twice, for both bytes.")
+        Activations, typer.Option("--weights", help="Type of weights; int16 runs each convolution twice.")
     ] = Activations.int8,
     target_sqnr: Annotated[
         float | None,
-        typer.Option("--target-sqnr", metavar="DB", help="16 bits for as many layers as this takes."),
+        typer.Option("--target-sqnr", metavar="DB", help="Give 16 bits to the layers that this takes."),
     ] = None,
     keep_int16: Annotated[
         list[str] | None,
-        typer.Option("--keep-int16", metavar="NAME", help="A layer with 16-bit activations and weights."),
+        typer.Option("--keep-int16", metavar="NAME", help="Give this layer 16-bit activations and weights."),
     ] = None,
     equalization: Annotated[
         bool, typer.Option(help="Even out channels of very different ranges, where it pays.")
     ] = True,
     bias_correction: Annotated[
-        bool, typer.Option(help="Take what rounded weights shift out of biases.")
+        bool, typer.Option(help="Correct biases by the mean error of rounded weights.")
     ] = True,
     held_out: Annotated[
         float,

@@ -36,7 +36,7 @@ def run(
     *,
     inputs: Annotated[list[str] | None, typer.Option("-i", "--input", metavar="NAME=FILE.npy")] = None,
     output: Annotated[
-        pathlib.Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write NAME.npy files.")
+        pathlib.Path | None, typer.Option("-o", "--output", metavar="DIR", help="Folder for NAME.npy files.")
     ] = None,
     on: options.On = "sim",
     config: options.ConfigOrProgram = None,
@@ -50,7 +50,7 @@ def run(
     strict: options.Strict = False,
     layers: Annotated[bool, typer.Option("--layers", help="With --check: compare every layer.")] = False,
     no_fuse: Annotated[
-        bool, typer.Option("-O0", help="One layer per operator, so that --layers sees every tensor.")
+        bool, typer.Option("-O0", help="Make one layer per operator, so that --layers sees every tensor.")
     ] = False,
     drop_dead_channels: options.DropDeadChannels = False,
     random: options.Random = None,

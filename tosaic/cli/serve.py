@@ -22,7 +22,7 @@ TOKEN_FILE = Annotated[
     typer.Option(
         "--token-file",
         metavar="FILE",
-        help="The token is in this file, which is made if there is none (default: TOSAIC_TOKEN, or made up).",
+        help="File of the token, made if there is none (default: TOSAIC_TOKEN, or a new token).",
     ),
 ]
 CERTIFICATE = Annotated[
@@ -34,10 +34,13 @@ KEY = Annotated[
     typer.Option("--tls-key", metavar="FILE", help="The certificate's private key, if not in its file."),
 ]
 LONGEST_TURN = Annotated[
-    float, typer.Option("--longest-turn", metavar="SECONDS", min=1, help="A client has the device no longer.")
+    float,
+    typer.Option(
+        "--longest-turn", metavar="SECONDS", min=1, help="Seconds that a client may have the device."
+    ),
 ]
 LONGEST_RUN = Annotated[
-    float, typer.Option("--longest-run", metavar="SECONDS", min=1, help="A program runs no longer.")
+    float, typer.Option("--longest-run", metavar="SECONDS", min=1, help="Seconds that a program may run.")
 ]
 
 
@@ -64,7 +67,8 @@ def serve(
     pty: Annotated[
         bool,
         typer.Option(
-            "--pty", help="Of a virtual board: no server but a pseudo-terminal, to be used as a serial port."
+            "--pty",
+            help="Open a pseudo-terminal to a virtual board, to be used as a serial port, and no server.",
         ),
     ] = False,
     verbose: options.Verbose = False,
@@ -165,7 +169,7 @@ def _serve_terminal(device: str) -> None:
 
 
 def _until_stopped() -> None:
-    """Until Ctrl-C or the end of the process."""
+    """Waits until Ctrl-C or the end of the process."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

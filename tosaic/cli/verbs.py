@@ -28,7 +28,7 @@ VERBS = {
     "demo": ("tosaic.cli.demo", "demo"),
     "nnr": ("tosaic.cli.nnr", "app"),
 }
-"""By verb: the module, and in it the function, or the `typer.Typer` of a verb that has verbs of its own."""
+"""The module of a verb, and in it the function, or the `typer.Typer` of a verb that has verbs of its own."""
 
 
 class LazyVerbs(TyperGroup):
@@ -51,7 +51,7 @@ class ValueOrNone(TyperCommand):
     """A command whose `--check-source` may have a value behind an equals sign."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As of any command."""
+        """Parses as any command does, but `--check-source` may stand alone or have a value."""
         name = "--check-source"
         parted = [
             part

@@ -19,7 +19,7 @@ def verilog(
     board: Annotated[
         str | None,
         typer.Option(
-            "--board", metavar="BOARD", help="A whole board's design instead, with constraints and scripts."
+            "--board", metavar="BOARD", help="Write a whole board's design, with constraints and scripts."
         ),
     ] = None,
     network: Annotated[
@@ -27,11 +27,11 @@ def verilog(
         typer.Option(
             "--network",
             metavar="MODEL",
-            help="Also the memory of a run of MODEL with made-up inputs; the testbench then says PASS or FAIL.",
+            help="Add the memory of a run of MODEL with made-up inputs; the testbench then says PASS or FAIL.",
         ),
     ] = None,
     wishbone: Annotated[
-        bool, typer.Option("--wishbone", help="Wishbone ports in place of AXI; no testbench.")
+        bool, typer.Option("--wishbone", help="Write Wishbone ports in place of AXI, and no testbench.")
     ] = False,
     verbose: options.Verbose = False,
 ) -> None:

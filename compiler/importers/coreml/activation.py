@@ -67,7 +67,7 @@ def _per_channel(node: CoreMlNode, x: str, params: Any, field: str) -> str:
 
 @handles("clampedReLU")
 def clamped_relu(node: CoreMlNode) -> CoreMlValue:
-    """min(beta, x) from 0 on, min(beta, alpha * x) below."""
+    """Computes min(beta, x) from 0 on, min(beta, alpha * x) below."""
     low, x = node.low, node.loose()
     leaky = activations.leaky_relu(low, x, low.scalar(node.params.alpha, x))
     return node.same(low.clamp(leaky, -math.inf, node.params.beta))
@@ -75,7 +75,7 @@ def clamped_relu(node: CoreMlNode) -> CoreMlValue:
 
 @handles("gelu")
 def gelu(node: CoreMlNode) -> CoreMlValue:
-    """Exact by ERF, or approximated by tanh or the sigmoid function."""
+    """Computes GELU exactly by ERF, or approximates it by tanh or the sigmoid function."""
     low, x, mode = node.low, node.loose(), node.params.mode
     node.require(mode in (0, 1, 2), f"mode {mode} is not known")
     if mode == 2:

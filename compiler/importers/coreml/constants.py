@@ -22,7 +22,7 @@ def target_shape(node: CoreMlNode, sizes: Sequence[int], what: str) -> tuple[int
 
 @handles("loadConstant")
 def load_constant(node: CoreMlNode) -> CoreMlValue:
-    """[C, H, W] as [1, 1, C, H, W]."""
+    """Returns [C, H, W] as [1, 1, C, H, W]."""
     shape = [int(size) for size in node.params.shape]
     node.require(len(shape) == 3 and 0 not in shape, f"its shape is {shape}, not C, H, W")
     data = node.weights("data", shape, channels=shape[0])

@@ -1,4 +1,4 @@
-"""From a .mlmodel file to the one neural network inside it, or the reason why there is none."""
+"""Finds the one neural network inside a .mlmodel file, or says why there is none."""
 
 import pathlib
 from dataclasses import dataclass

@@ -55,7 +55,7 @@ for _kind, _method in {
 
 @handles("add", "multiply")
 def add(node: CoreMlNode) -> CoreMlValue:
-    """Of one input and the parameter alpha, or of all inputs."""
+    """Lowers a sum or product of one input and the parameter alpha, or of all inputs."""
     low, alpha = node.low, node.params.alpha
     if len(node.inputs) == 1:
         x = node.loose()

@@ -94,7 +94,7 @@ class Features:
         return shape
 
     def _check_flexible(self, name: str, shape: Shape, declared: Shape, array: Any) -> None:
-        """InputError unless the declaration allows the shape."""
+        """Raises InputError unless the declaration allows the shape."""
         which = array.WhichOneof("ShapeFlexibility")
         allowed = not declared or shape == declared
         said = f"{list(declared)}"
@@ -162,7 +162,7 @@ class Features:
         return size
 
     def _preprocessed(self, name: str, tensor: str, step: Any, colours: tuple[str, ...]) -> str:
-        """channelScale * x + bias of each colour, or x less the mean image."""
+        """Returns channelScale * x + bias of each colour, or x less the mean image."""
         low, shape = self.low, self.low.shape(tensor)
         if step.WhichOneof("preprocessor") == "meanImage":
             mean = np.array(step.meanImage.meanImage, np.float32)
@@ -190,7 +190,7 @@ class Features:
     # --- outputs --------------------------------------------------------------------------------------------
 
     def outputs(self, blobs: Mapping[str, CoreMlValue], last: str) -> list[tuple[str, str]]:
-        """(name, tensor) of each output; a classifier's probabilities go by their name in the description."""
+        """Returns (name, tensor) of each output; a classifier's probabilities go by their name in the description."""
         description, found = self.container.description, []
         for feature in description.output:
             which = feature.type.WhichOneof("Type")

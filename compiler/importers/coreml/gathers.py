@@ -159,7 +159,7 @@ def _scattered(node: CoreMlNode, container: str, indices: str, updates: str) -> 
 
 @handles("oneHot")
 def one_hot(node: CoreMlNode) -> CoreMlValue:
-    """On where the index equals the position along a new axis."""
+    """Lowers the one-hot layer: its "on" value stands where the index equals the position along a new axis."""
     low, p = node.low, node.params
     size = node.whole_numbers(1)[0] if len(node.inputs) == 2 else int(p.oneHotVectorSize)
     node.require(0 < size <= MAX_MASK, f"oneHotVectorSize is {size}")

@@ -1,4 +1,4 @@
-"""Convolutions and pools."""
+"""Lowers convolutions and pools."""
 
 import math
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ def _image_result(node: CoreMlNode, channels_last_image: str, inner: int = 3) ->
 
 @handles("convolution")
 def convolution(node: CoreMlNode) -> CoreMlValue:
-    """Also deconvolution, and convolution with weights computed at run time (the second input)."""
+    """Lowers convolution and deconvolution, also with weights computed at run time (the second input)."""
     low, p = node.low, node.params
     node.need_rank(3)
     kernel = sizes_of(node, p.kernelSize, 2, 3, "kernelSize")
@@ -170,7 +170,7 @@ _CUSTOM = ("Front", "Back", "Top", "Bottom", "Left", "Right")
 
 
 def _windows3d(node: CoreMlNode, windows: list[AxisWindow], sizes: Sequence[int]) -> list[AxisWindow]:
-    """paddingType: 0 custom, 1 valid, 2 same."""
+    """Returns the windows by paddingType: 0 custom, 1 valid, 2 same."""
     kind = node.params.paddingType
     node.require(kind in (0, 1, 2), f"paddingType {kind} is not known")
     if kind == 2:
@@ -206,7 +206,7 @@ def _deconvolution3d_windows(
 
 @handles("pooling")
 def pooling(node: CoreMlNode) -> CoreMlValue:
-    """Maximum, mean, or the root of the sum of squares."""
+    """Pools by the maximum, the mean, or the root of the sum of squares."""
     low, p = node.low, node.params
     node.need_rank(3)
     node.require(p.type in (0, 1, 2), f"type {p.type} is not known")
@@ -287,7 +287,7 @@ def global_pooling3d(node: CoreMlNode) -> CoreMlValue:
 
 @handles("padding")
 def padding(node: CoreMlNode) -> CoreMlValue:
-    """Of the last two axes: a constant, reflection or repetition of the border."""
+    """Pads the last two axes by a constant, a reflection or a repetition of the border."""
     low, p, x = node.low, node.params, node.loose(rank=2)
     node.need_rank(2)
     rank = low.rank(x)

@@ -1,4 +1,4 @@
-"""From a Core ML NeuralNetwork to a TOSA graph, layer by layer."""
+"""Imports a Core ML NeuralNetwork as a TOSA graph, layer by layer."""
 
 import pathlib
 from collections.abc import Sequence

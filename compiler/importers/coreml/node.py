@@ -58,7 +58,7 @@ class CoreMlNode(SourceNode):
         raise ModelError(f"{self}{self.described_tensors()}: {reason}")
 
     def require(self, condition: bool, reason: str) -> None:
-        """ModelError unless the condition holds."""
+        """Raises ModelError unless the condition holds."""
         if not condition:
             self.wrong(reason)
 
@@ -73,11 +73,11 @@ class CoreMlNode(SourceNode):
     # --- inputs ---------------------------------------------------------------------------------------------
 
     def shape(self, index: int = 0) -> Shape:
-        """Shape of an input."""
+        """Returns the shape of an input."""
         return self.inputs[index].shape
 
     def rank(self, index: int = 0) -> int:
-        """Rank of an input."""
+        """Returns the rank of an input."""
         return len(self.inputs[index].shape)
 
     def axis(self, axis: int, rank: int | None = None) -> int:

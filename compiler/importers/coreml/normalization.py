@@ -1,4 +1,4 @@
-"""Softmax and the normalizations; bias and scale."""
+"""Lowers softmax, the normalizations, bias and scale."""
 
 import math
 from typing import Any
@@ -19,7 +19,7 @@ def last_axes(node: CoreMlNode, x: str, count: int) -> list[int]:
 
 @handles("softmax")
 def softmax(node: CoreMlNode) -> CoreMlValue:
-    """Over axis -3."""
+    """Lowers softmax over axis -3."""
     node.need_rank(3)
     x = node.loose(rank=3)
     return node.same(statistics.softmax(node.low, x, [node.low.rank(x) - 3]))
@@ -27,13 +27,13 @@ def softmax(node: CoreMlNode) -> CoreMlValue:
 
 @handles("softmaxND")
 def softmax_nd(node: CoreMlNode) -> CoreMlValue:
-    """Over one axis."""
+    """Lowers softmax over one axis."""
     return node.same(statistics.softmax(node.low, node.x(), [node.axis(node.params.axis)]))
 
 
 @handles("batchnorm")
 def batchnorm(node: CoreMlNode) -> CoreMlValue:
-    """Per channel, with stored statistics or with those of the image."""
+    """Normalizes each channel, with stored statistics or with those of the image."""
     low, p = node.low, node.params
     node.need_rank(3)
     channels = node.shape()[-3]
@@ -61,7 +61,7 @@ def batchnorm(node: CoreMlNode) -> CoreMlValue:
 
 @handles("mvn")
 def mean_variance(node: CoreMlNode) -> CoreMlValue:
-    """Less the mean, and by the root of variance + epsilon: over H and W, or C, H and W."""
+    """Subtracts the mean and divides by the root of variance + epsilon, over H and W, or C, H and W."""
     low, p = node.low, node.params
     node.need_rank(3)
     x = node.loose(rank=3)
@@ -73,7 +73,7 @@ def mean_variance(node: CoreMlNode) -> CoreMlValue:
 
 @handles("l2normalize")
 def l2_normalize(node: CoreMlNode) -> CoreMlValue:
-    """By the root of the sum of the squares of C, H and W."""
+    """Divides by the root of the sum of the squares of C, H and W."""
     low = node.low
     node.need_rank(3)
     x = node.loose(rank=3)
@@ -96,7 +96,7 @@ def local_response(node: CoreMlNode) -> CoreMlValue:
 
 @handles("layerNormalization")
 def layer_normalization(node: CoreMlNode) -> CoreMlValue:
-    """Over the last axes, those of normalizedShape."""
+    """Normalizes over the last axes, those of normalizedShape."""
     low, p = node.low, node.params
     shape = tuple(int(size) for size in p.normalizedShape)
     count = len(shape)

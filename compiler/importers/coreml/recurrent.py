@@ -28,7 +28,7 @@ def _batch(node: CoreMlNode) -> int:
 
 
 def _projected(node: CoreMlNode, weights: Sequence[str], biases: Sequence[str], params: Any = None) -> str:
-    """W x + b of several gates for the whole sequence, [Seq, Batch, gates * size]: one product."""
+    """Returns W x + b of several gates for the whole sequence, [Seq, Batch, gates * size]: one product."""
     low, inner, size = node.low, int(node.params.inputVectorSize), int(node.params.outputVectorSize)
     steps, batch = node.shape()[:2]
     matrix = np.concatenate([node.weights(name, (size, inner), params=params) for name in weights])
@@ -79,7 +79,7 @@ def _as_state(node: CoreMlNode, state: str) -> CoreMlValue:
 
 @handles("simpleRecurrent")
 def simple_recurrent(node: CoreMlNode) -> list[CoreMlValue]:
-    """y_t = f(clip(W x_t + R y_{t-1} + b))."""
+    """Computes y_t = f(clip(W x_t + R y_{t-1} + b))."""
     low, p, batch = node.low, node.params, _batch(node)
     x = _projected(node, ["weightMatrix"], ["biasVector"] if p.hasBiasVector else [])
     recursion = _recursion(node, ["recursionMatrix"])

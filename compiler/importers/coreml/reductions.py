@@ -48,7 +48,7 @@ _SAME_AS = {
 
 @handles(*_REDUCTIONS)
 def reduce_nd(node: CoreMlNode) -> CoreMlValue:
-    """Over `axes`, or all; the reduced axes stay with one element, or go."""
+    """Reduces `axes`, or all; the reduced axes stay with one element, or go."""
     low, p, rank = node.low, node.params, node.rank()
     axes = list(range(rank)) if p.reduceAll else sorted({node.axis(axis) for axis in p.axes})
     node.require(bool(axes), "it names no axes")
@@ -59,7 +59,7 @@ def reduce_nd(node: CoreMlNode) -> CoreMlValue:
 
 @handles("reduce")
 def reduce_legacy(node: CoreMlNode) -> CoreMlValue:
-    """Over C, H, W, or several of them, which stay with one element. LOGSUM is the sum of the logarithms."""
+    """Reduces C, H, W, or several of them, which stay with one element. LOGSUM is the sum of the logarithms."""
     low, p = node.low, node.params
     node.require(p.axis in range(5) and p.mode in range(10), f"axis {p.axis} or mode {p.mode} is not known")
     ends = ((-3, -2, -1), (-2, -1), (-3,), (-2,), (-1,))[p.axis]
@@ -86,7 +86,7 @@ def _arg_max(low: Lowering, x: str, axis: int) -> str:
 
 @handles("argMax", "argMin")
 def arg_extreme(node: CoreMlNode) -> CoreMlValue:
-    """Along one axis, which stays with one element or goes."""
+    """Finds the place of the extreme along one axis, which stays with one element or goes."""
     low, axis = node.low, node.axis(node.params.axis)
     x = node.x() if node.kind == "argMax" else low.negate(node.x())
     result = _arg_max(low, x, axis)

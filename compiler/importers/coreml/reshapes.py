@@ -171,7 +171,7 @@ def tile(node: CoreMlNode) -> CoreMlValue:
 
 @handles("sequenceRepeat")
 def sequence_repeat(node: CoreMlNode) -> CoreMlValue:
-    """Repeated along axis -5."""
+    """Repeats along axis -5."""
     node.need_rank(5)
     counts = [1] * node.rank()
     counts[-5] = int(node.params.nRepetitions) or 1

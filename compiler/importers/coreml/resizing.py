@@ -70,7 +70,7 @@ def sampling_grid(mode: int, size: float, count: int) -> tuple[float, float]:
 
 @handles("resizeBilinear")
 def resize_bilinear(node: CoreMlNode) -> CoreMlValue:
-    """H and W to targetSize, on one of four grids."""
+    """Resizes H and W to targetSize, on one of four grids."""
     low, p = node.low, node.params
     node.need_rank(3)
     targets = sizes_of(node, p.targetSize, 2, 1, "targetSize")

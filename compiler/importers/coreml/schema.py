@@ -1,4 +1,4 @@
-"""Core ML's protobuf messages, made from `coreml.proto` by the runtime alone: no compiler, no generated code."""
+"""Makes Core ML's protobuf messages from `coreml.proto` by the runtime alone: no compiler, no generated code."""
 
 import functools
 import pathlib

@@ -30,7 +30,7 @@ def _joined(node: CoreMlNode, axis: int) -> CoreMlValue:
 
 @handles("concat")
 def concat(node: CoreMlNode) -> CoreMlValue:
-    """Along axis -3, or -5."""
+    """Joins the inputs along axis -3, or -5."""
     axis = -5 if node.params.sequenceConcat else -3
     node.need_rank(-axis)
     return _joined(node, axis)
@@ -38,7 +38,7 @@ def concat(node: CoreMlNode) -> CoreMlValue:
 
 @handles("concatND")
 def concat_nd(node: CoreMlNode) -> CoreMlValue:
-    """Along any axis; interleaved, equal inputs take turns."""
+    """Joins the inputs along any axis; interleaved, equal inputs take turns."""
     axis = node.axis(node.params.axis) - node.rank()
     if not node.params.interleave:
         return _joined(node, axis)
@@ -55,7 +55,7 @@ def concat_nd(node: CoreMlNode) -> CoreMlValue:
 
 @handles("stack")
 def stack(node: CoreMlNode) -> CoreMlValue:
-    """Along a new axis."""
+    """Stacks the inputs along a new axis."""
     shape, count = node.shape(), len(node.inputs)
     axis = node.axis(node.params.axis, len(shape) + 1)
     node.require(all(node.shape(i) == shape for i in range(count)), "its inputs must have one shape")
@@ -97,7 +97,7 @@ def split_nd(node: CoreMlNode) -> list[CoreMlValue]:
 
 @handles("slice")
 def slice_legacy(node: CoreMlNode) -> CoreMlValue:
-    """startIndex to endIndex of C, H or W; negative ones count from the end."""
+    """Takes startIndex to endIndex of C, H or W; negative ones count from the end."""
     p = node.params
     node.require(p.axis in (0, 1, 2), f"axis {p.axis} is not known")
     axis = p.axis - 3
@@ -159,7 +159,7 @@ def slice_by_size(node: CoreMlNode) -> CoreMlValue:
 
 @handles("crop")
 def crop(node: CoreMlNode) -> CoreMlValue:
-    """Off the borders of H and W, or to the size of a second input, from `offset` on."""
+    """Crops the borders of H and W, or to the size of a second input, from `offset` on."""
     low, p = node.low, node.params
     node.need_rank(3)
     x = node.loose(rank=3)

@@ -6,7 +6,7 @@ from tosaic.compiler.importers.lowering.lowering import Lowering
 
 
 def relu(low: Lowering, x: str) -> str:
-    """max(x, 0); of int32 too."""
+    """Returns max(x, 0); of int32 too."""
     if low.dtype(x).is_float:
         return low.clamp(x, 0.0, math.inf)
     return low.maximum(x, low.scalar(0, x))
@@ -18,7 +18,7 @@ def leaky_relu(low: Lowering, x: str, slope: str) -> str:
 
 
 def elu(low: Lowering, x: str, alpha: float, gamma: float = 1.0, inner: float = 1.0) -> str:
-    """gamma * x where positive, gamma * alpha * (exp(x / inner) - 1) elsewhere."""
+    """Returns gamma * x where positive, gamma * alpha * (exp(x / inner) - 1) elsewhere."""
     # The exponential of the positive part is not used: without it there is no overflow.
     negative = low.minimum(x, low.scalar(0, x))
     curve = low.times(low.plus(low.op("EXP", low.times(negative, 1.0 / inner)), -1.0), alpha)
@@ -26,18 +26,18 @@ def elu(low: Lowering, x: str, alpha: float, gamma: float = 1.0, inner: float = 
 
 
 def hard_sigmoid(low: Lowering, x: str, alpha: float, beta: float) -> str:
-    """alpha * x + beta, limited to 0 .. 1."""
+    """Returns alpha * x + beta, limited to 0 .. 1."""
     return low.clamp(low.plus(low.times(x, alpha), beta), 0.0, 1.0)
 
 
 def softplus(low: Lowering, x: str) -> str:
-    """log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))."""
+    """Returns log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))."""
     small = low.op("EXP", low.negate(low.op("ABS", x)))
     return low.add(low.clamp(x, 0.0, math.inf), low.op("LOG", low.plus(small, 1.0)))
 
 
 def softsign(low: Lowering, x: str) -> str:
-    """x / (1 + |x|)."""
+    """Returns x / (1 + |x|)."""
     return low.div(x, low.plus(low.op("ABS", x), 1.0))
 
 
@@ -53,5 +53,5 @@ def gelu(low: Lowering, x: str, tanh: bool = False) -> str:
 
 
 def mish(low: Lowering, x: str) -> str:
-    """x * tanh(softplus(x))."""
+    """Returns x * tanh(softplus(x))."""
     return low.mul(x, low.op("TANH", softplus(low, x)))

@@ -9,7 +9,7 @@ from tosaic.errors import UnsupportedError
 FREE_BYTES = 64 << 20
 """Arrays that any import may make."""
 STORED_FACTOR = 4
-"""More of them, in terms of the file."""
+"""Bytes of memory allowed for each byte of the file."""
 MAX_OPERATORS = 1 << 16
 """TOSA operators of one import; each takes about 1.5 KiB."""
 MAX_TRIPS = 4096

@@ -24,7 +24,7 @@ class Scores:
     sink: str | None = None
     """[1, heads, 1, 1]: scores of one more key for each head, without a value."""
     precision: DType | None = None
-    """Of the softmax; default: that of the scores."""
+    """Type of the softmax; default: that of the scores."""
 
 
 @dataclass

@@ -94,7 +94,7 @@ def _block_diagonal(low: Lowering, weight: str, groups: int, zero_point: int) ->
 
 
 def result_types(dtype: DType) -> tuple[DType, DType]:
-    """Result and accumulator type of a convolution of `dtype`."""
+    """Returns the result and accumulator type of a convolution of `dtype`."""
     if dtype is DType.INT8:
         return DType.INT32, DType.INT32
     if dtype is DType.INT16:

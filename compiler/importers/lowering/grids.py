@@ -45,7 +45,7 @@ def logarithmic_grid(low: Lowering, x: str, top: str, bits: int) -> str:
 
 
 def _exponent(low: Lowering, top: str) -> str:
-    """ceil(log2(top)), exactly."""
+    """Returns ceil(log2(top)), exactly."""
     data = low.data(top)
     if data is not None:
         fraction, exponent = np.frexp(data.astype(np.float64))

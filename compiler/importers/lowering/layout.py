@@ -12,12 +12,12 @@ PadMode = Literal["edge", "reflect", "symmetric", "wrap"]
 
 
 def channels_last(low: Lowering, x: str) -> str:
-    """[N, C, spatial...] to [N, spatial..., C]."""
+    """Transposes [N, C, spatial...] to [N, spatial..., C]."""
     return low.transpose(x, [0, *range(2, low.rank(x)), 1])
 
 
 def channels_first(low: Lowering, x: str) -> str:
-    """[N, spatial..., C] to [N, C, spatial...]."""
+    """Transposes [N, spatial..., C] to [N, C, spatial...]."""
     return low.transpose(x, [0, low.rank(x) - 1, *range(1, low.rank(x) - 1)])
 
 

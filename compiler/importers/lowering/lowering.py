@@ -79,7 +79,7 @@ class Lowering(FoldingBuilder):
     # --- layout ---------------------------------------------------------------------------------------------
 
     def broadcast_to(self, x: str, shape: Sequence[int]) -> str:
-        """x repeated to `shape`, ranks aligned from the right."""
+        """Returns x repeated to `shape`, ranks aligned from the right."""
         x = self.reshape(x, (1,) * (len(shape) - self.rank(x)) + self.shape(x))
         return self.tile(x, [wanted // have for wanted, have in zip(shape, self.shape(x), strict=True)])
 
@@ -143,20 +143,20 @@ class Lowering(FoldingBuilder):
         return self.mul(a, self.op("RECIPROCAL", b))
 
     def plus(self, x: str, value: float) -> str:
-        """x + value."""
+        """Returns x + value."""
         return x if value == 0 else self.add(x, self.scalar(value, x))
 
     def times(self, x: str, value: float) -> str:
-        """x * value."""
+        """Returns x * value."""
         return x if value == 1 else self.mul(x, self.scalar(value, x))
 
     def negate(self, x: str) -> str:
-        """-x."""
+        """Returns -x."""
         zero = self.zero_point(x)
         return self.op("NEGATE", x, zero, zero)
 
     def sqrt(self, x: str) -> str:
-        """Square root of a float."""
+        """Returns the square root of a float."""
         return self.op("RECIPROCAL", self.op("RSQRT", x))
 
     def maximum(self, a: str, b: str) -> str:
@@ -168,7 +168,7 @@ class Lowering(FoldingBuilder):
         return self.binary("MINIMUM", a, b)
 
     def clamp(self, x: str, low: float, high: float) -> str:
-        """x limited to low .. high."""
+        """Returns x limited to low .. high."""
         if self.dtype(x).is_float:
             low, high = (float(nearest(np.array(bound), self.dtype(x))) for bound in (low, high))
         return self.op("CLAMP", x, min_val=low, max_val=high)
@@ -190,7 +190,7 @@ class Lowering(FoldingBuilder):
         return self.op("SELECT", *self.aligned(condition, a, b))
 
     def is_negative(self, x: str) -> str:
-        """x < 0."""
+        """Returns x < 0."""
         return self.greater(self.scalar(0, x), x)
 
     def cast(self, x: str, dtype: DType) -> str:

@@ -20,7 +20,7 @@ def power(low: Lowering, x: str, exponent: float) -> str:
 
 
 def _product(low: Lowering, x: str, count: int) -> str:
-    """x^count by squaring."""
+    """Returns x^count by squaring."""
     result = None
     while count:
         if count & 1:

@@ -8,7 +8,7 @@ from tosaic.compiler.importers.lowering.lowering import Lowering
 from tosaic.compiler.ir import DType
 
 Step = Callable[[str, list[str]], list[str]]
-"""From an input [batch, features] and the states to the next states, the output first."""
+"""A function from an input [batch, features] and the states to the next states, the output first."""
 
 
 LSTM_HALVES = (True, True, True, False)

@@ -6,7 +6,8 @@ Shape = tuple[int, ...]
 
 
 def regroup(source: Shape, perms: Sequence[int], target: Shape) -> tuple[Shape, Shape] | None:
-    """(shape, perms) with reshape(transpose(x, perms), target) == transpose(reshape(x, shape), perms).
+    """Returns (shape, perms) with reshape(transpose(x, perms), target) == transpose(reshape(x, shape),
+    perms).
 
     x has shape `source`. Axes that are joined or split must be neighbours in x too; None where they are not.
     """

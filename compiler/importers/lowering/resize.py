@@ -25,7 +25,7 @@ class Filter:
         return 1 if self.kind == "linear" else 2
 
     def __call__(self, distance: np.ndarray) -> np.ndarray:
-        """Weight of an element at a distance."""
+        """Returns the weight of an element at a distance."""
         t, a = np.abs(distance), self.cubic_coefficient
         if self.kind == "linear":
             return np.clip(1 - t, 0, 1)

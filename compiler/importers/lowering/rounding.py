@@ -11,6 +11,6 @@ def round_half_up(low: Lowering, x: str) -> str:
 
 
 def sign(low: Lowering, x: str) -> str:
-    """-1, 0 or 1."""
+    """Returns -1, 0 or 1."""
     zero, one, minus = (low.scalar(value, x) for value in (0.0, 1.0, -1.0))
     return low.select(low.greater(x, zero), one, low.select(low.greater(zero, x), minus, zero))

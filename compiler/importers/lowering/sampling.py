@@ -17,7 +17,7 @@ class Sampler:
     degree: int
     """0: the nearest element, 1: linear, 3: cubic with coefficient -0.75."""
     padding: str
-    """zeros, border or reflection."""
+    """How places outside are read: zeros, border or reflection."""
     corners: bool
     """Whether -1 and 1 are the centres of the outermost elements, or their outer edges."""
 
@@ -49,7 +49,7 @@ def grid_sample(low: Lowering, x: str, grid: str, how: Sampler) -> str:
 
 
 def _taps(low: Lowering, place: str, size: int, how: Sampler) -> list[tuple[str, str | None]]:
-    """Of one axis: which elements are read, and the share that each has (None: all of it)."""
+    """Returns, for one axis, which elements are read and the share of each (None: all of it)."""
     scale = (size - 1) / 2 if how.corners else size / 2
     place = low.plus(low.times(place, scale), (size - 1) / 2)
     if how.degree == 0:

@@ -23,13 +23,13 @@ def log_softmax(low: Lowering, x: str, axes: Sequence[int]) -> str:
 
 
 def log_sum_exp(low: Lowering, x: str, axes: Sequence[int]) -> str:
-    """log(sum(exp(x))), shifted by the maximum so that nothing overflows."""
+    """Returns log(sum(exp(x))), shifted by the maximum so that nothing overflows."""
     largest = low.reduce("MAX", x, axes)
     return low.add(low.op("LOG", low.reduce("SUM", low.op("EXP", low.sub(x, largest)), axes)), largest)
 
 
 def standardize(low: Lowering, x: str, axes: Sequence[int], epsilon: float) -> tuple[str, str, str]:
-    """(x - mean) / sqrt(variance + epsilon), the mean, and the reciprocal of that square root."""
+    """Returns (x - mean) / sqrt(variance + epsilon), the mean, and the reciprocal of that square root."""
     mean = low.mean(x, axes)
     centred = low.sub(x, mean)
     variance = low.mean(low.mul(centred, centred), axes)
@@ -40,7 +40,7 @@ def standardize(low: Lowering, x: str, axes: Sequence[int], epsilon: float) -> t
 def batch_normalize(
     low: Lowering, x: str, mean: str, variance: str, offset: str, scale: str, epsilon: float
 ) -> str:
-    """offset + scale * (x - mean) / sqrt(variance + epsilon); the statistics broadcast to x.
+    """Returns offset + scale * (x - mean) / sqrt(variance + epsilon); the statistics broadcast to x.
 
     A factor and a summand, both constants, when all statistics are.
     """

@@ -11,12 +11,12 @@ _ATAN = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-
 
 
 def tan(low: Lowering, x: str) -> str:
-    """sin / cos."""
+    """Returns sin / cos."""
     return low.div(low.op("SIN", x), low.op("COS", x))
 
 
 def asin(low: Lowering, x: str) -> str:
-    """Arc sine; NaN outside -1 .. 1."""
+    """Returns the arc sine; NaN outside -1 .. 1."""
     size = low.op("ABS", x)
     small, large = _asin_parts(low, size)
     far = low.sub(low.scalar(math.pi / 2, x), large)
@@ -24,7 +24,7 @@ def asin(low: Lowering, x: str) -> str:
 
 
 def acos(low: Lowering, x: str) -> str:
-    """Arc cosine; NaN outside -1 .. 1."""
+    """Returns the arc cosine; NaN outside -1 .. 1."""
     size = low.op("ABS", x)
     small, large = _asin_parts(low, size)
     near = low.sub(low.scalar(math.pi / 2, x), _signed(low, x, small))
@@ -33,7 +33,7 @@ def acos(low: Lowering, x: str) -> str:
 
 
 def atan(low: Lowering, x: str) -> str:
-    """Arc tangent."""
+    """Returns the arc tangent."""
     size = low.op("ABS", x)
     inverted = low.greater(size, low.scalar(1, x))
     t = low.select(inverted, low.op("RECIPROCAL", size), size)
@@ -47,7 +47,7 @@ def atan(low: Lowering, x: str) -> str:
 
 
 def _asin_parts(low: Lowering, size: str) -> tuple[str, str]:
-    """asin(size), good up to 0.5, and 2 asin(sqrt((1 - size) / 2)), good from there on."""
+    """Returns asin(size), good up to 0.5, and 2 asin(sqrt((1 - size) / 2)), good from there on."""
     square = low.mul(size, size)
     small = low.add(size, low.mul(size, low.mul(square, _polynomial(low, square, _ASIN))))
     half = low.times(low.sub(low.scalar(1, size), size), 0.5)
@@ -56,7 +56,7 @@ def _asin_parts(low: Lowering, size: str) -> tuple[str, str]:
 
 
 def _polynomial(low: Lowering, x: str, coefficients: Sequence[float]) -> str:
-    """Horner's scheme."""
+    """Evaluates a polynomial by Horner's scheme."""
     total = low.scalar(coefficients[0], x)
     for coefficient in coefficients[1:]:
         total = low.plus(low.mul(total, x), coefficient)

@@ -40,7 +40,7 @@ class Call:
 
 
 def shape_of(value: Value) -> Shape:
-    """Shape of a tensor; of anything else that of rank 0 (3.3.3)."""
+    """Returns the shape of a tensor; of anything else that of rank 0 (3.3.3)."""
     return value.shape if isinstance(value, TensorValue) else ()
 
 

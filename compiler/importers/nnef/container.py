@@ -29,7 +29,7 @@ class NnefContainer(ABC):
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
         self.read_bytes = 0
-        """Of all files that were read."""
+        """Bytes of all files that were read."""
 
     @abstractmethod
     def read(self, name: str, check: Check | None = None) -> bytes | None:

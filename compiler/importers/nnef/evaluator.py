@@ -193,7 +193,7 @@ class Evaluator:
 
 
 def _matches(a: Value, b: Value) -> bool:
-    """Deep comparison; a tensor matches itself."""
+    """Compares deeply; a tensor matches itself."""
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all([_matches(x, y) for x, y in zip(a, b, strict=True)])
     return a is b or (not isinstance(a, TensorValue) and a == b)

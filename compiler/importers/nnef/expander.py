@@ -1,4 +1,4 @@
-"""From a checked document to a flat graph: fragments are expanded, attributes computed, shapes propagated."""
+"""Expands a checked document to a flat graph: fragments are expanded, attributes computed, shapes propagated."""
 
 from collections.abc import Collection, Mapping
 

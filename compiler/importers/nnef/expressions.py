@@ -1,4 +1,4 @@
-"""Parser of expressions, flat (A.1) and compositional (A.2)."""
+"""Parses expressions, flat (A.1) and compositional (A.2)."""
 
 from tosaic.compiler.importers.nnef.errors import NnefError, Position
 from tosaic.compiler.importers.nnef.syntax import (

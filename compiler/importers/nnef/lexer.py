@@ -1,4 +1,4 @@
-"""Characters to tokens (3.1)."""
+"""Turns characters into tokens (3.1)."""
 
 import math
 import re

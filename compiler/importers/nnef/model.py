@@ -42,7 +42,7 @@ class NnefModel:
     data: dict[str, StoredTensor]
     quantization: dict[str, QuantizationEntry]
     file_bytes: int = 0
-    """Of all files that were read; of an archive, unpacked."""
+    """Bytes of all files that were read; of an archive, unpacked."""
 
 
 def load_model(

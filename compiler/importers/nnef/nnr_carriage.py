@@ -172,7 +172,7 @@ def _model_files(path: pathlib.Path) -> dict[str, bytes]:
 
 
 def _tensor_files(files: dict[str, bytes]) -> list[tuple[str, bytes]]:
-    """Label and content of each `.dat` file, by label."""
+    """Yields label and content of each `.dat` file, by label."""
     return [(name.removesuffix(".dat"), files[name]) for name in sorted(files) if name.endswith(".dat")]
 
 

@@ -120,7 +120,7 @@ def _checked(value: int | float, position: Position) -> int | float:
 
 
 def convert(name: str, value: PrimitiveValue, position: Position) -> PrimitiveValue:
-    """`integer(x)`, `scalar(x)`, `logical(x)`, `string(x)`."""
+    """Evaluates `integer(x)`, `scalar(x)`, `logical(x)`, `string(x)`."""
     if name == "logical":
         return bool(value)
     if name == "string":

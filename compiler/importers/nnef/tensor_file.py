@@ -170,7 +170,7 @@ def _values(items: np.ndarray, encoding: ItemEncoding) -> np.ndarray:
 
 
 def _exponent(encoding: ItemEncoding) -> int:
-    """m = ceil(log2(max)), exactly."""
+    """Returns m = ceil(log2(max)), exactly."""
     fraction, exponent = math.frexp(encoding.maximum)
     return exponent - (fraction == 0.5)
 

@@ -1,4 +1,4 @@
-"""ONNX models (opset 7 and later) to TOSA graphs. Needs the package `onnx`.
+"""Translates ONNX models (opset 7 and later) to TOSA graphs. Needs the package `onnx`.
 
 In comes a file or a ModelProto; out comes a TOSA graph. `reader` checks the model, `importer` walks its nodes: what is
 known is computed by `reference_nodes`, the rest is lowered by handlers that take an `OnnxNode`. May import `lowering`,

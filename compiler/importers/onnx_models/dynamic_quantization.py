@@ -21,7 +21,7 @@ _FUSED = {_TO_FLOAT: (1, 3, 5, 6), _WHOLE: (1, 2, 3, 4)}
 """Products that ONNX Runtime's optimizer writes: where weights, their scale and zero point, and the bias are."""
 _LSTM = "DynamicQuantizeLSTM"
 _LSTM_INPUTS = 8
-"""Of the float LSTM; scales and zero points of both weights follow."""
+"""Number of inputs of the float LSTM; scales and zero points of both weights follow."""
 _FLOATS = (1, 10)
 """float32 and float16 in TensorProto.DataType."""
 

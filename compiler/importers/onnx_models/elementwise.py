@@ -75,7 +75,7 @@ def mean(node: OnnxNode) -> OnnxValue:
 
 @handles("Neg")
 def neg(node: OnnxNode) -> OnnxValue:
-    """-x."""
+    """Returns -x."""
     return node.out(node.low.negate(node.wide()))
 
 
@@ -93,7 +93,7 @@ def trigonometric(node: OnnxNode) -> OnnxValue:
 
 @handles("Sinh", "Cosh")
 def sinh_cosh(node: OnnxNode) -> OnnxValue:
-    """(exp(x) -+ exp(-x)) / 2."""
+    """Returns (exp(x) -+ exp(-x)) / 2."""
     low, x = node.low, node.wide()
     rising, falling = low.op("EXP", x), low.op("EXP", low.negate(x))
     both = low.sub(rising, falling) if node.op == "Sinh" else low.add(rising, falling)
@@ -102,7 +102,7 @@ def sinh_cosh(node: OnnxNode) -> OnnxValue:
 
 @handles("Asinh", "Acosh")
 def asinh_acosh(node: OnnxNode) -> OnnxValue:
-    """log(|x| + sqrt(x^2 +- 1)), with the sign of x for asinh."""
+    """Returns log(|x| + sqrt(x^2 +- 1)), with the sign of x for asinh."""
     low, x = node.low, node.wide()
     if node.op == "Acosh":
         return node.out(low.op("LOG", low.add(x, low.sqrt(low.plus(low.mul(x, x), -1.0)))))
@@ -113,7 +113,7 @@ def asinh_acosh(node: OnnxNode) -> OnnxValue:
 
 @handles("Atanh")
 def atanh(node: OnnxNode) -> OnnxValue:
-    """log((1 + x) / (1 - x)) / 2."""
+    """Returns log((1 + x) / (1 - x)) / 2."""
     low, x = node.low, node.wide()
     ratio = low.div(low.plus(x, 1.0), low.sub(low.scalar(1, x), x))
     return node.out(low.times(low.op("LOG", ratio), 0.5))
@@ -127,7 +127,7 @@ def round_(node: OnnxNode) -> OnnxValue:
 
 @handles("Sign")
 def sign(node: OnnxNode) -> OnnxValue:
-    """-1, 0 or 1."""
+    """Returns -1, 0 or 1."""
     low, x = node.low, node.wide()
     zero = low.scalar(0, x)
     negative = low.select(low.greater(zero, x), low.scalar(-1, x), zero)
@@ -201,13 +201,13 @@ def compare(node: OnnxNode) -> OnnxValue:
 
 @handles("And", "Or", "Xor")
 def logic(node: OnnxNode) -> OnnxValue:
-    """Logic of bools."""
+    """Lowers logic of bools."""
     return node.out(node.low.binary(f"LOGICAL_{node.op.upper()}", node.raw(0), node.raw(1)))
 
 
 @handles("BitwiseAnd", "BitwiseOr", "BitwiseXor")
 def bitwise(node: OnnxNode) -> OnnxValue:
-    """Logic of bits."""
+    """Lowers logic of bits."""
     name = f"BITWISE_{node.op.removeprefix('Bitwise').upper()}"
     return node.out(node.low.binary(name, node.wide(0), node.wide(1)))
 
@@ -311,7 +311,7 @@ def clip(node: OnnxNode) -> OnnxValue:
 
 @handles("Relu")
 def relu(node: OnnxNode) -> OnnxValue:
-    """max(x, 0)."""
+    """Returns max(x, 0)."""
     return node.out(activations.relu(node.low, node.wide()))
 
 
@@ -330,7 +330,7 @@ def prelu(node: OnnxNode) -> OnnxValue:
 
 @handles("ThresholdedRelu")
 def thresholded_relu(node: OnnxNode) -> OnnxValue:
-    """x above alpha, else 0."""
+    """Returns x above alpha, else 0."""
     low, x = node.low, node.wide()
     above = low.greater(x, low.scalar(node.attr("alpha", 1.0), x))
     return node.out(low.select(above, x, low.scalar(0, x)))
@@ -338,7 +338,7 @@ def thresholded_relu(node: OnnxNode) -> OnnxValue:
 
 @handles("Shrink")
 def shrink(node: OnnxNode) -> OnnxValue:
-    """x moved towards 0 by `bias` outside -lambd .. lambd, 0 inside."""
+    """Moves x towards 0 by `bias` outside -lambd .. lambd; inside it is 0."""
     low, x = node.low, node.wide()
     edge, bias = node.attr("lambd", 0.5), node.attr("bias", 0.0)
     inner = low.select(low.greater(x, low.scalar(edge, x)), low.plus(x, -bias), low.scalar(0, x))
@@ -368,14 +368,14 @@ def hard_sigmoid(node: OnnxNode) -> OnnxValue:
 
 @handles("HardSwish")
 def hard_swish(node: OnnxNode) -> OnnxValue:
-    """x * hard_sigmoid(x), with 1/6 and 1/2."""
+    """Returns x * hard_sigmoid(x), with 1/6 and 1/2."""
     x = node.wide()
     return node.out(node.low.mul(x, activations.hard_sigmoid(node.low, x, 1 / 6, 0.5)))
 
 
 @handles("Swish")
 def swish(node: OnnxNode) -> OnnxValue:
-    """x * sigmoid(alpha * x)."""
+    """Returns x * sigmoid(alpha * x)."""
     x = node.wide()
     gate = node.low.op("SIGMOID", node.low.times(x, node.attr("alpha", 1.0)))
     return node.out(node.low.mul(x, gate))
@@ -383,23 +383,23 @@ def swish(node: OnnxNode) -> OnnxValue:
 
 @handles("Softplus")
 def softplus(node: OnnxNode) -> OnnxValue:
-    """log(1 + exp(x))."""
+    """Returns log(1 + exp(x))."""
     return node.out(activations.softplus(node.low, node.wide()))
 
 
 @handles("Softsign")
 def softsign(node: OnnxNode) -> OnnxValue:
-    """x / (1 + |x|)."""
+    """Returns x / (1 + |x|)."""
     return node.out(activations.softsign(node.low, node.wide()))
 
 
 @handles("Gelu")
 def gelu(node: OnnxNode) -> OnnxValue:
-    """Exact by ERF, or approximated by TANH."""
+    """Computes GELU exactly by ERF, or approximates it by TANH."""
     return node.out(activations.gelu(node.low, node.wide(), node.attr("approximate", "none") == "tanh"))
 
 
 @handles("Mish")
 def mish(node: OnnxNode) -> OnnxValue:
-    """x * tanh(softplus(x))."""
+    """Returns x * tanh(softplus(x))."""
     return node.out(activations.mish(node.low, node.wide()))

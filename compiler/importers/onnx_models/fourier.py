@@ -45,7 +45,7 @@ def _real(low: Lowering, x: str, turn: np.ndarray) -> str:
 
 
 def _complex(low: Lowering, x: str, turn: np.ndarray) -> str:
-    """x * turn, [..., 2, frequencies]."""
+    """Returns x * turn, [..., 2, frequencies]."""
     frequencies = turn.shape[1]
     y = _product(low, x, [np.hstack((turn.real, turn.imag)), np.hstack((-turn.imag, turn.real))])
     shape = low.shape(y)

@@ -1,4 +1,4 @@
-"""From a checked ONNX model to a TOSA graph, node by node."""
+"""Imports a checked ONNX model as a TOSA graph, node by node."""
 
 import math
 import pathlib
@@ -87,7 +87,7 @@ def import_onnx(
 
 
 def import_onnx_pairs(source: "str | pathlib.Path | Any", bound: Bound = None) -> Graph | None:
-    """As `import_onnx`, with a marker for each QuantizeLinear and DequantizeLinear; None if there is none."""
+    """Imports with a marker for each QuantizeLinear and DequantizeLinear; returns None if there is none."""
     importer = OnnxImporter(read_model(source, bound), Survey(), markers=True)
     graph = importer.run()
     return graph if importer.markers_made else None

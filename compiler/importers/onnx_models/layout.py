@@ -70,7 +70,7 @@ def unsqueeze(node: OnnxNode) -> OnnxValue:
 
 @handles("Transpose")
 def transpose(node: OnnxNode) -> OnnxValue:
-    """Without `perm` the axes are reversed."""
+    """Lowers a transposition; without `perm` it reverses the axes."""
     perms = node.attr("perm") or list(range(len(node.shape())))[::-1]
     return node.out_raw(node.low.transpose(node.raw(), perms))
 
@@ -133,7 +133,7 @@ def slice_(node: OnnxNode) -> OnnxValue:
 
 @handles("Pad")
 def pad(node: OnnxNode) -> OnnxValue:
-    """Constant, edge, reflect and wrap; negative amounts cut."""
+    """Pads by a constant, edge, reflect and wrap; negative amounts cut."""
     low, x = node.low, node.raw()
     rank = low.rank(x)
     amounts = node.ints(1, "pads") or []
@@ -192,7 +192,7 @@ def shape(node: OnnxNode) -> OnnxValue:
 
 @handles("EyeLike")
 def eye_like(node: OnnxNode) -> OnnxValue:
-    """Only the shape of the input counts."""
+    """Makes the identity matrix; only the shape of the input counts."""
     rows, columns = node.shape()
     kinds = {1: "float32", 6: "int32", 7: "int64", 10: "float16", 9: "bool"}
     dtype = kinds.get(node.attr("dtype", 0), node.kind())
@@ -214,7 +214,7 @@ def _indices(node: OnnxNode, index: int, size: int) -> str | np.ndarray:
 
 @handles("Gather")
 def gather(node: OnnxNode) -> OnnxValue:
-    """numpy.take."""
+    """Takes elements as numpy.take does."""
     low, axis = node.low, node.axis()
     indices = _indices(node, 1, node.shape()[axis])
     if isinstance(indices, str):
@@ -274,7 +274,7 @@ def reverse_sequence(node: OnnxNode) -> OnnxValue:
 
 @handles("OneHot")
 def one_hot(node: OnnxNode) -> OnnxValue:
-    """On where the index, from the end when negative, equals the position."""
+    """Lowers OneHot: "on" stands where the index, from the end when negative, equals the position."""
     low, depth = node.low, int(node.const(1).reshape(-1)[0])
     indices = node.wide(0)
     if low.dtype(indices).is_float:

@@ -1,4 +1,4 @@
-"""Loop and Scan with a known number of trips: unrolled."""
+"""Unrolls Loop and Scan with a known number of trips."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

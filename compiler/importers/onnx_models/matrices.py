@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Lowers matrix products."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from tosaic.compiler.importers.onnx_models.values import OnnxValue
 
 @handles("MatMul")
 def matmul(node: OnnxNode) -> OnnxValue:
-    """numpy.matmul."""
+    """Multiplies as numpy.matmul does."""
     if not node.low.dtype(node.raw()).is_float:
         node.unsupported("a product of integer matrices", "use MatMulInteger or float32")
     return node.out(lower_matmul(node.low, node.raw(0), node.raw(1)))
@@ -19,7 +19,7 @@ def matmul(node: OnnxNode) -> OnnxValue:
 
 @handles("Gemm")
 def gemm(node: OnnxNode) -> OnnxValue:
-    """alpha * A' * B' + beta * C."""
+    """Returns alpha * A' * B' + beta * C."""
     low, a, b = node.low, node.raw(0), node.raw(1)
     if not low.dtype(a).is_float:
         node.unsupported("a product of integer matrices", "use MatMulInteger or float32")

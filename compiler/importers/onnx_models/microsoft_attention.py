@@ -1,4 +1,4 @@
-"""Attention and rotary embeddings of ONNX Runtime's own domain."""
+"""Lowers attention and rotary embeddings of ONNX Runtime's own domain."""
 
 import math
 

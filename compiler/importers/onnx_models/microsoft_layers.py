@@ -12,7 +12,7 @@ from tosaic.compiler.importers.onnx_models.values import OnnxValue
 from tosaic.compiler.ir import DType
 
 _EPSILON = 1e-12
-"""Of the normalizations behind a sum; others have ONNX's."""
+"""Epsilon of the normalizations that follow a sum; others have ONNX's."""
 
 HANDLERS["com.microsoft.LayerNormalization"] = layer_normalization
 
@@ -35,7 +35,7 @@ def skip_simplified_layer_normalization(node: OnnxNode) -> list[OnnxValue]:
 
 @handles("com.microsoft.SimplifiedLayerNormalization")
 def simplified_layer_normalization(node: OnnxNode) -> list[OnnxValue]:
-    """By the root of the mean square, over all axes from `axis` on."""
+    """Divides by the root of the mean square over all axes from `axis` on."""
     y, inverse = _by_mean_square(node, node.wide(), node.axis(-1), 1e-5, 1)
     return [node.out(y), inverse]
 
@@ -94,7 +94,7 @@ def _row(node: OnnxNode, table: int, indices: str) -> str:
 
 @handles("com.microsoft.Gelu", "com.microsoft.BiasGelu", "com.microsoft.FastGelu")
 def gelu(node: OnnxNode) -> OnnxValue:
-    """Of the sum with a bias, if there is one; FastGelu by TANH."""
+    """Lowers GELU of the sum with a bias, if there is one; FastGelu uses TANH."""
     low, x = node.low, node.wide()
     if node.has(1):
         x = low.add(x, node.wide(1))
@@ -103,7 +103,7 @@ def gelu(node: OnnxNode) -> OnnxValue:
 
 @handles("com.microsoft.QuickGelu")
 def quick_gelu(node: OnnxNode) -> OnnxValue:
-    """x * sigmoid(alpha * x)."""
+    """Returns x * sigmoid(alpha * x)."""
     low, x = node.low, node.wide()
     return node.out(low.mul(x, low.op("SIGMOID", low.times(x, node.attr("alpha", 1.702)))))
 
@@ -113,7 +113,7 @@ def quick_gelu(node: OnnxNode) -> OnnxValue:
 
 @handles("com.microsoft.FusedMatMul", "com.microsoft.TransposeMatMul")
 def fused_matmul(node: OnnxNode) -> OnnxValue:
-    """alpha * A' B'."""
+    """Returns alpha * A' B'."""
     low = node.low
     a, b = (
         _turned(low, node.raw(i), bool(node.attr(f"trans{side}", 0)), bool(node.attr(f"transBatch{side}", 0)))

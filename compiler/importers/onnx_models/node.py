@@ -57,11 +57,11 @@ class OnnxNode(SourceNode):
         return value
 
     def shape(self, index: int = 0) -> tuple[int, ...]:
-        """Shape of an input."""
+        """Returns the shape of an input."""
         return self.value(index).shape
 
     def kind(self, index: int = 0) -> str:
-        """Element type of an input."""
+        """Returns the element type of an input."""
         return self.value(index).kind
 
     def const(self, index: int, default: Any = None) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Shape inference and function expansion of the package `onnx`, in a process of their own.
+"""Runs shape inference and function expansion of the package `onnx` in a process of their own.
 
 Both are C++ and trust the model: an index that no tensor has, or a stride of 0, ends the process they run in. One
 process answers every import of this one; after a crash the next question starts another.
@@ -19,7 +19,7 @@ from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.errors import UnsupportedError
 
 LIMIT_SECONDS = 60
-"""Of the processor's time for one question; the caller waits four times as long."""
+"""Processor seconds for one question; the caller waits four times as long."""
 _PROGRAM = pathlib.Path(__file__).with_name("package_worker.py")
 
 
@@ -162,7 +162,7 @@ class _Worker:
             self.process = None
 
     def forget(self) -> None:
-        """In a fork of the process that started it: its pipes are not for this one."""
+        """Drops, in a fork, the process and pipes that belong to the parent."""
         self.lock = threading.Lock()
         if self.process is None:
             return

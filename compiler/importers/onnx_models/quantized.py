@@ -80,7 +80,7 @@ def _quantize(node: OnnxNode, low: Lowering, x: str, scale: str, zero_point: str
 
 @handles("DequantizeLinear")
 def dequantize_linear(node: OnnxNode) -> OnnxValue:
-    """(q - zero point) * scale."""
+    """Returns (q - zero point) * scale."""
     low, x = node.low, node.wide(0)
     if node.has(2):
         x = low.sub(x, _parameter(node, 2))
@@ -92,7 +92,7 @@ def dequantize_linear(node: OnnxNode) -> OnnxValue:
 
 @handles("DynamicQuantizeLinear")
 def dynamic_quantize_linear(node: OnnxNode) -> list[OnnxValue]:
-    """uint8, with scale and zero point from the tensor's own range."""
+    """Lowers to uint8, with scale and zero point from the tensor's own range."""
     low, x = node.low, node.raw()
     axes = range(low.rank(x))
     zero = low.constant(0.0, DType.FP32)
@@ -177,7 +177,9 @@ def matmul_integer(node: OnnxNode) -> OnnxValue:
 
 
 def multiplier_and_shift(scale: float) -> tuple[int, int]:
-    """RESCALE's multiplier in 2^30 .. 2^31 - 1 and shift with multiplier * 2^-shift = scale (TOSA 0.30 1.9)."""
+    """Returns RESCALE's multiplier in 2^30 .. 2^31 - 1 and shift, with multiplier * 2^-shift = scale (TOSA
+    0.30 1.9).
+    """
     mantissa, exponent = np.frexp(scale)
     multiplier = round(float(mantissa) * (1 << 31))
     shift = 31 - int(exponent)

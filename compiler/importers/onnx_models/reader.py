@@ -34,7 +34,7 @@ _POSITIVE = frozenset(
 )
 """Attributes that are counts."""
 _LARGEST_AXIS = 64
-"""Of `axis` and `axes`, far above any rank in use."""
+"""The largest value of `axis` and `axes`, far above any rank in use."""
 _WIDE_PAIRS = 21
 """The opset whose QuantizeLinear has 16 bits."""
 _SIXTEEN_BITS = (4, 5)

@@ -75,7 +75,7 @@ class _Direction:
         )
 
     def project(self, x: str) -> str:
-        """[time, batch, gates * H] of the input's part of all gates."""
+        """Returns the input's part of all gates, [time, batch, gates * H]."""
         return self.low.add(matmul(self.low, x, self.w), self.input_bias)
 
     def clipped(self, x: str) -> str:

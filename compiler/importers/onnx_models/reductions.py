@@ -72,7 +72,7 @@ for _name, _reduce in _REDUCTIONS.items():
 
 @handles("Softmax", "LogSoftmax", "Hardmax")
 def softmax(node: OnnxNode) -> OnnxValue:
-    """Over one axis; before opset 13 over all axes from `axis` on."""
+    """Lowers softmax over one axis; before opset 13 over all axes from `axis` on."""
     low, x = node.low, node.wide()
     rank = low.rank(x)
     axis = node.axis(-1 if node.opset >= 13 else 1)
@@ -171,7 +171,7 @@ def _shifted(low: Lowering, x: str, axis: int, distance: int, reverse: bool, fil
 
 @handles("LayerNormalization")
 def layer_normalization(node: OnnxNode) -> list[OnnxValue]:
-    """Over all axes from `axis` on."""
+    """Normalizes over all axes from `axis` on."""
     low, x = node.low, node.wide()
     kind = node.kind()
     axis = node.axis(-1)
@@ -185,7 +185,7 @@ def layer_normalization(node: OnnxNode) -> list[OnnxValue]:
 
 @handles("InstanceNormalization")
 def instance_normalization(node: OnnxNode) -> OnnxValue:
-    """Over the spatial axes; scale and bias per channel."""
+    """Normalizes over the spatial axes, with scale and bias per channel."""
     low, x = node.low, node.wide()
     rank = low.rank(x)
     y, _, _ = statistics.standardize(low, x, range(2, rank), node.attr("epsilon", 1e-5))
@@ -195,7 +195,9 @@ def instance_normalization(node: OnnxNode) -> OnnxValue:
 
 @handles("GroupNormalization")
 def group_normalization(node: OnnxNode) -> OnnxValue:
-    """Over groups of channels and the spatial axes; scale and bias per channel (per group before opset 21)."""
+    """Normalizes over groups of channels and the spatial axes; scale and bias are per channel (per group
+    before opset 21).
+    """
     low, x = node.low, node.wide()
     batch, channels, *spatial = low.shape(x)
     groups = int(node.attr("num_groups"))
@@ -214,7 +216,7 @@ def group_normalization(node: OnnxNode) -> OnnxValue:
 
 @handles("RMSNormalization")
 def rms_normalization(node: OnnxNode) -> OnnxValue:
-    """x / sqrt(mean of squares + epsilon) * scale."""
+    """Returns x / sqrt(mean of squares + epsilon) * scale."""
     low, x = node.low, node.wide()
     wide = low.cast(x, DType.FP32)
     squares = low.mean(low.mul(wide, wide), range(node.axis(-1), low.rank(x)))
@@ -224,7 +226,7 @@ def rms_normalization(node: OnnxNode) -> OnnxValue:
 
 @handles("MeanVarianceNormalization")
 def mean_variance_normalization(node: OnnxNode) -> OnnxValue:
-    """(x - mean) / (deviation + 1e-9)."""
+    """Returns (x - mean) / (deviation + 1e-9)."""
     low, x = node.low, node.wide()
     axes = [axis % low.rank(x) for axis in node.attr("axes", [0, 2, 3])]
     centred = low.sub(x, low.mean(x, axes))

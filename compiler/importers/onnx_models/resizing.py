@@ -1,4 +1,4 @@
-"""Resize, Upsample and GridSample."""
+"""Lowers Resize, Upsample and GridSample."""
 
 import math
 

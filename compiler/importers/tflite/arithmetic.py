@@ -205,7 +205,7 @@ def _floor_divided(low: Lowering, a: str, b: str, which: int) -> str:
 
 @handles("POW")
 def power_of(node: TfliteNode) -> str:
-    """x to a power."""
+    """Returns x to a power."""
     _without_integers(node)
     low, exponent = node.low, node.low.data(node.x(1))
     if exponent is not None and (exponent == exponent.flat[0]).all() and exponent.size == 1:

@@ -27,7 +27,7 @@ def _operands(node: TfliteNode) -> tuple[str, str]:
 
 @handles("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")
 def compare(node: TfliteNode) -> str:
-    """Of quantized tensors in TFLite's fixed point."""
+    """Compares quantized tensors in TFLite's fixed point."""
     low = node.low
     a, b = _operands(node)
     if node.kind.startswith("LESS"):
@@ -40,7 +40,7 @@ def compare(node: TfliteNode) -> str:
 
 @handles("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT")
 def logic(node: TfliteNode) -> str:
-    """Logic of bools."""
+    """Lowers logic of bools."""
     low = node.low
     if node.kind == "LOGICAL_NOT":
         return low.op(node.kind, node.x())
@@ -49,7 +49,7 @@ def logic(node: TfliteNode) -> str:
 
 @handles("BITWISE_XOR")
 def exclusive_or(node: TfliteNode) -> str:
-    """Of the stored bits; unsigned integers are held with the highest one inverted."""
+    """Computes the XOR of the stored bits; unsigned integers are held with the highest bit inverted."""
     low, kind = node.low, node.value().kind
     y = low.binary("LOGICAL_XOR" if kind == "BOOL" else "BITWISE_XOR", node.x(0), node.x(1))
     return low.binary("BITWISE_XOR", y, low.scalar(-OFFSET[kind], y)) if kind in OFFSET else y

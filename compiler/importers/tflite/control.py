@@ -13,7 +13,7 @@ Run = Callable[[int, Sequence[TfliteValue]], list[TfliteValue]]
 
 
 class ControlFlow:
-    """CALL, CALL_ONCE, IF and WHILE; VAR_HANDLE, READ_VARIABLE and ASSIGN_VARIABLE."""
+    """Lowers CALL, CALL_ONCE, IF and WHILE; VAR_HANDLE, READ_VARIABLE and ASSIGN_VARIABLE."""
 
     def __init__(self, low: Lowering, variables: Variables, run: Run) -> None:
         self.low, self.variables, self.run = low, variables, run

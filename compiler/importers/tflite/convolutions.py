@@ -46,7 +46,7 @@ def windows_of(node: TfliteNode, sizes: Sequence[int], kernel: Sequence[int]) ->
 
 
 def channel_multipliers(node: TfliteNode, weight: int = 1) -> list[Multiplier]:
-    """Input scale times each weight scale by the result's scale."""
+    """Returns the input scale times each weight scale, divided by the result's scale."""
     value, result, weights = node.value(), node.result(), node.value(weight).quantization
     if weights is None:
         node.unsupported("its weights have no scale", "quantize the model again")

@@ -12,7 +12,7 @@ from tosaic.compiler.importers.tflite.multipliers import Multiplier
 
 _BITS = 31
 _48_OVER_17, _MINUS_32_OVER_17 = 1515870810, -1010580540
-"""With two integer bits: where Newton's division starts."""
+"""Start values of Newton's division, with two integer bits."""
 _EXP_MINUS_EIGHTH, _ONE_THIRD = 1895147668, 715827883
 _POWERS = {-2: 1672461947, -1: 1302514674, 0: 790015084, 1: 290630308, 2: 39332535, 3: 720401, 4: 242}
 """exp(-2^k), with no integer bits."""
@@ -46,14 +46,14 @@ def divided_by_power(x: np.ndarray, exponent: int | np.ndarray, bits: int = _BIT
 
 
 def times_power(x: np.ndarray, exponent: int, bits: int = _BITS) -> np.ndarray:
-    """SaturatingRoundingMultiplyByPOT."""
+    """Computes TFLite's SaturatingRoundingMultiplyByPOT."""
     if exponent < 0:
         return divided_by_power(x, -exponent)
     return np.clip(x << exponent, -(1 << bits), (1 << bits) - 1)
 
 
 def multiplied(x: np.ndarray, multiplier: Multiplier) -> np.ndarray:
-    """MultiplyByQuantizedMultiplier."""
+    """Computes TFLite's MultiplyByQuantizedMultiplier."""
     significand, exponent = multiplier
     return divided_by_power(doubling_high_product(x << max(exponent, 0), significand), max(-exponent, 0))
 
@@ -76,7 +76,7 @@ def exp_of_negative(a: np.ndarray, integer_bits: int, bits: int = _BITS) -> np.n
 
 
 def _exp_of_quarter(a: np.ndarray, bits: int) -> np.ndarray:
-    """exp(a) for a from -1/4 to 0, by the first terms around -1/8."""
+    """Returns exp(a) for a from -1/4 to 0, by the first terms around -1/8."""
     x, middle = a + (1 << (bits - 3)), _constant(_EXP_MINUS_EIGHTH, bits)
     x2 = doubling_high_product(x, x, bits)
     x3, x4 = doubling_high_product(x2, x, bits), doubling_high_product(x2, x2, bits)

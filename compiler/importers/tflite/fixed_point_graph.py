@@ -15,7 +15,7 @@ _HALF_ROOT_2 = 1518500250
 _STEPS = 5
 _48_OVER_17, _MINUS_32_OVER_17 = 1515870810, -1010580540
 _ONE = 1 << 29
-"""1 with two integer bits."""
+"""The number 1 with two integer bits."""
 _FOURTH_ROOT_HALF, _LOG_2 = 1805811301, 1488522236
 _ALPHA_N, _ALPHA_D, _ALPHA_I, _ALPHA_F = 117049297, 127690142, 1057819769, 638450708
 """Coefficients of the logarithm's polynomials, with no integer bits."""

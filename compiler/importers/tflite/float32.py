@@ -41,7 +41,7 @@ def exp(x: np.ndarray) -> np.ndarray:
 
 
 def logistic(x: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(-x))."""
+    """Returns 1 / (1 + exp(-x))."""
     return _ONE / (_ONE + exp(-x))
 
 
@@ -61,12 +61,12 @@ def inverse_root(x: np.ndarray) -> np.ndarray:
 
 
 def gelu(x: np.ndarray) -> np.ndarray:
-    """x times the normal distribution function, by erfc."""
+    """Returns x times the normal distribution function, by erfc."""
     x = x.astype(np.float32)
     return _HALF * x * _rounded(np.vectorize(math.erfc), x * -_ROOT_HALF)
 
 
 def gelu_by_tanh(x: np.ndarray) -> np.ndarray:
-    """GELU's approximation."""
+    """Computes GELU's approximation."""
     x = x.astype(np.float32)
     return _HALF * x * (_ONE + tanh(_ROOT_2_BY_PI * (x + _CUBIC * x * x * x)))

@@ -10,7 +10,7 @@ from tosaic.compiler.ir import DType
 
 @handles("RFFT2D")
 def real_transform(node: TfliteNode) -> str:
-    """Of the last two axes, cut or filled with zeros to the given lengths."""
+    """Transforms the last two axes, cut or filled with zeros to the given lengths."""
     low, x = node.low, node.x()
     rows, columns = node.integers(1)
     rank = low.rank(x)

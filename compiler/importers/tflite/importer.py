@@ -1,4 +1,4 @@
-"""From a TFLite model to a TOSA graph, operator by operator."""
+"""Imports a TFLite model as a TOSA graph, operator by operator."""
 
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -79,7 +79,8 @@ def import_tflite(path: pathlib.Path, shapes: Shapes | None = None, survey: Surv
 
 
 def import_tflite_integers(path: pathlib.Path, shapes: Shapes | None = None) -> tuple[Graph, Encodings]:
-    """As `import_tflite`, but float inputs and outputs on the way to and from integers are these integers.
+    """Imports as `import_tflite` does, with the integers themselves where a float input or output only stands
+    for integers.
 
     Returns the graph, and what the integers of its inputs and outputs stand for.
     """

@@ -23,7 +23,7 @@ _CELL_GATE = 2
 _GATE_SCALE = 2.0**-12
 _GATE_INTEGER_BITS = 3
 _SHORT_BITS = 15
-"""Of fraction in what sigmoid and tanh give."""
+"""Fraction bits of what sigmoid and tanh give."""
 _HIDDEN = 4
 """The intermediate that has the encoding of the output gate's product."""
 
@@ -193,7 +193,7 @@ class _Cell:
         return low.op("MUL", *low.aligned(a, b), low.constant([0], DType.INT8), dtype=DType.INT32)
 
     def _narrow(self, x: str) -> str:
-        """int32 as int16, saturated."""
+        """Returns int32 as int16, saturated."""
         return rescaled(self.low, x, [ONE], DType.INT16)
 
     def _halved(self, x: str, exponent: int) -> str:
@@ -202,7 +202,7 @@ class _Cell:
         return rescaled(low, low.add(x, x), [(1 << 30, 31 + exponent)], DType.INT32, rounding="DOUBLE_ROUND")
 
     def _clipped(self, x: str, option: str, state: int) -> str:
-        """Between a limit of reals and its negative, as integers without a zero point; 0 limits nothing."""
+        """Clips between a limit of reals and its negative, as integers without a zero point; 0 limits nothing."""
         real, dtype = float(self.node.option(option, 0.0)), self.low.dtype(x)
         if real <= 0:
             return x

@@ -34,7 +34,7 @@ def reshape(node: TfliteNode) -> str:
 
 @handles("SQUEEZE")
 def squeeze(node: TfliteNode) -> str:
-    """Without axes of one element: those named, or all."""
+    """Drops axes of one element: those named, or all."""
     shape = node.shape()
     rank = len(shape) - (node.value().kind == "COMPLEX64")
     named = [axis % rank for axis in node.integers_option("SqueezeDims")]

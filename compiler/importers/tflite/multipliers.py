@@ -18,7 +18,7 @@ _LARGEST = {DType.INT8: (1 << 8) - 1, DType.INT16: 1 << 15}
 """Sizes of what a tensor holds, less its zero point."""
 _LEAST_EXPONENT = -31
 _LEAST_SHIFT, _MOST_SHIFT = 2, 62
-"""RESCALE's."""
+"""Ends of RESCALE's shift."""
 _SHORT_BITS = 15
 """Significand of the multiplier for sums of 48 bits."""
 _SHORT_LARGEST = 0x7FFF0000
@@ -95,7 +95,7 @@ def _wraps(multipliers: Sequence[Multiplier], largest: int) -> bool:
 def _rescale_wide(
     node: TfliteNode, x: str, multipliers: Sequence[Multiplier], dtype: DType, output_zero: int
 ) -> str:
-    """Of 48-bit sums: TFLite keeps 15 bits of the significand, and rounds once."""
+    """Scales 48-bit sums: TFLite keeps 15 bits of the significand, and rounds once."""
     short = [short_multiplier(multiplier) for multiplier in multipliers]
     if not all(_LEAST_SHIFT <= shift <= _MOST_SHIFT for _, shift in short):
         node.unsupported("a ratio of scales above 2^13", "quantize the model again: its scales do not fit")
@@ -110,7 +110,7 @@ def short_multiplier(multiplier: Multiplier) -> tuple[int, int]:
 
 
 def widened(node: TfliteNode, value: TfliteValue, left_shift: int = 0) -> str:
-    """(q - zero point) * 2^left_shift as int32, exactly."""
+    """Returns (q - zero point) * 2^left_shift as int32, exactly."""
     return rescale(node, value.tensor, [(1 << 30, 1 + left_shift)], DType.INT32, value.zero_point)
 
 
@@ -141,7 +141,7 @@ def quantized_real(value: TfliteValue, real: float) -> int:
 
 
 def round_half_away(x: np.ndarray | np.floating) -> np.ndarray:
-    """C's round."""
+    """Rounds as C's round does."""
     return np.copysign(np.floor(np.abs(np.float64(x)) + 0.5), x)
 
 

@@ -99,7 +99,7 @@ class TfliteNode(SourceNode):
         return self.value(index).tensor
 
     def shape(self, index: int = 0) -> tuple[int, ...]:
-        """Shape of an input."""
+        """Returns the shape of an input."""
         return self.low.shape(self.x(index))
 
     def known(self, index: int) -> np.ndarray:

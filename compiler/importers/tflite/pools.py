@@ -1,4 +1,4 @@
-"""Pooling."""
+"""Lowers pooling."""
 
 from tosaic.compiler.importers.lowering.pooling import average_pool, max_pool
 from tosaic.compiler.importers.lowering.windows import fit, flat_pads
@@ -13,7 +13,7 @@ from tosaic.compiler.ir import DType
 
 @handles("AVERAGE_POOL_2D", "MAX_POOL_2D")
 def pool(node: TfliteNode) -> str:
-    """Of [N, H, W, C]; padding takes no part."""
+    """Pools [N, H, W, C]; padding takes no part."""
     low, x = node.low, node.x()
     kernel = (node.option("FilterHeight", 1), node.option("FilterWidth", 1))
     windows = windows_of(node, node.shape()[1:-1], kernel)

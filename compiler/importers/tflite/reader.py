@@ -1,4 +1,4 @@
-"""From a .tflite file to a `TfliteModel`, by the schema's generated classes (package `tflite`).
+"""Reads a .tflite file as a `TfliteModel`, by the schema's generated classes (package `tflite`).
 
 A damaged file ends in a ModelError: the accessors trust their offsets, so whatever they raise is told as one.
 """
@@ -29,7 +29,7 @@ from tosaic.install import install_command
 
 IDENTIFIER = b"TFL3"
 MAX_RANK = 6
-"""TOSA's."""
+"""The largest rank of TOSA."""
 
 _NUMPY = {
     "FLOAT32": np.float32,

@@ -36,7 +36,7 @@ def _axes(node: TfliteNode) -> list[int]:
 
 @handles(*_REDUCTIONS)
 def reduction(node: TfliteNode) -> str:
-    """Of quantized tensors the extremes, whose grid stays, and sums."""
+    """Lowers reductions; of quantized tensors the extremes keep their grid, and sums are scaled."""
     low, axes, keep = node.low, _axes(node), bool(node.option("KeepDims", False))
     if node.is_quantized and node.kind == "SUM":
         return _scaled_sum(node, axes, keep, 1)
@@ -47,7 +47,7 @@ def reduction(node: TfliteNode) -> str:
 
 @handles("MEAN")
 def mean(node: TfliteNode) -> str:
-    """Of quantized tensors with the number of elements inside of the multiplier, as TFLite has it."""
+    """Lowers the mean; for quantized tensors the multiplier has the number of elements in it, as in TFLite."""
     low, axes, keep = node.low, _axes(node), bool(node.option("KeepDims", False))
     count = math.prod(node.shape()[axis] for axis in axes)
     if node.is_quantized:
@@ -148,7 +148,7 @@ def l2_normalization(node: TfliteNode) -> str:
 
 
 def _integer_l2_normalization(node: TfliteNode) -> str:
-    """On a grid of 1/128; uint8 and int8 round at different places."""
+    """Normalizes on a grid of 1/128; uint8 and int8 round at different places."""
     low, value, result = node.low, node.value(), node.result()
     depth = node.shape()[-1]
     if depth > _LONGEST_ROW:

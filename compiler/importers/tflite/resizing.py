@@ -142,7 +142,7 @@ class _FixedAxis:
         self.is_exact = bool(exact and over and (2 * (1 + half)) * self.under <= _MOST_SCALE)
 
     def resize(self, factor: int) -> tuple[int, int, int, int]:
-        """RESIZE's numerator, denominator, offset and border, all times a factor."""
+        """Returns RESIZE's numerator, denominator, offset and border, all times a factor."""
         half = 2 if self.half else 1
         numerator, denominator = half * self.under, half * self.over
         offset = self.over - self.under if self.half else 0
@@ -151,7 +151,7 @@ class _FixedAxis:
 
 
 def _resized(node: TfliteNode, axes: "list[_FixedAxis]") -> str:
-    """By TOSA's RESIZE, where the fractions are exact."""
+    """Resizes by TOSA's RESIZE, where the fractions are exact."""
     low = node.low
     (ny, dy, oy, by), (nx, dx, ox, bx) = axes[0].resize(2), axes[1].resize(1)
     sizes = [[ny, dy, nx, dx], [oy, ox], [by, bx]]

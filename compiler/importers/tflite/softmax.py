@@ -17,19 +17,21 @@ _DIFFERENCE_BITS = 5
 _SUM_BITS = 12
 """Integer bits of the sum of exponentials."""
 _LOGARITHM_SHIFT = 31 - _DIFFERENCE_BITS - 4
-"""From the argument to the result of LOG_SOFTMAX, which has four integer bits."""
+"""Bits of the shift from the argument to the result of LOG_SOFTMAX, which has four integer bits."""
 _TABLE_STEP = 1 << 7
 _ENTRIES, _ORIGIN = 513, 256
 _MOST_SHIFT = 31
 _EXP_REACH, _STEPS, _HIGHEST = 10.0, (1 << 16) - 1, DType.INT16.max
-"""Of the 16-bit kernel's table of exponentials: its reach, and the steps between the lowest and the highest integer."""
+"""The 16-bit kernel's table of exponentials: its reach, the steps between the lowest and the highest integer,
+and the latter.
+"""
 _MANY = 1 << 9
 """Elements of a row from which on the result's shift may be larger."""
 
 
 @handles("SOFTMAX")
 def softmax(node: TfliteNode) -> str:
-    """Over the last axis."""
+    """Lowers softmax over the last axis."""
     beta = node.option("Beta", 1.0)
     if not node.is_quantized:
         return lower_softmax(node.low, node.low.times(node.x(), beta), [len(node.shape()) - 1])
@@ -86,7 +88,7 @@ def _integers(node: TfliteNode, beta: float) -> str:
 
 
 def _integer_log_softmax(node: TfliteNode) -> str:
-    """On a grid of 1/16 below zero, from the logarithm of the sum of the exponentials."""
+    """Computes LOG_SOFTMAX on a grid of 1/16 below zero, from the logarithm of the sum of the exponentials."""
     low, axis, value = node.low, [len(node.shape()) - 1], node.value()
     if value.kind == "INT16":
         node.unsupported(

@@ -30,7 +30,7 @@ class Variables:
     def __init__(self, low: Lowering) -> None:
         self.low = low
         self.initializing = False
-        """Inside CALL_ONCE: what is assigned is what the variable starts as."""
+        """Whether CALL_ONCE runs: what is assigned is what the variable starts as."""
         self._handles: dict[str, str] = {}
         self._variables: dict[str, _Variable] = {}
 

@@ -33,7 +33,7 @@ _OBJECTS = ("custom_obj_", "opaque_obj_")
 _AGAIN = "export it again with torch.export.save"
 _CODE = "which may run code when it is read"
 _ELEMENT_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 2, 7: 4, 8: 8, 9: 4, 10: 8, 11: 16, 12: 1, 13: 2}
-"""By the number that torch's schema gives an element type."""
+"""Bytes of an element, by the number that torch's schema gives its type."""
 _ELEMENT_BYTES |= {28: 2, 29: 1, 30: 1, 31: 1, 32: 1, 33: 1, 34: 4, 35: 8}
 
 

@@ -1,4 +1,6 @@
-"""Exported programs: made of a module, read from a .pt2 file, and asked for what their owner knows them by."""
+"""Makes exported programs of a module, reads them from a .pt2 file, and asks them for the names that their
+owner knows.
+"""
 
 import contextlib
 import dataclasses

@@ -30,7 +30,7 @@ _SPECIAL = {
     "as_strings": r"[^\x00-\x1f]{0,1000}",
     "nn_module_stack": r"[^\x00-\x1f]*",
 }
-"""By key, what a string is that is no plain name."""
+"""What a string may be that is no plain name, by key."""
 _KEYS_OF = {"config": _DOTTED}
 _SYMBOL = r"[a-z]+\d{1,6}"
 _FUNCTIONS = {

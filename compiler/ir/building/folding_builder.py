@@ -41,7 +41,7 @@ class FoldingBuilder:
         return self.build.graph
 
     def shape(self, tensor: str) -> tuple[int, ...]:
-        """Shape of a tensor."""
+        """Returns the shape of a tensor."""
         return self.graph.tensors[tensor].shape
 
     def rank(self, tensor: str) -> int:
@@ -49,11 +49,11 @@ class FoldingBuilder:
         return len(self.shape(tensor))
 
     def dtype(self, tensor: str) -> DType:
-        """Element type of a tensor."""
+        """Returns the element type of a tensor."""
         return self.graph.tensors[tensor].dtype
 
     def data(self, tensor: str) -> np.ndarray | None:
-        """Value of a constant tensor, else None."""
+        """Returns the value of a constant tensor, else None."""
         return self.graph.tensors[tensor].data
 
     def constant(self, values: ArrayLike, dtype: DType) -> str:

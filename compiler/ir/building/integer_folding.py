@@ -25,9 +25,9 @@ class Call:
     values: Sequence[np.ndarray]
     """int64: what its operands are; bools are 0 and 1."""
     source: DType
-    """Of its first operand."""
+    """Type of its first operand."""
     target: DType
-    """Of its result."""
+    """Type of its result."""
     attributes: Mapping[str, Any]
 
     def number(self, place: int) -> int:
@@ -138,7 +138,9 @@ def _table(call: Call) -> np.ndarray | None:
 
 
 def _rescale(call: Call) -> np.ndarray | None:
-    """(value - input_zp) * multiplier * 2^-shift + output_zp, by apply_scale_32 or apply_scale_16 (clause 1.9)."""
+    """Returns (value - input_zp) * multiplier * 2^-shift + output_zp, by apply_scale_32 or apply_scale_16
+    (clause 1.9).
+    """
     attributes, (value, multiplier, shift, *_) = call.attributes, call.values
     signed_in, signed_out = (not attributes.get(f"{side}_unsigned") for side in ("input", "output"))
     input_zp, output_zp = call.values[3].reshape(-1)[0], call.values[4].reshape(-1)[0]

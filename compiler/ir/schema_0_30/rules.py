@@ -29,7 +29,7 @@ _MAX_SIZE = 1 << 32
 
 
 def check(graph: Graph) -> None:
-    """ModelError for the first operator or tensor that breaks a rule of 0.30 alone."""
+    """Raises ModelError for the first operator or tensor that breaks a rule of 0.30 alone."""
     for tensor in graph.tensors.values():
         if math.prod(tensor.shape) >= _MAX_SIZE:
             raise ModelError(

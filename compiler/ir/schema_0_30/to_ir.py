@@ -81,7 +81,7 @@ def _convolution_zero_points(conversion: _Conversion, op: Operator) -> list[str]
 
 
 def _fully_connected(conversion: _Conversion, op: Operator) -> None:
-    """[N,IC] becomes a [N,1,1,IC] image, convolved with [OC,1,1,IC], reshaped to [N,OC]."""
+    """Converts FULLY_CONNECTED: [N,IC] becomes a [N,1,1,IC] image, convolved with [OC,1,1,IC], reshaped to [N,OC]."""
     source, weight, bias = op.inputs
     (batch, channels), (outputs, weight_channels) = conversion.shape(source), conversion.shape(weight)
     new = FoldingBuilder(GraphBuilder.replacing(conversion.graph, op))
@@ -186,7 +186,7 @@ def _resize(conversion: _Conversion, op: Operator) -> None:
 
 
 def _integer_axes(op: Operator) -> list[tuple[int, int, int]]:
-    """For y and x: numerator 1 << shift, denominator and offset."""
+    """Returns numerator 1 << shift, denominator and offset for y and x."""
     numerator = 1 << op.attributes["shift"]
     return [
         (numerator, stride, offset)
@@ -195,7 +195,7 @@ def _integer_axes(op: Operator) -> list[tuple[int, int, int]]:
 
 
 def _float_axes(op: Operator) -> list[tuple[int, int, int]]:
-    """For y and x: the smallest n, and d and offset, with d/n and offset/n the stride and offset in fp32."""
+    """Returns for y and x the smallest n, and d and offset, with d/n and offset/n the stride and offset in fp32."""
     return [
         _fraction(op, stride, offset)
         for stride, offset in zip(op.attributes["stride_fp"], op.attributes["offset_fp"], strict=True)

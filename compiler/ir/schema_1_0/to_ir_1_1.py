@@ -180,7 +180,7 @@ def _row_gather(graph: Graph, op: Operator) -> list[Operator]:
 
 
 def _reshape_block_scaled(graph: Graph, op: Operator) -> list[Operator]:
-    """Without scales."""
+    """A RESHAPE_BLOCK_SCALED without scales is a RESHAPE."""
     return [Operator("RESHAPE", op.inputs, op.outputs, {}, op.name)]
 
 

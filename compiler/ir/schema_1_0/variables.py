@@ -24,9 +24,9 @@ class Variables:
 
     def __init__(self) -> None:
         self._values: dict[str, Tensor] = {}
-        """As constants: shape, type and the value to begin with."""
+        """Variables as constants: shape, type and the value to begin with."""
         self._names: dict[tuple[str, str], str] = {}
-        """By region and tensor."""
+        """Names by region and tensor."""
 
     def declare(self, region: str, tensor: Tensor, name: str) -> None:
         """A tensor of a region that stands for the variable `name`; its data are what it begins as."""
@@ -146,9 +146,9 @@ class Written:
     tensors: dict[str, Tensor]
     """The variables, by name; their data are what they begin as."""
     reads: list[Operator]
-    """To come before all other operators."""
+    """Operators that come before all others."""
     writes: list[Operator]
-    """To come after them."""
+    """Operators that come after all others."""
 
 
 def variables_of(graph: Graph) -> Written:

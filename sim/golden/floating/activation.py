@@ -12,7 +12,7 @@ _erf = np.frompyfunc(math.erf, 1, 1)
 
 @float_kernel("CLAMP")
 def clamp(input: np.ndarray, *, min_val: float, max_val: float, nan_mode: str = "PROPAGATE") -> np.ndarray:
-    """min(max(input, min_val), max_val)."""
+    """Returns min(max(input, min_val), max_val)."""
     return smaller(nan_mode)(larger(nan_mode)(input, min_val), max_val)
 
 
@@ -24,7 +24,7 @@ def erf(input: np.ndarray) -> np.ndarray:
 
 @float_kernel("SIGMOID")
 def sigmoid(input: np.ndarray) -> np.ndarray:
-    """1 / (1 + e^-input)."""
+    """Returns 1 / (1 + e^-input)."""
     return 1.0 / (1.0 + np.exp(-input))
 
 

@@ -32,7 +32,7 @@ def depthwise_conv2d(
     *,
     window: TapWindow,
 ) -> np.ndarray:
-    """input [N,IH,IW,C], weight [KH,KW,C,M], bias [C*M] or [1] to [N,OH,OW,C*M]."""
+    """Maps input [N,IH,IW,C], weight [KH,KW,C,M], bias [C*M] or [1] to [N,OH,OW,C*M]."""
     return correlate_channels(input, weight, window) + bias
 
 
@@ -54,5 +54,5 @@ def transpose_conv2d(
 def fully_connected(
     input: np.ndarray, weight: np.ndarray, bias: np.ndarray, input_zp: np.ndarray, weight_zp: np.ndarray
 ) -> np.ndarray:
-    """input [N,IC], weight [OC,IC], bias [OC] or [1] to [N,OC]."""
+    """Maps input [N,IC], weight [OC,IC], bias [OC] or [1] to [N,OC]."""
     return input @ weight.T + bias

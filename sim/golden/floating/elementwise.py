@@ -8,13 +8,13 @@ from tosaic.sim.golden.kernels import float_kernel
 
 @float_kernel("ADD")
 def add(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
-    """input1 + input2."""
+    """Returns input1 + input2."""
     return input1 + input2
 
 
 @float_kernel("SUB")
 def sub(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
-    """input1 - input2."""
+    """Returns input1 - input2."""
     return input1 - input2
 
 
@@ -26,7 +26,7 @@ def mul(input1: np.ndarray, input2: np.ndarray, shift: np.ndarray) -> np.ndarray
 
 @float_kernel("POW")
 def pow_(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
-    """input1 to the power of input2."""
+    """Returns input1 to the power of input2."""
     return np.power(input1, input2)
 
 
@@ -44,7 +44,7 @@ def minimum(input1: np.ndarray, input2: np.ndarray, *, nan_mode: str = "PROPAGAT
 
 @float_kernel("ABS")
 def abs_(input1: np.ndarray) -> np.ndarray:
-    """|input1|."""
+    """Returns |input1|."""
     return np.abs(input1)
 
 
@@ -62,7 +62,7 @@ def cos(input1: np.ndarray) -> np.ndarray:
 
 @float_kernel("EXP")
 def exp(input1: np.ndarray) -> np.ndarray:
-    """e to the power of input1."""
+    """Returns e to the power of input1."""
     return np.exp(input1)
 
 
@@ -86,7 +86,7 @@ def negate(input1: np.ndarray, input1_zp: np.ndarray, output_zp: np.ndarray) -> 
 
 @float_kernel("RECIPROCAL")
 def reciprocal(input1: np.ndarray) -> np.ndarray:
-    """1 / input1."""
+    """Returns 1 / input1."""
     return 1.0 / input1
 
 

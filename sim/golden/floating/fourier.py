@@ -1,4 +1,4 @@
-"""FFT2D and RFFT2D (TOSA 0.30 sections 2.3.6 and 2.3.10)."""
+"""Computes FFT2D and RFFT2D (TOSA 0.30 sections 2.3.6 and 2.3.10)."""
 
 import numpy as np
 

@@ -9,5 +9,5 @@ def larger(nan_mode: str) -> np.ufunc:
 
 
 def smaller(nan_mode: str) -> np.ufunc:
-    """minimum, as `larger`."""
+    """Returns the minimum, with NaN as in `larger`."""
     return np.fmin if nan_mode == "IGNORE" else np.minimum

@@ -33,5 +33,5 @@ def max_pool2d(
     pad: Sequence[int],
     nan_mode: str = "PROPAGATE",
 ) -> np.ndarray:
-    """input [N,IH,IW,C] to [N,OH,OW,C]: largest element, padding never wins."""
+    """Maps input [N,IH,IW,C] to [N,OH,OW,C]: largest element, padding never wins."""
     return reduce_windows(larger(nan_mode), pad_spatial(input, pad, value=-np.inf), kernel, stride)

@@ -8,7 +8,8 @@ from tosaic.sim.golden.kernels import float_kernel
 
 @float_kernel("CAST")
 def cast(input: np.ndarray, *, out_dtype: DType) -> np.ndarray:
-    """To a float: the nearest one. To an integer: the nearest, ties to even, clipped to its range.
+    """Converts to a float: the nearest one; or to an integer: the nearest, ties to even, clipped to its
+    range.
 
     NaN has no nearest integer: unpredictable, here 0.
     """

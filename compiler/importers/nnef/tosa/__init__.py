@@ -1,4 +1,4 @@
-"""From flat NNEF graphs to TOSA graphs.
+"""Translates flat NNEF graphs to TOSA graphs.
 
 In comes what `nnef.model` loads; out comes a TOSA graph, each operation lowered by a handler that takes an `NnefNode`.
 May import the rest of `nnef`, `lowering` and the IR.

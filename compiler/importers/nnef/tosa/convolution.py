@@ -68,7 +68,7 @@ def deconv(node: NnefNode) -> str:
 
 
 def _extended(node: NnefNode, x: str, windows: list[AxisWindow]) -> tuple[str, list[AxisWindow]]:
-    """As many copies around the (down-scaled) input as the windows of the result read."""
+    """Puts as many copies around the (down-scaled) input as the windows of the result read."""
     low, wanted = node.low, node.result.shape[2:]
     pads, moved = [(0, 0), (0, 0)], []
     for w, size, outputs in zip(windows, low.shape(x)[2:], wanted, strict=True):

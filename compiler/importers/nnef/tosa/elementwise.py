@@ -115,7 +115,7 @@ def leaky_relu(node: NnefNode) -> str:
 
 @handles("softmax")
 def softmax(node: NnefNode) -> str:
-    """Over several axes, shifted by the maximum."""
+    """Lowers softmax over several axes, shifted by the maximum."""
     return statistics.softmax(node.low, node.tensor("x"), node["axes"])
 
 

@@ -1,4 +1,4 @@
-"""From an NNEF model to a TOSA graph, operation by operation."""
+"""Imports an NNEF model as a TOSA graph, operation by operation."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""docs/nnef_operations.md: what each operation of NNEF becomes, found by importing an example of it."""
+"""Writes docs/nnef_operations.md: what each operation of NNEF becomes, found by importing an example of it."""
 
 import functools
 import re

@@ -111,7 +111,7 @@ def argmax_pool(node: NnefNode) -> str:
 
 
 def _positions(node: NnefNode) -> Sequence[int]:
-    """Shape of the index."""
+    """Returns places in the shape of the index."""
     result = node.operation.results["index"]
     assert not isinstance(result, list)
     return result.shape

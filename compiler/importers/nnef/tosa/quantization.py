@@ -1,4 +1,4 @@
-"""Pseudo-quantization (4.9.5) as operations, and by `graph.quant` (7.1)."""
+"""Lowers pseudo-quantization (4.9.5), as operations and by `graph.quant` (7.1)."""
 
 from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.grids import linear_grid, logarithmic_grid

@@ -21,7 +21,7 @@ def _crops(node: NnefNode) -> str:
 
 
 def _bounds(node: NnefNode) -> Iterator[tuple[int, str, str]]:
-    """Of each spatial dimension: its number in the input, and where the regions begin and end there, [N, 1, 1]."""
+    """Yields, for each spatial dimension, its number in the input and where the regions begin and end, [N, 1, 1]."""
     low, rois = node.low, node.tensor("rois")
     regions, columns = low.shape(rois)
     for i in range(columns // 2):

@@ -1,4 +1,4 @@
-"""Up-sampling (4.3.2 `debox`, 4.3.4): along one dimension after the other, as moves or as products with a matrix."""
+"""Lowers up-sampling (4.3.2 `debox`, 4.3.4) one dimension after the other, as moves or products with a matrix."""
 
 import numpy as np
 

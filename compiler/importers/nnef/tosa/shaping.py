@@ -1,4 +1,4 @@
-"""Tensor shape operations (4.5)."""
+"""Lowers operations on tensor shapes (4.5)."""
 
 from tosaic.compiler.importers.nnef.graph import TensorValue
 from tosaic.compiler.importers.nnef.tosa.node import NnefNode
