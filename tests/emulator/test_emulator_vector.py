@@ -135,7 +135,14 @@ def biased(slots: int, vectors: int, next_params: int) -> list[int]:
 
 @pytest.mark.parametrize(
     "slots, vectors, sets",
-    [(2, 4, [1, 1, 2, 2]), (2, 5, [1, 1, 2, 2, 3]), (4, 3, [1, 1, 1]), (3, 3, [1, 1, 1]), (1, 3, [1, 2, 3])],
+    [
+        (2, 3, [1, 1, 2]),
+        (2, 4, [1, 1, 2, 2]),
+        (2, 5, [1, 1, 2, 2, 3]),
+        (4, 3, [1, 1, 1]),
+        (3, 3, [1, 1, 1]),
+        (1, 3, [1, 2, 3]),
+    ],
 )
 def test_every_batch_but_the_first_loads_the_parameters_that_follow(slots, vectors, sets) -> None:
     assert biased(slots, vectors, 1) == sets
@@ -309,6 +316,21 @@ def test_stores_over_the_end_of_the_memory(first: int, step: int, tail: int) -> 
         lanes = np.arange(tail if number % 2 else LANES)
         wanted[(first + (number - count) * step + lanes) % size] = number + 1
     np.testing.assert_array_equal(machine.executed()[0], wanted)
+
+
+def test_only_stores_over_the_end_of_the_memory_overlap() -> None:
+    """A short one that begins at byte 0 comes after a long one that ends there."""
+    machine = Machine()
+    machine.put(OUT, np.repeat(np.arange(1, 13, dtype=np.int8), LANES))
+    machine.put(1000, np.array([-4, -20, 100, 200, 300, 400], "<i4"))
+    machine.take(Opcode.VECTOR_OFFSETS, address=1000, count=6)
+    machine.stream(0, OUT, [(12, LANES)])
+    machine.stream(STORE_STREAM, 0, [(2, 20), (6, 0)], indexed=1)
+    machine.program(LOAD | {"to_memory": 1})
+    machine.go(12, 1, slots=16, tail_lanes=5)
+    found = machine.executed()[0]
+    assert found[:5].tolist() == [4] * 5 and found[-4:].tolist() == [1] * 4
+    np.testing.assert_array_equal(found, machine.scalar())
 
 
 def test_lanes_without_a_beat_keep_what_the_register_held() -> None:
