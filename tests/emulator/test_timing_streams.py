@@ -160,7 +160,7 @@ def test_outputs_leave_when_their_last_tap_is_there(seed: int) -> None:
 def test_gos_that_wait_for_the_rows(
     machine: str, fields: dict[str, int], depthwise: bool, was_depthwise: bool, waits: bool
 ) -> None:
-    """Until the GO before has passed the last of 16 rows."""
+    """Until the GO before has passed the last of 16 rows, or those that are idle."""
     settings = [
         command(Opcode.ARRAY_INPUT),
         command(Opcode.ARRAY_WINDOW, width=1),
@@ -168,12 +168,12 @@ def test_gos_that_wait_for_the_rows(
         command(Opcode.ARRAY_DEPTHWISE, line=1, out_width=0, x_stride=1, delay=2),
     ]
     before = (
-        command(Opcode.ARRAY_DEPTHWISE_GO, advances=90)
+        command(Opcode.ARRAY_DEPTHWISE_GO, advances=90, idle_rows=5)
         if was_depthwise
         else command(Opcode.ARRAY_GO, pixels=1)
     )
     how = {"advances": 30} if depthwise else {"pixels": 1}
     go = command(Opcode.ARRAY_DEPTHWISE_GO if depthwise else Opcode.ARRAY_GO, **how, **fields)
     (_, end), (start, _) = TimedArray(machine, *settings, before, go).gos
-    flushed = end + (0 if was_depthwise else BASE.rows - 1)
+    flushed = end + (5 if was_depthwise else BASE.rows - 1)
     assert start == (flushed if waits else end)
