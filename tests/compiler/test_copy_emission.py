@@ -125,7 +125,9 @@ def matrix(lines: int, line: int) -> Move:
     return Move((line, lines), (Part("x", (0, 0), (line, lines), 0, (1, line)),))
 
 
-@pytest.mark.parametrize("lines, line", [(4, 64), (3, 100), (8, 40), (9, 40), (16, 20), (2, 150)])
+@pytest.mark.parametrize(
+    "lines, line", [(4, 64), (3, 100), (8, 40), (9, 40), (16, 20), (2, 150), (19, 21), (11, 30)]
+)
 @pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize("scratch_bytes", [256, 512])
 def test_turned_copies(lines: int, line: int, size: int, scratch_bytes: int) -> None:
@@ -269,14 +271,29 @@ def test_very_many_rows_are_fetched_in_parts() -> None:
 # --- parts of turned copies
 
 
-def test_a_turn_reads_and_writes_what_it_should() -> None:
-    turn = Turn((Axis(2, (100, 60)),), Axis(5, (1, 12)), Axis(4, (5, 1)), (4,), 1)
+@pytest.mark.parametrize("scratch_bytes", [512, 96, 64, 40, 24])
+@pytest.mark.parametrize("outer", [(), (2,), (3, 2)])
+@pytest.mark.parametrize("line, lines, radices", [(5, 4, (4,)), (5, 10, (4,)), (7, 8, (4,)), (4, 18, (4, 2))])
+def test_a_turn_reads_and_writes_what_it_should(
+    line: int, lines: int, radices: tuple[int, ...], outer: tuple[int, ...], scratch_bytes: int
+) -> None:
+    """However little of it fits the buffers. The last lines make a chunk with some before them."""
+    size = line * lines
+    strides = [(3 * size, 2 * size + 20), (size, size + 5)][2 - len(outer) :]
+    loops = tuple(Axis(count, own) for count, own in zip(outer, strides, strict=True))
+    turn = Turn(loops, Axis(line, (1, lines)), Axis(lines, (line, 1)), radices, 1)
     emitter, external = Emitter(CONFIG, ExternalMemory()), ExternalMemory()
-    emit_turn(emitter, turn, SCRATCH, 0, 0x1000)
+    first, _ = SCRATCH.addresses
+    emit_turn(emitter, turn, Scratch((first, first + scratch_bytes), scratch_bytes), 0, 0x1000)
     machine = Machine(CONFIG, external)
-    machine.activations[:200] = np.arange(200)
-    machine.run(emitter.blocks.current.work)
-    for outer, line, number in itertools.product(range(2), range(5), range(4)):
-        assert (
-            machine.activations[0x1000 + 60 * outer + 12 * line + number] == 100 * outer + line + 5 * number
+    values = np.random.default_rng(1).integers(1, 256, 9 * size, np.uint8)
+    machine.activations[: len(values)] = values
+    wanted = np.zeros(9 * size + 200, np.uint8)
+    for turns in itertools.product(*map(range, outer)):
+        source, target = (
+            sum(t * own[side] for t, own in zip(turns, strides, strict=True)) for side in (0, 1)
         )
+        matrix = values[source : source + size].reshape(lines, line)
+        wanted[target : target + size] = matrix.T.ravel()
+    machine.run(emitter.blocks.current.work)
+    np.testing.assert_array_equal(machine.activations[0x1000 : 0x1000 + len(wanted)], wanted)
