@@ -1,7 +1,6 @@
 """Executes pieces of work as they were emitted, in order, and compares what each touches with what it tells."""
 
 from collections.abc import Iterable
-from types import SimpleNamespace
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from tosaic.compiler.place.external import ExternalMemory
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Instruction, Opcode, Unit
 from tosaic.sim.emulator.external_memory import ExternalMemory as Window
-from tosaic.sim.emulator.hazards import AM, MEMORY
+from tosaic.sim.emulator.hazards import AM, MEMORY, Hazards
 from tosaic.sim.emulator.state import State
 from tosaic.sim.emulator.transfer import load, store
 from tosaic.sim.emulator.vector import Vector
@@ -22,13 +21,11 @@ _GOS = {Opcode.LOAD_GO, Opcode.STORE_GO, Opcode.VECTOR_GO}
 _REGIONS = {Region.ACTIVATION: (AM, 0), Region.CONSTANTS: (MEMORY, 0), Region.DATA: (MEMORY, DATA)}
 
 
-class Told:
-    """In place of the emulator's search for races: what a piece of work reads and writes."""
+class Told(Hazards):
+    """Keeps what a piece of work reads and writes; it searches for no races."""
 
-    known = None
-    """It does not follow which bytes were written."""
-
-    def __init__(self) -> None:
+    def __init__(self, config: Config, memory_bytes: int) -> None:
+        super().__init__(config, memory_bytes)
         self.reads: list[tuple[str, np.ndarray]] = []
         self.writes: list[tuple[str, np.ndarray]] = []
 
@@ -51,9 +48,11 @@ class Machine:
     """Memories, LOAD, STORE and VECTOR."""
 
     def __init__(self, config: Config, external: ExternalMemory, data_bytes: int = 1 << 16):
-        self._external, self._told = external, Told()
+        self._external = external
         self.memory = np.zeros(DATA + data_bytes, np.uint8)
-        self.state = State(config, Window.of(self.memory), self._told)  # type: ignore[arg-type]
+        self.activations = np.zeros(config.am_bytes, np.uint8)
+        self._told = Told(config, len(self.memory))
+        self.state = State(config, Window.of(self.memory), self._told)
         self._vector = Vector(self.state)
         self._marked = {AM: np.zeros(config.am_bytes, bool), MEMORY: np.zeros(len(self.memory), bool)}
         """Bytes that the present piece tells."""
@@ -63,14 +62,11 @@ class Machine:
     def data(self) -> np.ndarray:
         return self.memory[DATA:]
 
-    @property
-    def activations(self) -> np.ndarray:
-        return self.state.am._bytes[0]
-
     def run(self, works: Iterable[Work]) -> None:
         """Each piece must touch only bytes that it tells."""
         constants = np.frombuffer(self._external.constants(), np.uint8)
         self.memory[: len(constants)] = constants
+        self.state.am.write_rows(np.array([0]), self.activations[None, None])
         for work in works:
             self._told.reads, self._told.writes = [], []
             for item in (*work.configuration, *work.commands):
@@ -78,6 +74,7 @@ class Machine:
             # Who waits for what a piece writes, waits for what it reads there, too.
             assert self._within(self._told.reads, [*work.reads, *work.writes]), work
             assert self._within(self._told.writes, work.writes), work
+        self.activations[:] = self.state.am.read(0, len(self.activations))[0]
 
     def _within(self, touched: list[tuple[str, np.ndarray]], spans: list[Span]) -> bool:
         """Whether all of these bytes are in the spans."""
@@ -113,11 +110,6 @@ def _settled(item: Command) -> Instruction:
     return Instruction(item.instruction.opcode, fields)
 
 
-def gos(works: Iterable[Work]) -> list[SimpleNamespace]:
-    """The fields of every GO, in order."""
-    return [
-        SimpleNamespace(**item.instruction.fields)
-        for work in works
-        for item in work.commands
-        if item.instruction.opcode in _GOS
-    ]
+def gos(works: Iterable[Work]) -> list[Instruction]:
+    """Every GO, in order."""
+    return [item.instruction for work in works for item in work.commands if item.instruction.opcode in _GOS]

@@ -1,25 +1,27 @@
 """The array's commands for a box, of an image that is begun before all of it is there, and bytes of some channels."""
 
 import dataclasses
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unit_programs import UnitProgram
 
 from tosaic.compiler.emit.array_go import ArrayGo, begun_early, emit_array
 from tosaic.compiler.emit.box_transfers import BoxPlace, BoxSource
 from tosaic.compiler.emit.commands import Command
 from tosaic.compiler.emit.emitter import Emitter
-from tosaic.compiler.place.address import Columns, Span, activation_span
+from tosaic.compiler.fuse.moves import Move
+from tosaic.compiler.place.address import Address, Columns, Region, Span, activation_span
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.geometry import View, Window
-from tosaic.compiler.place.weights import MAX_COUNT, Blob
+from tosaic.compiler.place.tap_passes import AxisTaps, TapPass
+from tosaic.compiler.place.weights import MAX_COUNT, Blob, WeightLayout
+from tosaic.compiler.tile.convolution import ConvolutionPlan, Tile
+from tosaic.compiler.tile.packer import PackedWeights
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode, largest
-from tosaic.sim.emulator.array import Array
-from tosaic.sim.emulator.state import State
 
 SMALL = get_config("small")
 ROWS, WORD = SMALL.rows, SMALL.columns
@@ -38,10 +40,32 @@ def source(slid: Window) -> BoxSource:
     return BoxSource(slid, ADDRESS, activation_span(ADDRESS, ADDRESS + size), 0)
 
 
-def plan(**changed: object) -> SimpleNamespace:
-    given = dict(keeps_rows=False, input_zp=3, weight_zp=-2) | changed
-    layout = dict(depthwise=False, run_count=1, chunks=1) | given.pop("layout", {})  # type: ignore[call-overload]
-    return SimpleNamespace(layout=SimpleNamespace(**layout), **given)
+def plan(
+    slid: Window,
+    *,
+    run_count: int = 1,
+    chunks: int = 1,
+    depthwise: bool = False,
+    pixels: int = 1,
+) -> ConvolutionPlan:
+    """Of a tile of all channels, whose weights are at the start of the constants; several `pixels` in a vector make it
+    keep the image's rows."""
+    size = WORD * WORD * slid.kh * run_count * chunks
+    passes = (TapPass(AxisTaps(0, slid.kh), AxisTaps(0, slid.kw)),) if depthwise else ()
+    blob, start = Blob(0, WORD, 0), Address(Region.CONSTANTS, 0)
+    layout = WeightLayout(Move((size,), ()), [blob], size, run_count, chunks, passes=passes)
+    return ConvolutionPlan(
+        slid,
+        [Tile(start, size, blob, start, size)],
+        WORD,
+        pixels,
+        layout,
+        PackedWeights(start, size),
+        input_zp=3,
+        weight_zp=-2,
+        bias=np.zeros(WORD, np.int32),
+        macs=0,
+    )
 
 
 def there(size: int) -> Span:
@@ -66,7 +90,7 @@ def there(size: int) -> Span:
 def test_pixels_that_are_begun_early_fill_the_rows_of_the_array(early: int, pixels: int | None) -> None:
     """Of 6 x ROWS pixels of 8 bytes; all of them at once where all are there."""
     whole = source(window(6, ROWS, 8))
-    parts = begun_early(plan(), whole, there(early), SMALL)  # type: ignore[arg-type]
+    parts = begun_early(plan(whole.window), whole, there(early), SMALL)
     if pixels is None:
         assert parts == [whole]
         return
@@ -86,18 +110,20 @@ def test_pixels_that_are_begun_early_fill_the_rows_of_the_array(early: int, pixe
         (None, {}),
         (activation_span(ADDRESS + 1, ADDRESS + 512), {}),
         (activation_span(ADDRESS - 512, ADDRESS), {}),
-        (there(512), dict(layout=dict(depthwise=True))),
+        (there(512), dict(depthwise=True)),
     ],
 )
 def test_what_is_begun_in_one(early: Span | None, changed: dict) -> None:
     whole = source(window(6, ROWS, 8))
-    assert begun_early(plan(**changed), whole, early, SMALL) == [whole]  # type: ignore[arg-type]
-    assert len(begun_early(plan(), whole, activation_span(ADDRESS, ADDRESS + 8 * ROWS), SMALL)) == 2  # type: ignore[arg-type]
+    assert begun_early(plan(whole.window, **changed), whole, early, SMALL) == [whole]
+    assert (
+        len(begun_early(plan(whole.window), whole, activation_span(ADDRESS, ADDRESS + 8 * ROWS), SMALL)) == 2
+    )
 
 
-def split(slid: Window, early: int, **changed: object) -> list[tuple[int, int, int]]:
+def split(slid: Window, early: int, **changed: int) -> list[tuple[int, int, int]]:
     """(height of the output, rows above the image, bytes that are read) of each part."""
-    parts = begun_early(plan(**changed), source(slid), there(early), SMALL)  # type: ignore[arg-type]
+    parts = begun_early(plan(slid, **changed), source(slid), there(early), SMALL)
     assert all(part.address == ADDRESS and part.window.ow == slid.ow for part in parts)
     return [(each.window.oh, each.window.top, each.span.end - each.span.start) for each in parts]
 
@@ -119,7 +145,7 @@ def test_the_last_row_that_is_read_ends_with_its_pixels() -> None:
     slid = window(4, ROWS, 32 // ROWS, pitch=40)
     assert [each[0] for each in split(slid, 2 * 40 + 32)] == [3, 1]
     assert [each[0] for each in split(slid, 2 * 40 + 31)] == [2, 2]
-    parts = begun_early(plan(), source(slid), there(2 * 40 + 32), SMALL)  # type: ignore[arg-type]
+    parts = begun_early(plan(slid), source(slid), there(2 * 40 + 32), SMALL)
     assert [part.span for part in parts] == [
         activation_span(ADDRESS, ADDRESS + 112),
         activation_span(ADDRESS + 120, ADDRESS + 152),
@@ -134,7 +160,7 @@ def test_a_row_alone_is_not_divided() -> None:
 @pytest.mark.parametrize(
     "slid, changed",
     [
-        (window(4, ROWS, 8), dict(keeps_rows=True)),
+        (window(4, ROWS, 8), dict(pixels=2)),
         (window(4, ROWS, 8, pitch=8 * ROWS + 8), {}),
         (window(4, ROWS, 8, kh=2, oh=3), {}),
         (window(2, ROWS, (largest(Opcode.ARRAY_INPUT, "row_bytes") + 1) // ROWS), {}),
@@ -144,8 +170,8 @@ def test_a_row_alone_is_not_divided() -> None:
 def test_pixels_whose_rows_count_are_divided_between_rows(slid: Window, changed: dict) -> None:
     """Where the plan needs them, where they lie apart, where outputs see several, and where all pixels are no row."""
     parts = begun_early(
-        plan(**changed), source(slid), there(3 * ROWS * slid.ic // 2 + slid.view.pitch), SMALL
-    )  # type: ignore[arg-type]
+        plan(slid, **changed), source(slid), there(3 * ROWS * slid.ic // 2 + slid.view.pitch), SMALL
+    )
     assert len(parts) == 2
     assert {part.window.ow for part in parts} == {slid.ow}
     assert sum(part.window.oh for part in parts) == slid.oh
@@ -157,35 +183,35 @@ def test_pixels_that_are_just_one_row() -> None:
     for pixels, channels in ((MAX_COUNT, 1), (1365, row_bytes // 1365)):
         slid = window(3, pixels // 3, channels)
         assert 3 * slid.iw * channels == {1: MAX_COUNT}.get(channels, row_bytes)
-        for part in begun_early(plan(), source(slid), there(ROWS * channels), SMALL):  # type: ignore[arg-type]
+        for part in begun_early(plan(slid), source(slid), there(ROWS * channels), SMALL):
             assert part.window.oh == 1
 
 
 # --- commands
 
 
-def commands(slid: Window, early: int | None = None, **changed: object) -> list[list[Command]]:
+def commands(slid: Window, early: int | None = None, **changed: int) -> list[list[Command]]:
     """Those of each GO, all of its configuration."""
     found = []
     early_span = None if early is None else there(early)
-    for part in begun_early(plan(**changed), source(slid), early_span, SMALL):  # type: ignore[arg-type]
+    for part in begun_early(plan(slid, **changed), source(slid), early_span, SMALL):
         emitter = Emitter(SMALL, ExternalMemory())
-        tile = SimpleNamespace(bytes=WORD * WORD * slid.kh, blob=Blob(0, WORD, 0))
-        emit_array(emitter, plan(**changed), ArrayGo(tile, 0, part))  # type: ignore[arg-type]
+        own = plan(slid, **changed)
+        emit_array(emitter, own, ArrayGo(own.tiles[0], 0, part))
         (work,) = emitter.blocks.all[0].work
         assert work.reads[0] == part.span
         found.append([*work.configuration, *work.commands])
     return found
 
 
-def fields(slid: Window, **changed: object) -> dict[str, int]:
+def fields(slid: Window, **changed: int) -> dict[str, int]:
     (own,) = commands(slid, **changed)
     return {name: value for each in own for name, value in each.instruction.fields.items()}
 
 
 def test_steps_that_are_taken() -> None:
     slid = window(9, 7, 4, kh=3, kw=2, sy=2, sx=3, dy=2, dx=1, top=1, left=2, oh=4, ow=3)
-    found = fields(slid, layout=dict(run_count=2, chunks=3))
+    found = fields(slid, run_count=2, chunks=3)
     wanted = dict(row_bytes=28, height=9, input_zp=3, weight_zp=-2, address=ADDRESS - 28 - 8)
     wanted |= dict(x_start=-8, x_step=12, y_start=-1, y_step=2, y_step_bytes=56, width=3)
     wanted |= dict(ky_count=3, ky_step=2, ky_step_bytes=56, run_count=2, run_step=4, chunks=3)
@@ -202,7 +228,7 @@ def test_steps_that_are_never_taken_are_zero() -> None:
     assert fields(dataclasses.replace(slid, ow=2))["x_step"] == 12
     assert fields(dataclasses.replace(slid, oh=2))["y_step_bytes"] == 56
     assert fields(dataclasses.replace(slid, kh=2))["ky_step_bytes"] == 56
-    assert fields(dataclasses.replace(slid, kw=2), layout=dict(run_count=2))["run_step"] == 12
+    assert fields(dataclasses.replace(slid, kw=2), run_count=2)["run_step"] == 12
 
 
 def test_steps_that_do_not_fit_their_field_go_round_the_memory() -> None:
@@ -214,18 +240,14 @@ def test_steps_that_do_not_fit_their_field_go_round_the_memory() -> None:
 
 def sums(slid: Window, early: int | None) -> np.ndarray:
     """What the emulator's array makes of the commands, in order."""
-    state = State(SMALL, SimpleNamespace(samples=1))  # type: ignore[arg-type]
-    random = np.random.default_rng(1)
-    state.am._bytes[:] = random.integers(0, 256, state.am._bytes.shape)
-    weights = random.integers(-128, 128, (1, WORD * slid.kh, WORD), dtype=np.int8)
-    state.wm.write(np.arange(weights.shape[1]), weights)
-    array = Array(state)
+    random, program = np.random.default_rng(1), UnitProgram(SMALL)
+    program.put(0, random.integers(0, 256, SMALL.am_bytes, np.uint8))
+    program.wm[0, : WORD * slid.kh * WORD] = random.integers(0, 256, WORD * slid.kh * WORD, np.uint8)
     for own in commands(slid, early):
-        *setup, go = [each.instruction for each in own]
-        for instruction in setup:
-            array.configure(instruction)
-        array.go(go)
-    return state.accumulator_queue.pop(slid.oh * slid.ow)
+        program.commands += [each.instruction for each in own]
+    vectors = slid.oh * slid.ow
+    program.store_sums(0, vectors)
+    return program.executed()[0, : 4 * WORD * vectors].view("<i4")
 
 
 @settings(max_examples=40, deadline=None)

@@ -101,7 +101,6 @@ def test_weights_of_a_loop_are_decoded_in_every_turn():
     def body(inner, state):
         layers = SparseLayers(8)
         layers.graph = inner.graph
-        layers._fresh = inner._fresh
         return [layers.rescale(layers.conv(state[0], 16, (3, 3), pad=(1, 1, 1, 1)), DType.INT8)]
 
     for output in build.counted(turns, [x], body):

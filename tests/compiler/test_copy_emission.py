@@ -12,7 +12,7 @@ from executed_work import Machine, gos
 from tosaic.compiler.emit.commands import Work
 from tosaic.compiler.emit.emitter import MAX_ROWS, Emitter
 from tosaic.compiler.emit.layout_copy import CopyEmission
-from tosaic.compiler.emit.turn import _boxes, _parts, _pieces, emit_turn
+from tosaic.compiler.emit.turn import emit_turn
 from tosaic.compiler.fuse.moves import Move, Part
 from tosaic.compiler.place.address import Address, Region, activation_span
 from tosaic.compiler.place.external import ExternalMemory
@@ -125,7 +125,9 @@ def matrix(lines: int, line: int) -> Move:
     return Move((line, lines), (Part("x", (0, 0), (line, lines), 0, (1, line)),))
 
 
-@pytest.mark.parametrize("lines, line", [(4, 64), (3, 100), (8, 40), (9, 40), (16, 20), (2, 150)])
+@pytest.mark.parametrize(
+    "lines, line", [(4, 64), (3, 100), (8, 40), (9, 40), (16, 20), (2, 150), (19, 21), (11, 30)]
+)
 @pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize("scratch_bytes", [256, 512])
 def test_turned_copies(lines: int, line: int, size: int, scratch_bytes: int) -> None:
@@ -218,48 +220,50 @@ def test_what_load_brings_straight_to_its_place() -> None:
     assert machine.activations[512:587].reshape(3, 25).tolist() == wanted.tolist()
 
 
-def gathered(part: Part, size: int = 1):
+def gathered(part: Part):
+    """The rows that are fetched, in bytes behind the source and the place that they come to."""
     address = Address(Region.DATA, 100)
+    elements = math.prod(part.counts)
     copy = LayoutCopy(
         Move(part.counts, (part,)),
         {"x": Placement(address, 4000)},
-        resident(0, 4000),
-        CopyBuffers(4000, [], {}, GATHERED),
-        size,
+        resident(0, elements),
+        CopyBuffers(elements, [], {}, GATHERED),
+        1,
     )
     emitter = Emitter(CONFIG, ExternalMemory())
-    first, steps = CopyEmission(emitter, copy)._gather(part, address, GATHERED)
-    (work,) = emitter.blocks.current.work
+    CopyEmission(emitter, copy).emit()
+    (work,) = [each for each in emitter.blocks.current.work if each.unit is Unit.LOAD]
     rows = [(go.row_bytes, go.rows, go.local_address) for go in gos([work])]
-    return first - GATHERED, steps, rows, (work.reads[0].start - 100, work.reads[0].end - 100), work.writes[0]
+    return rows, (work.reads[0].start - 100, work.reads[0].end - 100), work.writes[0]
 
 
 @pytest.mark.parametrize(
-    "counts, offset, strides, first, steps, rows, span",
+    "counts, offset, strides, rows, span",
     [
-        ((5,), 3, (1,), 0, [1], [(5, 1, 0)], (3, 8)),
-        ((5,), 7, (-1,), 4, [-1], [(5, 1, 0)], (3, 8)),
-        ((5,), 3, (2,), 0, [1], [(1, 5, 0)], (3, 12)),
-        ((5,), 11, (-2,), 4, [-1], [(1, 5, 0)], (3, 12)),
-        ((3, 4), 0, (4, 1), 0, [4, 1], [(12, 1, 0)], (0, 12)),
-        ((3, 4), 0, (6, 1), 0, [4, 1], [(4, 3, 0)], (0, 16)),
-        ((4, 3), 0, (1, 6), 0, [1, 4], [(4, 3, 0)], (0, 16)),
-        ((3, 4), 0, (0, 1), 0, [0, 1], [(4, 1, 0)], (0, 4)),
-        ((1, 4), 0, (9, 1), 0, [0, 1], [(4, 1, 0)], (0, 4)),
-        ((2, 3, 4), 5, (40, 6, 1), 0, [12, 4, 1], [(4, 3, 0), (4, 3, 12)], (5, 5 + 40 + 12 + 4)),
-        ((2, 3, 4), 45, (-40, 6, 1), 12, [-12, 4, 1], [(4, 3, 0), (4, 3, 12)], (5, 5 + 40 + 12 + 4)),
+        ((5,), 3, (1,), [(5, 1, 0)], (3, 8)),
+        ((5,), 7, (-1,), [(5, 1, 0)], (3, 8)),
+        ((5,), 3, (2,), [(1, 5, 0)], (3, 12)),
+        ((5,), 11, (-2,), [(1, 5, 0)], (3, 12)),
+        ((3, 4), 0, (4, 1), [(12, 1, 0)], (0, 12)),
+        ((3, 4), 0, (6, 1), [(4, 3, 0)], (0, 16)),
+        ((4, 3), 0, (1, 6), [(4, 3, 0)], (0, 16)),
+        ((3, 4), 0, (0, 1), [(4, 1, 0)], (0, 4)),
+        ((1, 4), 0, (9, 1), [(4, 1, 0)], (0, 4)),
+        ((2, 3, 4), 5, (40, 6, 1), [(4, 3, 0), (4, 3, 12)], (5, 5 + 40 + 12 + 4)),
+        ((2, 3, 4), 45, (-40, 6, 1), [(4, 3, 0), (4, 3, 12)], (5, 5 + 40 + 12 + 4)),
     ],
 )
-def test_parts_that_are_fetched_densely(counts, offset, strides, first, steps, rows, span) -> None:
-    """Each element once, in the order of its place in the source; (first element, bytes along each axis)."""
+def test_parts_that_are_fetched_densely(counts, offset, strides, rows, span) -> None:
+    """Each element once, in the order of its place in the source."""
     found = gathered(Part("x", (0,) * len(counts), counts, offset, strides))
     bases = [(size, count, GATHERED + at) for size, count, at in rows]
     elements = math.prod(count for count, stride in zip(counts, strides, strict=True) if stride)
-    assert found == (first, steps, bases, span, activation_span(GATHERED, GATHERED + elements))
+    assert found == (bases, span, activation_span(GATHERED, GATHERED + elements))
 
 
 def test_very_many_rows_are_fetched_in_parts() -> None:
-    _, _, rows, span, _ = gathered(Part("x", (0,), (MAX_ROWS + 3,), 0, (2,)))
+    rows, span, _ = gathered(Part("x", (0,), (MAX_ROWS + 3,), 0, (2,)))
     assert rows == [(1, MAX_ROWS, GATHERED), (1, 3, GATHERED + MAX_ROWS)]
     assert span == (0, 2 * (MAX_ROWS + 2) + 1)
 
@@ -267,61 +271,29 @@ def test_very_many_rows_are_fetched_in_parts() -> None:
 # --- parts of turned copies
 
 
-@pytest.mark.parametrize(
-    "most, parts", [(10, [(0, 10)]), (4, [(0, 4), (4, 4), (8, 2)]), (5, [(0, 5), (5, 5)])]
-)
-def test_stretches_of_an_axis(most: int, parts: list[tuple[int, int]]) -> None:
-    found = list(_parts(Axis(10, (3, 7)), most))
-    assert found == [((3 * start, 7 * start), Axis(count, (3, 7))) for start, count in parts]
-
-
-@pytest.mark.parametrize(
-    "most, boxes",
-    [
-        (24, [((0, 0), [2, 3, 4])]),
-        (23, [((0, 0), [1, 3, 4]), ((100, 7), [1, 3, 4])]),
-        (12, [((0, 0), [1, 3, 4]), ((100, 7), [1, 3, 4])]),
-        (11, [((100 * i + 10 * j, 7 * i + 5 * j), [n, 4]) for i in range(2) for j, n in ((0, 2), (2, 1))]),
-        (
-            3,
-            [
-                ((100 * i + 10 * j + k, 7 * i + 5 * j + 30 * k), [n])
-                for i in range(2)
-                for j in range(3)
-                for k, n in ((0, 3), (3, 1))
-            ],
-        ),
-    ],
-)
-def test_nests_of_a_number_of_turns(most: int, boxes: list) -> None:
-    loops = [Axis(2, (100, 7)), Axis(3, (10, 5)), Axis(4, (1, 30))]
-    found = [(offsets, [axis.count for axis in inner]) for offsets, inner in _boxes(loops, most)]
-    assert found == boxes
-    assert list(_boxes([], most)) == [((0, 0), [])]
-
-
-def test_the_last_lines_make_a_chunk_with_some_before_them() -> None:
-    """Ten lines, four at a time: the last two go with the two before."""
-    turn = Turn((), Axis(5, (1, 10)), Axis(10, (5, 1)), (4,), 1)
-    found = list(_pieces(turn, 1 << 10))
-    assert [(offsets, [axis.count for axis in piece.outer]) for offsets, piece in found] == [
-        ((0, 0), [2]),
-        ((30, 6), [1]),
-    ]
-    even = list(_pieces(Turn((), Axis(5, (1, 8)), Axis(8, (5, 1)), (4,), 1), 1 << 10))
-    assert [offsets for offsets, _ in even] == [(0, 0)]
-    few = list(_pieces(Turn((), Axis(5, (1, 10)), Axis(10, (5, 1)), (4,), 1), 12))
-    assert [piece.line.count for _, piece in few] == [3, 3, 2, 2, 3, 2]
-
-
-def test_a_turn_reads_and_writes_what_it_should() -> None:
-    turn = Turn((Axis(2, (100, 60)),), Axis(5, (1, 12)), Axis(4, (5, 1)), (4,), 1)
+@pytest.mark.parametrize("scratch_bytes", [512, 96, 64, 40, 24])
+@pytest.mark.parametrize("outer", [(), (2,), (3, 2)])
+@pytest.mark.parametrize("line, lines, radices", [(5, 4, (4,)), (5, 10, (4,)), (7, 8, (4,)), (4, 18, (4, 2))])
+def test_a_turn_reads_and_writes_what_it_should(
+    line: int, lines: int, radices: tuple[int, ...], outer: tuple[int, ...], scratch_bytes: int
+) -> None:
+    """However little of it fits the buffers. The last lines make a chunk with some before them."""
+    size = line * lines
+    strides = [(3 * size, 2 * size + 20), (size, size + 5)][2 - len(outer) :]
+    loops = tuple(Axis(count, own) for count, own in zip(outer, strides, strict=True))
+    turn = Turn(loops, Axis(line, (1, lines)), Axis(lines, (line, 1)), radices, 1)
     emitter, external = Emitter(CONFIG, ExternalMemory()), ExternalMemory()
-    emit_turn(emitter, turn, SCRATCH, 0, 0x1000)
+    first, _ = SCRATCH.addresses
+    emit_turn(emitter, turn, Scratch((first, first + scratch_bytes), scratch_bytes), 0, 0x1000)
     machine = Machine(CONFIG, external)
-    machine.activations[:200] = np.arange(200)
-    machine.run(emitter.blocks.current.work)
-    for outer, line, number in itertools.product(range(2), range(5), range(4)):
-        assert (
-            machine.activations[0x1000 + 60 * outer + 12 * line + number] == 100 * outer + line + 5 * number
+    values = np.random.default_rng(1).integers(1, 256, 9 * size, np.uint8)
+    machine.activations[: len(values)] = values
+    wanted = np.zeros(9 * size + 200, np.uint8)
+    for turns in itertools.product(*map(range, outer)):
+        source, target = (
+            sum(t * own[side] for t, own in zip(turns, strides, strict=True)) for side in (0, 1)
         )
+        matrix = values[source : source + size].reshape(lines, line)
+        wanted[target : target + size] = matrix.T.ravel()
+    machine.run(emitter.blocks.current.work)
+    np.testing.assert_array_equal(machine.activations[0x1000 : 0x1000 + len(wanted)], wanted)

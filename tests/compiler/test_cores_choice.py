@@ -3,46 +3,59 @@
 import itertools
 import math
 import random
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from layer_graphs import LayerBuilder, feeds
 
-from tosaic.compiler.cores.boxes import CannotCut
-from tosaic.compiler.cores.choice import Chooser, Segment, _signature, multiplications
-from tosaic.compiler.cores.cores_plan import CoresPlan, _ahead_bytes
-from tosaic.compiler.cores.emission import FIRST_SEMAPHORE, CoresEmission, _Made
+from tosaic.compiler.build import program_of_cores
+from tosaic.compiler.cores.choice import Chooser, Segment, multiplications
+from tosaic.compiler.cores.cores_plan import CoresPlan, plan_cores
+from tosaic.compiler.cores.emission import FIRST_SEMAPHORE
 from tosaic.compiler.cores.grids import ONE_CORE, Grid, grids
 from tosaic.compiler.cores.network import network_of
 from tosaic.compiler.cores.share import Share, make_share
-from tosaic.compiler.emit.commands import Work, command
+from tosaic.compiler.cores.share_plan import SharePlanner, any_addresses
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.memory_speed import MemorySpeed
-from tosaic.compiler.place.address import Address, Region, Span
 from tosaic.compiler.place.external import ExternalMemory
+from tosaic.compiler.search import Choices, plans_of, task_of
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config_text import get_config
-from tosaic.hw.isa import Opcode, Space, Unit
+from tosaic.hw.isa import Opcode, decode
 from tosaic.sim.golden import evaluate
 
-SMALL = get_config("small")
+SMALL = get_config("small,cores=2,bus_words=2")
 LATENCY = 25
 BORDER = 2 * LATENCY + 150
 
 
-def choices(**changed: object) -> SimpleNamespace:
-    return SimpleNamespace(
-        **dict(config=SMALL, speed=MemorySpeed(None, LATENCY), keep_layers=False) | changed
-    )
+def convolutions(
+    *sources: int, kernel: int = 1, rows: int = 6, columns: int = 5, channels: int = 16
+) -> Graph:
+    """Layers, each of which reads the result of one before it, or the input: 0."""
+    build = LayerBuilder(1)
+    made, margin = [build.input("x", (1, rows, columns, channels), DType.INT8)], kernel // 2
+    for source in sources:
+        conv = build.conv(made[source], channels, (kernel, kernel), pad=(margin,) * 4)
+        made.append(build.rescale(conv, DType.INT8))
+    for number, name in enumerate(made):
+        if number and number not in sources:
+            build.output(name)
+    return build.finish()
+
+
+def planner_of(graph: Graph, bandwidth_bytes: float | None = None) -> SharePlanner:
+    task = task_of(graph, Choices(SMALL, speed=MemorySpeed(bandwidth_bytes, LATENCY)))
+    return SharePlanner(network_of(task.graph, SMALL), task.names, task.choices)
 
 
 class Listed(Chooser):
     """The cycles of segments are in a list; `asked` has the most cycles that each may take."""
 
-    def __init__(self, layers: int, cycles: dict[tuple[int, int, Grid], int], cores: int = 2):
-        network = SimpleNamespace(layers=range(layers), graph=Graph("empty"))
-        super().__init__(SimpleNamespace(network=network, choices=choices()), cores)  # type: ignore[arg-type]
+    def __init__(self, layers: int, cycles: dict[tuple[int, int, Grid], int]):
+        super().__init__(planner_of(convolutions(*range(layers))), 2)
+        assert len(self.planner.network.layers) == layers
         self.cycles = cycles
         self.asked: dict[tuple[int, int, Grid], float] = {}
 
@@ -106,102 +119,77 @@ def test_the_layer_that_fits_no_core_is_named() -> None:
         Listed(3, {(0, 1, ONE_CORE): 1, (2, 3, ONE_CORE): 1}).segments()
 
 
-def work_of(channels: int, *, weights: int = 1) -> Graph:
-    """A convolution of 1 by 1 with 3 input channels over 5 by 5 pixels, and a scale; `weights` are all the same."""
-    build = LayerBuilder(1)
-    x = build.input("x", (1, 5, 5, 3), DType.INT8)
-    operands = [
-        build.constant(np.full((channels, 1, 1, 3), weights), DType.INT8),
-        build.constant(np.zeros(channels), DType.INT32),
-        build.zero_point(DType.INT8),
-        build.zero_point(DType.INT8),
-    ]
-    how = dict(pad=[0] * 4, stride=[1, 1], dilation=[1, 1], acc_type=DType.INT32, local_bound=False)
-    build.output(build.rescale(build.add("CONV2D", [x, *operands], **how), DType.INT8))
-    return build.finish()
+@pytest.mark.parametrize("rows", [6, 7])
+@pytest.mark.parametrize("grid", [Grid(2, 1), Grid(1, 2)])
+def test_a_segment_takes_what_its_largest_share_does(grid: Grid, rows: int) -> None:
+    """Core 0 has the larger part. The memory is shared as by a network on that many cores."""
+    graph = convolutions(0, 1, kernel=3, rows=rows, channels=24)
+    planner = planner_of(graph)
+    chooser = Chooser(planner, 2)
+    shares = [planner.share(0, 2, grid, core) for core in range(2)]
+    assert shares[0] is not None and shares[1] is not None
+    sizes = [multiplications(share.graph) for share in shares if share is not None]
+    assert sizes[0] >= sizes[1] and (sizes[0] > sizes[1]) == (rows == 7 or grid.last > 1)
+    speed = planner.choices.speed.shared(SMALL, 2)
+    addresses = any_addresses(planner.network)
+    choices = Choices(SMALL, speed=speed)
+    wanted = planner.plan(shares[0], ExternalMemory(), addresses, choices).cycles
+    found = chooser.segment(0, 2, grid)
+    assert found is not None and found.cycles == wanted
 
 
-class Shared(Chooser):
-    """Shares of cores are in a list; `planned` are the graphs that were planned."""
-
-    def __init__(self, graphs: list[Graph | None]):
-        def share(first: int, last: int, grid: Grid, core: int) -> SimpleNamespace | None:
-            if grid == Grid(1, 2):
-                raise CannotCut("so")
-            graph = graphs[core]
-            return None if graph is None else SimpleNamespace(graph=graph)
-
-        network = SimpleNamespace(graph=Graph("empty"))
-        super().__init__(SimpleNamespace(network=network, choices=choices(), share=share), 2)  # type: ignore[arg-type]
-        self.planned: list[Graph] = []
-
-    def _planned(self, share, grid):  # type: ignore[no-untyped-def]
-        self.planned.append(share.graph)
-        return 77
+def test_a_grid_of_which_one_core_has_all_is_no_cut() -> None:
+    chooser = Chooser(planner_of(convolutions(0, rows=1, columns=1, channels=8)), 2)
+    assert chooser.segment(0, 1, Grid(2, 1)) is None
+    assert chooser.segment(0, 1, Grid(1, 2)) is None
+    assert chooser.segment(0, 1, ONE_CORE) is not None
 
 
 def test_multiplications_of_a_graph() -> None:
     """25 pixels of 7 channels by 3 weights, and a scale for each."""
-    assert multiplications(work_of(7)) == 25 * 7 * 3 + 25 * 7
+    build = LayerBuilder(1)
+    conv = build.conv(build.input("x", (1, 5, 5, 3), DType.INT8), 7, (1, 1))
+    build.output(build.rescale(conv, DType.INT8))
+    assert multiplications(build.finish()) == 25 * 7 * 3 + 25 * 7
 
 
-def test_a_segment_takes_what_its_largest_share_does() -> None:
-    small, large = work_of(4), work_of(7)
-    for graphs in ([small, large], [large, small]):
-        chooser = Shared(graphs)
-        assert chooser.segment(0, 2, Grid(2, 1)) == Segment(0, 2, Grid(2, 1), 77)
-        assert chooser.planned == [large]
-        # Equal shares are planned once; a number of cores shares the memory otherwise.
-        assert chooser.segment(2, 3, Grid(2, 1)) == Segment(2, 3, Grid(2, 1), 77)
-        assert len(chooser.planned) == 1
-        assert chooser.segment(0, 2, Grid(1, 1)) is not None
-        assert len(chooser.planned) == 2
-    assert Shared([small, large]).segment(0, 2, Grid(1, 2)) is None
-
-
-def test_a_grid_of_which_one_core_has_all_is_no_cut() -> None:
-    assert Shared([work_of(4), None]).segment(0, 1, Grid(2, 1)) is None
-    assert Shared([None, work_of(4)]).segment(0, 1, Grid(2, 1)) is None
-    assert Shared([work_of(4), None]).segment(0, 1, ONE_CORE) is not None
-    assert Shared([None, None]).segment(0, 1, ONE_CORE) is None
-
-
-def test_a_share_that_surely_takes_more_cycles_is_not_planned() -> None:
+def test_a_share_that_surely_takes_more_cycles_is_no_choice() -> None:
     """The array multiplies as often in each cycle as it has rows and columns."""
-    graph = work_of(SMALL.rows * SMALL.columns)
-    cycles = multiplications(graph) // (SMALL.rows * SMALL.columns)
-    assert cycles * SMALL.rows * SMALL.columns == multiplications(graph)
-    chooser = Shared([graph, None])
+    graph = convolutions(0, kernel=3, channels=64)
+    cycles = multiplications(graph) / (SMALL.rows * SMALL.columns)
+    chooser = Chooser(planner_of(graph), 2)
     assert chooser.segment(0, 1, ONE_CORE, cycles - 1) is None
-    assert chooser.planned == []
-    assert chooser.segment(0, 1, ONE_CORE, cycles) is not None
+    found = chooser.segment(0, 1, ONE_CORE, cycles)
+    assert found is not None and found.cycles >= cycles
 
 
-def test_graphs_that_take_the_same_cycles() -> None:
-    """Values of small constants may be shapes or zero points; those of large ones are weights."""
-    assert _signature(work_of(6, weights=1)) == _signature(work_of(6, weights=2))
-    assert _signature(work_of(5, weights=1)) != _signature(work_of(5, weights=2))
-    assert _signature(work_of(5)) != _signature(work_of(6))
-
-    def repeated(count: int, value: int) -> Graph:
-        build = LayerBuilder(1)
-        x = build.input(f"x{value}", (1, count), DType.INT32)
-        build.output(build.add("ADD", [x, build.constant(np.full((1, count), value), DType.INT32)]))
-        return build.finish()
-
-    assert _signature(repeated(16, 1)) != _signature(repeated(16, 2))
-    assert _signature(repeated(17, 1)) == _signature(repeated(17, 2))
-
-
-def test_an_operand_that_is_read_twice_is_another_graph() -> None:
-    found = []
-    for second in ("x", "y"):
-        build = LayerBuilder(1)
-        for name in "xy":
-            build.input(name, (1, 4), DType.INT32)
-        build.output(build.add("ADD", ["x", second]))
-        found.append(_signature(build.finish()))
-    assert found[0] != found[1]
+def test_segments_that_are_almost_the_same_have_their_own_cycles() -> None:
+    """What is remembered of one is not taken for another that has other channels, operands or attributes, or that
+    fewer cores share the memory for."""
+    build = LayerBuilder(1)
+    high = build.input("high", (1, 6, 6, 32), DType.INT8)
+    low = build.input("low", (1, 3, 6, 32), DType.INT8)
+    for x, kernel, channels, dilation in (
+        (high, 1, 32, 1),
+        (high, 1, 40, 1),
+        (high, 3, 32, 1),
+        (high, 3, 32, 2),
+        (low, 1, 32, 1),
+    ):
+        margin = (kernel // 2 * dilation,) * 4
+        build.output(build.conv(x, channels, (kernel, kernel), pad=margin, dilation=(dilation, dilation)))
+    sums = [build.input(name, (1, 6, 6, 32), DType.INT32) for name in "ab"]
+    for name in sums:
+        build.output(build.add("ADD", [sums[0], name]))
+    planner = planner_of(build.finish(), bandwidth_bytes=8)
+    known = Chooser(planner, 2)
+    count = len(planner.network.layers)
+    assert count == 7
+    found, wanted = [], []
+    for first, grid in itertools.product(range(count), grids(2)):
+        found.append(known.segment(first, first + 1, grid))
+        wanted.append(Chooser(planner, 2).segment(first, first + 1, grid))
+    assert found == wanted
 
 
 # --- networks and shares
@@ -250,95 +238,93 @@ def test_what_layers_leave_for_those_behind_them() -> None:
 # --- tokens
 
 
-def emission(*made: tuple[int, int, int, int], cores: int = 3) -> CoresEmission:
-    """(start, end, core, segment) of what was made."""
-    found = CoresEmission(SimpleNamespace(cores=cores, external=ExternalMemory()), SMALL)  # type: ignore[arg-type]
-    found._made = [_Made(Span(Region.DATA, start, end), core, segment) for start, end, core, segment in made]
-    return found
+def cut(graph: Graph, *segments: tuple[int, Grid]) -> CoresPlan:
+    """Into segments of so many layers each."""
+
+    class Told(Chooser):
+        def segments(self) -> list[Segment]:
+            found, first = list[Segment](), 0
+            for layers, grid in segments:
+                segment = self.segment(first, first + layers, grid)
+                assert segment is not None
+                found.append(segment)
+                first += layers
+            assert first == len(self.planner.network.layers)
+            return found
+
+    plan = plan_cores(task_of(graph, Choices(SMALL)), Told)
+    assert plan is not None
+    return plan
 
 
-def loads(*ranges: tuple[int, int], region: Region = Region.DATA) -> Work:
-    address = Address(region, 0)
-    go = command(Opcode.LOAD_GO, address, space=Space.AM, local_address=0, row_bytes=8, rows=1)
-    return Work(Unit.LOAD, [go], reads=[Span(region, *each) for each in ranges])
+def tokens(plan: CoresPlan, graph: Graph) -> list[list[int]]:
+    """For each core: those that its LOAD waits for, which are as many as the other core signals it."""
+    program = program_of_cores(plan, next(plans_of(task_of(graph, Choices(SMALL)))), graph, SMALL)
+    memory = program.memory()
+    waits: list[list[int]] = [[], []]
+    signals: list[list[int]] = [[], []]
+    for core, stream in enumerate(program.streams):
+        code = memory[stream.address :][: stream.bytes].reshape(-1, 16)
+        for each in map(decode, map(bytes, code)):
+            if each.opcode is Opcode.LOAD_WAIT and each.semaphore >= FIRST_SEMAPHORE:
+                assert each.semaphore - FIRST_SEMAPHORE == 1 - core
+                waits[core].append(each.count)
+            if each.opcode is Opcode.STORE_SIGNAL and each.semaphore >= FIRST_SEMAPHORE:
+                assert (each.semaphore - FIRST_SEMAPHORE, each.cores) == (core, 1 << (1 - core))
+                signals[1 - core].append(each.count)
+    assert waits == signals
+    return waits
 
 
-def waits(work: list[Work]) -> list[tuple[int, int]]:
-    """(semaphore behind that of core 0, tokens) of each."""
-    assert all(each.waits_for_core and each.unit is Unit.LOAD for each in work)
-    fields = [each.commands[0].instruction for each in work]
-    assert all(each.opcode is Opcode.LOAD_WAIT for each in fields)
-    return [(each.semaphore - FIRST_SEMAPHORE, each.count) for each in fields]
+ROWS_APART, CHANNELS_APART = Grid(2, 1), Grid(1, 2)
 
 
-def test_a_core_waits_for_who_made_what_it_reads() -> None:
-    made = emission((0, 64, 1, 0), (64, 128, 2, 0), (128, 192, 1, 1))
-    assert waits(made._waits(1, loads((0, 64)))) == []
-    assert waits(made._waits(0, loads((192, 256)))) == []
-    assert waits(made._waits(0, loads((0, 64), region=Region.CONSTANTS))) == []
-    assert waits(made._waits(0, loads((64, 65)))) == [(2, 1)]
-    assert waits(made._waits(0, loads((127, 129), (0, 8)))) == [(1, 1)]
-    assert made._readers == {(0, 2): {0}, (1, 1): {0}}
-
-
-def test_one_token_stands_for_all_before_it() -> None:
-    """Of its core."""
-    made = emission((0, 64, 1, 0), (64, 128, 1, 1), (128, 192, 2, 1))
-    assert waits(made._waits(0, loads((0, 1)))) == [(1, 1)]
-    assert waits(made._waits(0, loads((0, 1)))) == []
-    assert waits(made._waits(0, loads((0, 192)))) == [(1, 1), (2, 1)]
-    assert waits(made._waits(0, loads((0, 192)))) == []
-    assert waits(made._waits(2, loads((64, 65)))) == [(1, 1)]
-    assert waits(made._waits(2, loads((0, 64)))) == []
-    assert made._readers == {(0, 1): {0}, (1, 1): {0, 2}, (1, 2): {0}}
-
-
-def test_waits_stand_before_the_load_that_needs_them() -> None:
-    made = emission((0, 64, 1, 0))
-    early, late, store = (
-        loads((64, 128)),
-        loads((0, 8)),
-        Work(Unit.STORE, [], reads=[Span(Region.DATA, 0, 8)]),
-    )
-    found = made._with_waits(0, [store, early, late], 0)
-    assert [each for each in found if not each.waits_for_core] == [store, early, late]
-    assert waits(found[2:3]) == [(1, 1)]
-
-
-def test_a_core_signals_all_readers_behind_the_work_of_a_segment() -> None:
-    made = emission((0, 64, 1, 0), (64, 128, 1, 1))
-    own = [Work(Unit.ARRAY, []), Work(Unit.VECTOR, [])]
-    made._parts = [{1: own[:1]}, {0: [], 1: own[1:]}]
-    for reader in (0, 2):
-        made._waits(reader, loads((0, 1)))
-    made._waits(0, loads((64, 65)))
-    found = made._work(1)
-    assert [found[0], found[2]] == own
-    signals = [each.commands[0].instruction for each in (found[1], found[3])]
-    assert [each.unit for each in (found[1], found[3])] == [Unit.STORE] * 2
-    assert [(each.opcode, each.semaphore, each.count, each.cores) for each in signals] == [
-        (Opcode.STORE_SIGNAL, FIRST_SEMAPHORE + 1, 1, 0b101),
-        (Opcode.STORE_SIGNAL, FIRST_SEMAPHORE + 1, 1, 0b001),
-    ]
-    assert made._work(0) == made._work(2) == []
+@pytest.mark.parametrize(
+    "kernel, sources, segments, waits",
+    [
+        # Each core reads the rows that it has made; with a larger kernel some of the other one's.
+        (1, (0, 1, 2), [(1, ROWS_APART)] * 3, ([], [])),
+        (3, (0, 1, 2), [(1, ROWS_APART)] * 3, ([1, 1], [1, 1])),
+        (3, (0, 1, 2), [(3, ROWS_APART)], ([], [])),
+        # Every channel is read by both.
+        (1, (0, 1, 2), [(1, CHANNELS_APART)] * 3, ([1, 1], [1, 1])),
+        (1, (0, 1), [(1, ONE_CORE), (1, CHANNELS_APART)], ([], [1])),
+        (1, (0, 1), [(1, CHANNELS_APART), (1, ONE_CORE)], ([1], [])),
+        (1, (0, 1), [(2, ONE_CORE)], ([], [])),
+        # One token stands for all before it: the third layer reads the first one's result, as the second does.
+        (1, (0, 1, 1), [(1, CHANNELS_APART)] * 3, ([1], [1])),
+        (1, (0, 0, 2, 1), [(1, CHANNELS_APART)] * 4, ([1], [1])),
+        (1, (0, 0, 1, 2), [(1, CHANNELS_APART)] * 4, ([1, 1], [1, 1])),
+    ],
+)
+def test_a_core_waits_for_who_made_what_it_reads(
+    kernel: int,
+    sources: tuple[int, ...],
+    segments: list[tuple[int, Grid]],
+    waits: tuple[list[int], list[int]],
+) -> None:
+    graph = convolutions(*sources, kernel=kernel)
+    assert tokens(cut(graph, *segments), graph) == list(waits)
 
 
 # --- what a plan says of itself
 
 
 def test_cycles_of_a_plan_count_the_borders() -> None:
-    segments = [SimpleNamespace(segment=SimpleNamespace(cycles=cycles)) for cycles in (100, 20, 3)]
-    plan = SimpleNamespace(border_cycles=1000, segments=segments)
-    assert CoresPlan.cycles.fget(plan) == 3123  # type: ignore[attr-defined]
+    plan = cut(convolutions(0, 1, 2), (1, ROWS_APART), (2, ONE_CORE))
+    assert plan.border_cycles == 2 * Choices(SMALL).speed.latency_cycles + 150
+    assert plan.cycles == 2 * plan.border_cycles + sum(each.segment.cycles for each in plan.segments)
 
 
 def test_constants_that_come_while_other_cores_are_at_work() -> None:
     """In twice the border, and in twice the segment before where the core has no part in that."""
-    plan = choices()
-    bytes_per_cycle = plan.speed.bytes_per_cycle(SMALL)
-    before = SimpleNamespace(segment=SimpleNamespace(cycles=300), shares={1: None})
-    assert _ahead_bytes(0, None, plan, 50) == 0  # type: ignore[arg-type]
-    assert _ahead_bytes(0, before, plan, 50) == 2 * 350 * bytes_per_cycle  # type: ignore[arg-type]
+    graph = convolutions(0, 1, 2, channels=32)
+    alone, both = cut(graph, (2, ONE_CORE), (1, ROWS_APART)).segments
+    assert alone.ahead_bytes == {0: 0}
+    cycles = Choices(SMALL).speed.latency_cycles * 2 + 150 + alone.segment.cycles
+    bytes_per_cycle = Choices(SMALL).speed.shared(SMALL, 2).bytes_per_cycle(SMALL)
+    assert both.ahead_bytes[1] == int(2 * cycles * bytes_per_cycle)
+    assert 0 < both.ahead_bytes[0] < both.ahead_bytes[1]
 
 
 # --- the graph of a share

@@ -3,7 +3,6 @@ tells what it touches. The parts' sizes are given here; tile/gather_scatter.py c
 
 import dataclasses
 import itertools
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from tosaic.compiler.emit.table_offsets import TableOffsets
 from tosaic.compiler.emit.table_part import ListBlock, TablePart
 from tosaic.compiler.emit.vector_go import Entries
 from tosaic.compiler.fuse.indexed import IndexedMove
+from tosaic.compiler.ir import Operator
 from tosaic.compiler.place.address import Address, Region, activation_span
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.placement import Buffer, Placement, resident
@@ -67,7 +67,7 @@ class Case:
     def plan(self, indices: np.ndarray) -> GatherScatterPlan:
         constant = {"own": indices, "same": indices[:1], "none": None}[self.constant]
         move = IndexedMove(
-            SimpleNamespace(),  # type: ignore[arg-type]
+            Operator("SCATTER" if self.scatters else "GATHER", [], []),
             "values",
             "indices",
             "list" if self.scatters else None,
@@ -103,6 +103,13 @@ class Case:
         if name in self.inside:
             return resident(INSIDE[name], size)
         return Placement(Address(Region.DATA, OUTSIDE[name]), size)
+
+
+def planned(case: Case, indices: np.ndarray) -> list[Work]:
+    """The work, not executed."""
+    emitter = Emitter(CONFIG, ExternalMemory())
+    GatherScatterEmission(emitter, case.plan(indices)).emit()
+    return emitter.blocks.current.work
 
 
 def emitted(case: Case) -> tuple[list[Work], Machine, np.ndarray, np.ndarray]:
@@ -263,18 +270,19 @@ def test_bytes_of_rows_are_transferred_with_pitches() -> None:
     ]
 
 
-@pytest.mark.parametrize("count, rows", [(MAX_ROWS, [MAX_ROWS]), (MAX_ROWS + 1, [MAX_ROWS, 1])])
-def test_rows_of_a_transfer(count: int, rows: list[int]) -> None:
-    case = Case(row_bytes=12)
-    emission = GatherScatterEmission(Emitter(CONFIG, ExternalMemory()), case.plan(np.zeros((2, 5), np.int64)))
-    found = emission._rows(Address(Region.DATA, 4), 16, 8, 6, count)
-    assert [each.count for each in found] == rows
-    assert [each.memory.offset for each in found] == [4 + 12 * MAX_ROWS * i for i in range(len(rows))]
-    assert [each.am_address for each in found] == [16 + 8 * MAX_ROWS * i for i in range(len(rows))]
-    assert {(each.memory_pitch, each.am_pitch, each.row_bytes) for each in found} == {(12, 8, 6)}
-    (whole,) = emission._rows(Address(Region.DATA, 4), 16, 12, 12, count)
-    assert (whole.row_bytes, whole.count) == (12 * count, 1)
-    assert len(emission._rows(Address(Region.DATA, 4), 16, 16, 12, count)) == len(rows)
+@pytest.mark.parametrize("rows, counts", [(MAX_ROWS, [MAX_ROWS]), (MAX_ROWS + 1, [MAX_ROWS, 1])])
+@pytest.mark.parametrize("tile_bytes", [8, 12])
+def test_rows_of_a_transfer(rows: int, counts: list[int], tile_bytes: int) -> None:
+    """As many as a field holds; those that lie densely are one row."""
+    case = Case(batches=1, rows=rows, count=1, row_bytes=12, tile=(1, rows, tile_bytes))
+    works = planned(case, np.zeros((1, 1), np.int64))
+    loads = [go for go in gos(works) if go.opcode is Opcode.LOAD_GO and go.local_address >= TILE]
+    if tile_bytes == 12:
+        assert [(go.row_bytes, go.rows, go.local_address) for go in loads] == [(12 * rows, 1, TILE)]
+        return
+    assert [(go.row_bytes, go.rows, go.local_address) for go in loads] == [
+        (size, count, TILE + 8 * MAX_ROWS * number) for size in (8, 4) for number, count in enumerate(counts)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -284,34 +292,43 @@ def test_rows_of_a_transfer(count: int, rows: list[int]) -> None:
         (14, 3, [(0, 2, 0, 5), (2, 1, 0, 5)]),
         (10, 3, [(0, 2, 0, 5), (2, 1, 0, 5)]),
         (9, 3, [(0, 1, 0, 5), (1, 1, 0, 5), (2, 1, 0, 5)]),
-        (5, 1, [(0, 1, 0, 5)]),
-        (4, 1, [(0, 1, 0, 4), (0, 1, 4, 1)]),
-        (2, 1, [(0, 1, 0, 2), (0, 1, 2, 2), (0, 1, 4, 1)]),
+        (5, 1, [(batch, 1, 0, 5) for batch in range(3)]),
+        (4, 1, [(batch, 1, row, rows) for batch in range(3) for row, rows in ((0, 4), (4, 1))]),
+        (2, 1, [(batch, 1, row, rows) for batch in range(3) for row, rows in ((0, 2), (2, 2), (4, 1))]),
     ],
 )
 def test_blocks_of_the_list(block_rows: int, tile: int, blocks: list[tuple[int, ...]]) -> None:
+    """(First batch, batches, first row, rows) of what is stored at once."""
     case = Case(batches=3, block_rows=block_rows, tile=(tile, 6, 12))
-    plan = case.plan(np.zeros((3, 5), np.int64))
-    emission = GatherScatterEmission(Emitter(CONFIG, ExternalMemory()), plan)
-    part = next(iter(emission._parts()))
-    assert list(emission._list_blocks(part)) == [ListBlock(*block) for block in blocks]
+    works = planned(case, np.zeros((3, 5), np.int64))
+    stores = [work.writes[0] for work in works if work.unit is Unit.STORE]
+    output = Address(Region.DATA, OUTSIDE["output"])
+    assert stores == [
+        (output + 12 * (5 * batch + row)).span(12 * (5 * (batches - 1) + rows))
+        for batch, batches, row, rows in blocks
+    ]
 
 
 def test_parts_of_a_table() -> None:
-    """Three batches, two at a time, and rows of 20 bytes, 8 at a time; a spare row lies before those of a tile."""
+    """Three batches, two at a time, and rows of 20 bytes, 8 at a time."""
     case = Case(batches=3, row_bytes=20, tile=(2, 6, 8))
-    emission = GatherScatterEmission(Emitter(CONFIG, ExternalMemory()), case.plan(np.zeros((3, 5), np.int64)))
-    parts = [
-        TablePart(b, n, 0, 6, byte, size, TILE, 8, False)
-        for b, n in ((0, 2), (2, 1))
-        for byte, size in ((0, 8), (8, 8), (16, 4))
-    ]
-    assert list(emission._parts()) == parts
+    works = planned(case, np.zeros((3, 5), np.int64))
+    loads = [work for work in works if work.unit is Unit.LOAD and work.reads[0].region is Region.DATA]
+    found = [(go.row_bytes, go.rows) for go in gos(loads)]
+    assert found == [(size, 6 * batches) for batches in (2, 1) for size in (8, 8, 4)]
+    starts = [work.commands[-1].address for work in loads]
+    assert starts == [Address(Region.DATA, 120 * batch + byte) for batch in (0, 2) for byte in (0, 8, 16)]
+
+
+def test_rows_of_a_tile_between_spare_rows() -> None:
+    """Six, four at a time."""
     case = Case(batches=1, row_bytes=8, tile=(1, 4, 8), spare=True)
-    emission = GatherScatterEmission(Emitter(CONFIG, ExternalMemory()), case.plan(np.zeros((1, 5), np.int64)))
-    (part,) = emission._parts()
-    assert (part.address, part.pitch, part.spare) == (TILE + 8, 8, True)
-    assert [(each.row, each.rows) for each in emission._ranges(part)] == [(0, 4), (4, 2)]
+    works = planned(case, np.zeros((1, 5), np.int64))
+    loads = [work for work in works if work.unit is Unit.LOAD and work.reads[0].region is Region.DATA]
+    assert [work.reads[0] for work in loads] == [
+        Address(Region.DATA, 8 * row).span(8 * rows) for row, rows in ((0, 4), (4, 2))
+    ]
+    assert [work.writes[0].start for work in loads] == [TILE + 8] * 2
 
 
 def test_offsets_lead_to_spare_rows_where_an_index_is_outside_the_range() -> None:

@@ -1,14 +1,15 @@
 """A layer's pieces on their way in and out: what is copied from where to where, and when nothing is."""
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from tosaic.compiler.emit.emitter import MAX_ROWS, RowCopies, Rows
+from tosaic.compiler.emit.emitter import MAX_ROWS, Emitter, RowCopies, Rows
 from tosaic.compiler.emit.layer_emission import ImageColumns, ImageStrips, LayerEmission
 from tosaic.compiler.emit.vector_go import Entries, ParamUse
+from tosaic.compiler.fuse.fuser import Fuser
+from tosaic.compiler.ir import DType, GraphBuilder
 from tosaic.compiler.place.address import Address, Region, Span, activation_span
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.placement import (
@@ -25,9 +26,11 @@ from tosaic.compiler.place.placement import (
     resident,
 )
 from tosaic.compiler.place.stored_box import StoredBox
+from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.tile.work import LayerWork, Parameters, TablePlace
 from tosaic.hw.config_text import get_config
 
+CONFIG = get_config("small")
 INPUT, OUTPUT = "x", "y"
 WINDOW, RESULT = BufferKey(Role.WINDOW, INPUT), BufferKey(Role.RESULT, OUTPUT)
 BUFFERS = {WINDOW: Buffer((1000, 2000), 100), RESULT: Buffer((3000,), 50), PARTIALS: Buffer((4000,), 8)}
@@ -35,28 +38,26 @@ X, Y = 640, 6400
 """Where the tensors are outside."""
 
 
-class Recorder:
-    """What is copied, as (kind, source, target, bytes) or rows."""
+class Recorder(Emitter):
+    """Tells what it copies, too: (kind, source, target, bytes) or rows."""
 
     def __init__(self) -> None:
-        self.config, self.memory = get_config("small"), ExternalMemory()
+        super().__init__(CONFIG, ExternalMemory())
         self.copies: list[tuple[str, int, int, int]] = []
         self.rows: list[tuple[str, RowCopies]] = []
 
-    def load(self, source: Address, am_address: int, size_bytes: int) -> None:
-        self.copies.append(("load", source.offset, am_address, size_bytes))
-
-    def store(self, am_address: int, target: Address, size_bytes: int) -> None:
-        self.copies.append(("store", am_address, target.offset, size_bytes))
-
     def copy(self, copy: Copy) -> None:
-        self.copies.append(("copy", copy.source.offset, copy.target.offset, copy.size_bytes))
+        kind = "load" if copy.target.region is Region.ACTIVATION else "store"
+        self.copies.append((kind, copy.source.offset, copy.target.offset, copy.size_bytes))
+        super().copy(copy)
 
     def gather(self, copies: RowCopies) -> None:
         self.rows.append(("gather", copies))
+        super().gather(copies)
 
     def scatter(self, copies: RowCopies) -> None:
         self.rows.append(("scatter", copies))
+        super().scatter(copies)
 
 
 def outside(offset: int) -> Address:
@@ -69,12 +70,14 @@ def data(start: int, end: int) -> Span:
 
 def emission(inside: dict[str, Placement] | None = None, **parts: object) -> tuple[LayerEmission, Recorder]:
     places = {INPUT: Placement(outside(X), 200), OUTPUT: Placement(outside(Y), 120)} | (inside or {})
-    layer = SimpleNamespace(output=OUTPUT)
-    tensors = SimpleNamespace(storage={INPUT: INPUT, OUTPUT: OUTPUT})
+    build = GraphBuilder()
+    build.output(build.add("ABS", [build.input(INPUT, (50,), DType.INT32)], output=OUTPUT))
+    graph = build.finish()
+    (layer,) = Fuser(graph, CONFIG).layers(set())
     whole = dict(body=None, preloads=[], result=None, buffers=BUFFERS) | parts
-    work = LayerWork(tensors=tensors, layer=layer, placements=places, **whole)  # type: ignore[arg-type]
+    work = LayerWork(tensors=Tensors(graph, CONFIG), layer=layer, placements=places, **whole)  # type: ignore[arg-type]
     recorder = Recorder()
-    return LayerEmission(recorder, work), recorder  # type: ignore[arg-type]
+    return LayerEmission(recorder, work), recorder
 
 
 def test_what_is_there_is_not_fetched() -> None:
@@ -305,7 +308,7 @@ def test_a_resident_result_is_sent_as_it_grows() -> None:
         layer.finish(800 + start, start, stop)
     layer.finish_fully()
     assert recorder.copies == [
-        ("copy", 800 + start, Y + start, stop - start) for start, stop in ((0, 30), (30, 60), (60, 100))
+        ("store", 800 + start, Y + start, stop - start) for start, stop in ((0, 30), (30, 60), (60, 100))
     ]
 
 
@@ -314,7 +317,7 @@ def test_a_stripe_that_begins_where_the_last_one_was_sent_up_to() -> None:
     layer.finish(800 + 41, 41, 50)
     assert recorder.copies == []
     layer.finish(800 + 40, 40, 50)
-    assert recorder.copies == [("copy", 840, Y + 40, 10)]
+    assert recorder.copies == [("store", 840, Y + 40, 10)]
 
 
 def test_a_result_whose_rows_are_apart_is_sent_at_the_end() -> None:
@@ -323,7 +326,7 @@ def test_a_result_whose_rows_are_apart_is_sent_at_the_end() -> None:
     assert recorder.copies == []
     layer.finish_fully()
     layer.finish_fully()
-    assert recorder.copies == [("copy", 800, Y, 120)]
+    assert recorder.copies == [("store", 800, Y, 120)]
 
 
 def test_a_resident_result_that_nobody_wants_stays() -> None:

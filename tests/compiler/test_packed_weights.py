@@ -9,7 +9,7 @@ from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.compression import GROUP_BYTES
-from tosaic.compiler.place.packed_rows import RowPacker, _modes
+from tosaic.compiler.place.packed_rows import RowPacker
 from tosaic.compiler.program import Program
 from tosaic.errors import DeviceError, UnsupportedError
 from tosaic.hw.config_text import get_config
@@ -144,26 +144,6 @@ def test_a_configuration_without_an_unpacker_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("nonzero", "values", "modes"),
-    [
-        (13, 0, [Mode.MASK, Mode.PALETTE_16]),
-        (14, 0, [Mode.PALETTE_16]),
-        (32, 4, [Mode.PALETTE_4]),
-        (32, 5, [Mode.PALETTE_16]),
-        (32, 16, [Mode.PALETTE_16]),
-        (32, 17, []),
-        (3, 0, [Mode.MASK, Mode.PALETTE_4]),
-    ],
-)
-def test_modes_that_may_make_weights_smaller(nonzero: int, values: int, modes: list[Mode]) -> None:
-    """Of 16 weights at most an eighth of them zeros, or of 32 up to 16 values."""
-    weights = np.resize(np.arange(1, values + 1), 32) if values else np.resize(np.arange(1, nonzero + 1), 16)
-    if not values:
-        weights[nonzero:] = 0
-    assert list(_modes(weights.astype(np.int8))) == modes
-
-
-@pytest.mark.parametrize(
     ("machine", "blob_bytes", "group"),
     [
         ("base", 1, GROUP_BYTES),
@@ -176,19 +156,3 @@ def test_modes_that_may_make_weights_smaller(nonzero: int, values: int, modes: l
 )
 def test_whole_blobs_are_a_row(machine: str, blob_bytes: int, group: int) -> None:
     assert RowPacker(get_config(machine)).group_bytes(blob_bytes) == group
-
-
-@pytest.mark.parametrize(
-    ("bandwidth", "mode", "beats", "cycles"),
-    [
-        (None, Mode.MASK, 9, 4 + 2 + 16 + 9 - 1 - 2),
-        (None, Mode.PALETTE_4, 9, 4 + 2 + 4 + 16 + 9 - 1 - 4 - 4),
-        (None, Mode.PALETTE_16, 25, 4 + 2 + 16 + 16 + 25 - 1 - 16 - 8),
-        (4, Mode.PALETTE_4, 9, 4 + 36),
-        (100, Mode.PALETTE_4, 9, 4 + 2 + 4 + 16 + 9 - 1 - 4 - 4),
-    ],
-)
-def test_cycles_of_a_row_of_16_words(bandwidth, mode: Mode, beats: int, cycles: int) -> None:
-    """What the bus takes, or what unpacking takes."""
-    packer = RowPacker(get_config("base"), bandwidth)
-    assert packer._cycles(bytes(beats * 16), mode, 16) == cycles

@@ -10,12 +10,7 @@ from tosaic.compiler.fuse.layer_building import LayerBuilding, Members
 from tosaic.compiler.fuse.microprogram import TooComplex
 from tosaic.compiler.fuse.reduced_axis import reduced_axis
 from tosaic.compiler.fuse.reductions import (
-    PARTIAL,
     Reduction,
-    _first,
-    _next,
-    _reader,
-    _running,
     index_bits,
     last_pass,
     reduced_value,
@@ -147,33 +142,6 @@ def test_keys_that_fit_a_partial_result(dtype: DType, most: int) -> None:
     other = Reduction(value_of("REDUCE_MAX", dtype), dtype, argmax=False)
     assert other.fits(60)
     assert other.partial is {I8: Element.INT8, I16: Element.INT16}[dtype]
-
-
-def test_partial_results_of_argmax() -> None:
-    """Keys that count some bits; those of later passes come behind them."""
-    reduction = Reduction(value_of("ARGMAX", I8), I8, argmax=True)
-    first = _first(reduction, 5)
-    assert isinstance(first.term, Node)
-    assert (first.start, first.term.a, first.term.multiplier) == ((1 << 12) + 31, TERM, -32)
-    then = _next(reduction, 4, 7)
-    assert isinstance(then.term, Node)
-    assert (then.combine, then.start, then.term.multiplier) == (Op.MIN, (1 << 14) + 127, 4)
-    assert (then.term.a, then.term.b) == (Load(PARTIAL, Element.INT32), Iteration())
-
-
-def test_partial_results_of_others_are_combined_as_elements_are() -> None:
-    reduction = Reduction(value_of("REDUCE_MIN", I8), I8, argmax=False)
-    assert _first(reduction, 5) is reduction.value
-    then = _next(reduction, 4, 7)
-    assert (then.combine, then.start, then.term) == (Op.MIN, 127, Load(PARTIAL, Element.INT8))
-
-
-def test_the_reduction_of_an_expression_is_found_on_either_side() -> None:
-    running = Reduced(Op.ADD, 0, TERM)
-    for value in (running, Node(Op.ABS, running), Node(Op.ADD, TERM, Node(Op.MUL, running, TERM))):
-        assert _running(value) is running
-    reader = Node(Op.AND, running, Immediate(7))
-    assert _reader(Node(Op.ADD, TERM, Node(Op.ABS, reader)), running) is reader
 
 
 def test_the_last_pass_reads_the_index_of_all_bits() -> None:

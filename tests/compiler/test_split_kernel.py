@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 from emulation import assert_equal_to_golden
 from hypothesis import given, settings
@@ -11,8 +10,6 @@ from layer_graphs import LayerBuilder
 
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.legalize.oversize import split_oversize
-from tosaic.compiler.legalize.rewriting import Rewriting
-from tosaic.compiler.legalize.split_kernel import _Axis, _weights
 from tosaic.hw.config_text import get_config
 
 TINY = dataclasses.replace(get_config("small"), name="tiny", am_bytes=8 << 10, wm_bytes=1 << 10)
@@ -96,13 +93,6 @@ def test_no_more_parts_than_needed(shape, kernel, pad, wm_bytes, operators):
     assert _dense(shape, kernel, pad, dataclasses.replace(TINY, wm_bytes=wm_bytes)) == operators
 
 
-def test_taps_that_just_miss_the_image() -> None:
-    axis = _Axis(extent=3, outputs=2, taps=5, pad=0, stride=1, dilation=1)
-    assert [axis.meets(tap) for tap in range(5)] == [True, True, True, False, False]
-    # Its first output inside would be the one at 5, behind an image that ends there.
-    assert not _Axis(extent=3, outputs=9, taps=1, pad=2, stride=5, dilation=1).meets(0)
-
-
 @pytest.mark.parametrize("depthwise", [False, True])
 def test_weights_of_run_time(depthwise: bool) -> None:
     """Parts of the kernel are sliced where it is no constant."""
@@ -121,52 +111,3 @@ def test_weights_of_run_time(depthwise: bool) -> None:
     split = [operator.op for operator in split_oversize(graph, config).operators]
     assert split.count(graph.operators[-1].op) > 1 and "SLICE" in split
     assert_equal_to_golden(graph, config)
-
-
-Boxes = tuple[tuple[int, int], ...]
-"""(first, count) of each axis."""
-WEIGHTS: dict[bool, tuple[int, int, int, int]] = {False: (6, 5, 7, 2), True: (5, 7, 6, 2)}
-"""By whether they are depthwise."""
-PARTS: list[tuple[bool, Boxes]] = [
-    (True, ((1, 3), (0, 7), (0, 6), (0, 2))),
-    (True, ((4, 1), (2, 5), (0, 6), (0, 2))),
-    (False, ((0, 6), (2, 3), (0, 7), (0, 2))),
-    (False, ((0, 6), (4, 1), (1, 6), (0, 2))),
-    (False, ((0, 6), (4, 1), (6, 1), (1, 1))),
-]
-
-
-def weights_of(depthwise: bool, boxes: Boxes, *, constant: bool) -> tuple[Rewriting, str, str]:
-    """What a part of the weights is taken for, the weights and the part."""
-    build, shape = LayerBuilder(5), WEIGHTS[depthwise]
-    build.output(build.add("ABS", [build.input("x", (1, 5), DType.INT32)]))
-    w = build.random_constant(shape, DType.INT8, -9, 9) if constant else build.input("w", shape, DType.INT8)
-    graph = build.finish()
-    new = Rewriting(graph, graph.operators[0])
-    return new, w, _weights(new, w, *(boxes[:3] if depthwise else boxes[1:]), depthwise)
-
-
-@pytest.mark.parametrize("depthwise, boxes", PARTS)
-def test_a_part_of_constant_weights_is_a_constant(depthwise: bool, boxes: Boxes) -> None:
-    new, w, part = weights_of(depthwise, boxes, constant=True)
-    assert new.operators == []
-    wanted = new.graph.const(w)[tuple(slice(first, first + count) for first, count in boxes)]
-    np.testing.assert_array_equal(new.graph.const(part), wanted)
-
-
-@pytest.mark.parametrize("depthwise, boxes", PARTS)
-def test_a_part_of_weights_of_run_time_is_a_slice(depthwise: bool, boxes: Boxes) -> None:
-    new, w, part = weights_of(depthwise, boxes, constant=False)
-    (cut,) = new.operators
-    places = [tuple(new.graph.const(name)) for name in cut.inputs[1:]]
-    assert (cut.op, cut.inputs[0], cut.outputs) == ("SLICE", w, [part])
-    assert places == list(zip(*boxes, strict=True))
-
-
-@pytest.mark.parametrize("constant", [True, False])
-@pytest.mark.parametrize("depthwise", [True, False])
-def test_all_of_the_weights_are_the_weights(depthwise: bool, constant: bool) -> None:
-    new, w, part = weights_of(
-        depthwise, tuple((0, extent) for extent in WEIGHTS[depthwise]), constant=constant
-    )
-    assert (new.operators, part) == ([], w)

@@ -3,19 +3,19 @@
 import dataclasses
 import itertools
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from layer_graphs import LayerBuilder
 
+from tosaic.compiler.fuse.moves import Move
 from tosaic.compiler.ir import DType
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.geometry import View, Window, window_of
 from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.place.tap_passes import AxisTaps, TapPass
-from tosaic.compiler.place.weights import Blob
+from tosaic.compiler.place.weights import Blob, WeightLayout
 from tosaic.compiler.tile.im2col import (
     IM2COL_TURNS,
     _overlapped,
@@ -258,10 +258,9 @@ def test_columns_of_an_image_side_by_side_see_the_same(window: Window, data: st.
     ]
 
 
-def layout(chunks: int = 2, blobs: int = 1) -> SimpleNamespace:
-    return SimpleNamespace(
-        blobs=[Blob(16 * n, 16, 0) for n in range(blobs)], chunks=chunks, run_count=1, bytes=512 * blobs
-    )
+def layout(chunks: int = 2, blobs: int = 1) -> WeightLayout:
+    own = [Blob(16 * n, 16, 0) for n in range(blobs)]
+    return WeightLayout(Move((512 * blobs,), ()), own, 512, 1, chunks)
 
 
 def test_cycles_of_the_array_by_im2col() -> None:
@@ -270,7 +269,7 @@ def test_cycles_of_the_array_by_im2col() -> None:
     parts = layout(blobs=2)
     parts.blobs.append(Blob(32, 16, 0, chunks=1))
     for pixels, tiles in ((16, 1), (17, 2), (32, 2)):
-        assert array_cycles(slid, parts, BASE, pixels) == tiles * 3 * (2 + 2 + 1) * 16  # type: ignore[arg-type]
+        assert array_cycles(slid, parts, BASE, pixels) == tiles * 3 * (2 + 2 + 1) * 16
 
 
 @pytest.mark.parametrize(
@@ -297,7 +296,7 @@ def test_cycles_of_boxes_of_columns(columns: int, first: int, weights: int, spee
         cycles = -(-count * 18 // 16) * 2 * 16
         computed.append(max(computed[-1] if computed else 0.0, loaded) + cycles)
         place += count
-    found = _overlapped(slid, layout(), BASE, columns, first, speed, weights)  # type: ignore[arg-type]
+    found = _overlapped(slid, layout(), BASE, columns, first, speed, weights)
     assert found == (-(-computed[-1] // 1), -(-loaded // 1))
 
 
@@ -308,14 +307,14 @@ def test_the_boxes_of_columns_with_the_fewest_cycles() -> None:
     widths = {-(-38 // boxes) for boxes in range(1, 33)}
     weights = int(512 // speed.bytes_per_cycle(BASE))
     costs = {
-        (width, first): _overlapped(slid, parts, BASE, width, first, speed, weights)[0]  # type: ignore[arg-type]
+        (width, first): _overlapped(slid, parts, BASE, width, first, speed, weights)[0]
         for width in widths
         if width <= 16
         for first in range(1, width + 1)
     }
-    found = best_columns(slid, parts, BASE, speed)  # type: ignore[arg-type]
+    found = best_columns(slid, parts, BASE, speed)
     assert costs[found.columns, found.first] == min(costs.values())
-    alone = _overlapped(slid, parts, BASE, found.columns, found.first, speed, 0)  # type: ignore[arg-type]
+    alone = _overlapped(slid, parts, BASE, found.columns, found.first, speed, 0)
     assert (found.cycles, found.loading) == (2 * alone[0], 2 * alone[1])
 
 

@@ -124,6 +124,9 @@ class ScalarMachine:
             for ox in range(depthwise.out_width):
                 t = oy * depthwise.y_stride * depthwise.line + ox * depthwise.x_stride
                 t += depthwise.skip + rows - 1
+                # The next line's outputs take the place of those behind a line's end; others come too late.
+                if ox * depthwise.x_stride >= depthwise.line or t >= go.advances:
+                    continue
                 place = (place + 1) % max(1, config.partial_sums)
                 sums = [*self.partial_sums[place]] if go.accumulate else [0] * config.columns
                 for r in range(rows):

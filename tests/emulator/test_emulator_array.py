@@ -1,25 +1,21 @@
-"""The emulator's array alone: windows that lie anywhere over an image, and what it refuses."""
+"""ARRAY by programs of a few commands: windows that lie anywhere over an image, batches, and what it refuses."""
 
 import random
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
-from scalar_machine import ScalarMachine
+import unit_programs
+from unit_programs import UnitProgram, assert_read
 
-import tosaic.sim.emulator.array as array_module
-from tosaic.errors import UnsupportedError
+from tosaic.errors import DeviceError, UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
-from tosaic.hw.isa import FIELDS, Instruction, Opcode, make
-from tosaic.sim.emulator.array import Array
-from tosaic.sim.emulator.faults import Fault
-from tosaic.sim.emulator.hazards import AM, WM
-from tosaic.sim.emulator.state import State
+from tosaic.hw.isa import Instruction, Opcode, Space
 
 NANO = get_config("nano")
 WORD, LINE = NANO.columns, 8
+OUT = 16384
+"""Where these tests store."""
 GIVEN: dict[Opcode, dict[str, int]] = {
     Opcode.ARRAY_INPUT: dict(row_bytes=64, height=8),
     Opcode.ARRAY_WINDOW: dict(x_step=WORD, y_step=1, y_step_bytes=2 * WORD, width=8),
@@ -31,14 +27,37 @@ GIVEN: dict[Opcode, dict[str, int]] = {
 
 
 def command(opcode: Opcode, **fields: int) -> Instruction:
-    return make(opcode, **{field.name: 0 for field in FIELDS[opcode]} | GIVEN[opcode] | fields)
+    return unit_programs.command(opcode, **GIVEN[opcode] | fields)
 
 
-def array_of(config: Config, *settings: Instruction) -> Array:
-    array = Array(State(config, SimpleNamespace(samples=1)))  # type: ignore[arg-type]
-    for instruction in settings:
-        array.configure(instruction)
-    return array
+def program_of(config: Config, *settings: Instruction, samples: int = 1) -> UnitProgram:
+    program = UnitProgram(config, samples)
+    program.commands += settings
+    return program
+
+
+def run(program: UnitProgram, *gos: Instruction, vectors: int = 0) -> None:
+    """With these GOs, which send so many vectors."""
+    program.commands += gos
+    if vectors:
+        program.store_sums(OUT, vectors)
+    program.executed()
+
+
+def refused(program: UnitProgram, *gos: Instruction) -> str:
+    with pytest.raises((DeviceError, UnsupportedError)) as caught:
+        run(program, *gos)
+    return str(caught.value)
+
+
+def assert_as_scalar_loops(program: UnitProgram) -> None:
+    """All sums that the program's GOs send, and all samples."""
+    vectors = len(program.queued())
+    assert vectors
+    program.store_sums(OUT, vectors)
+    found = program.executed()
+    for sample in range(program.samples):
+        np.testing.assert_array_equal(found[sample], program.scalar(sample))
 
 
 def window(dice: random.Random) -> list[Instruction]:
@@ -65,102 +84,84 @@ def window(dice: random.Random) -> list[Instruction]:
 def test_a_window_anywhere_over_the_image(seed: int) -> None:
     """What is outside counts as zero."""
     dice = random.Random(seed)
-    settings = window(dice)
-    scalar, array = ScalarMachine(NANO, bytearray()), array_of(NANO, *settings)
-    scalar.am[:1024], scalar.wm[:256] = dice.randbytes(1024), dice.randbytes(256)
-    state = array._state
-    state.am.write_rows(np.array([0]), np.frombuffer(scalar.am, np.uint8)[None, None])
-    words = np.frombuffer(scalar.wm, np.int8).reshape(1, -1, WORD)
-    state.wm.write(np.arange(words.shape[1]), words)
-    go = command(Opcode.ARRAY_GO, pixels=dice.choice((1, 4, 7, 12)), weights=dice.choice((0, 3)))
-    for instruction in settings:
-        scalar.other(instruction)
-    scalar.array_go(go)
-    array.go(go)
-    assert state.accumulator_queue.pop(go.pixels)[0].tolist() == scalar.queue
+    program = program_of(NANO, *window(dice))
+    program.put(0, np.frombuffer(dice.randbytes(1024), np.uint8))
+    program.wm[0, :256] = np.frombuffer(dice.randbytes(256), np.uint8)
+    pixels, weights = dice.choice((1, 4, 7, 12)), dice.choice((0, 3))
+    program.commands.append(command(Opcode.ARRAY_GO, pixels=pixels, weights=weights))
+    assert_as_scalar_loops(program)
 
 
-def test_whether_pixels_see_padding() -> None:
-    """Those in one row of the result; of those in several rows, all in these rows count."""
-    dice, answers = random.Random(4), set()
-    for _ in range(600):
-        source, over, kernel = settings = window(dice)
-        array, first, count = array_of(NANO, *settings), dice.randrange(6), dice.randrange(1, 7)
-        rows = range(first // over.width, (first + count - 1) // over.width + 1)
-        columns = (
-            range(over.width) if len(rows) > 1 else range(first % over.width, first % over.width + count)
-        )
-        steps = array._kernel_steps()
-        y = over.y_start + over.y_step * np.array(rows)[:, None] + steps.rows
-        x = over.x_start + over.x_step * np.array(columns)[:, None] + steps.row_bytes
-        inside = y.min() >= 0 and y.max() < source.height and x.min() >= 0
-        inside = bool(inside and x.max() + WORD <= source.row_bytes)
-        assert array._all_inside(first, count, steps) == inside
-        answers.add((inside, len(rows) > 1))
-    assert len(answers) == 4
+@pytest.mark.parametrize("pixels", [1, 2])
+@pytest.mark.parametrize("runs", [8, 20])
+def test_sums_wrap(runs: int, pixels: int) -> None:
+    """As int32: a GO passes 2**31, or one that goes on from the sums of others."""
+    config = get_config("nano,weight_banks=1")
+    source = command(Opcode.ARRAY_INPUT, row_bytes=4096, height=1, input_zp=-127, weight_zp=128)
+    kernel = command(Opcode.ARRAY_KERNEL, run_count=runs, run_step=0, chunks=512)
+    program = program_of(config, source, command(Opcode.ARRAY_WINDOW, width=8), kernel)
+    program.put(0, np.full(4096, 127, np.int8))
+    program.wm[:] = 128
+    deep = 254 * -256 * runs * 512 * WORD
+    times = 2**31 // -deep + 1
+    assert deep * times < -(2**31) <= deep * (times - 1)
+    gos = [
+        command(Opcode.ARRAY_GO, pixels=pixels, drain=number == times - 1, accumulate=number > 0)
+        for number in range(times)
+    ]
+    program.commands += gos
+    program.store_sums(OUT, pixels)
+    found = program.executed()[0, OUT:][: 4 * pixels * WORD].view("<i4")
+    assert found.tolist() == [deep * times + 2**32] * pixels * WORD
 
 
-@pytest.mark.parametrize("held", [np.float32, np.float64])
-@pytest.mark.parametrize("samples", [1, 2, 3])
-@pytest.mark.parametrize("own", [False, True])
-def test_each_sample_is_multiplied_by_its_weights(own: bool, samples: int, held: type) -> None:
-    """Its own ones, or those that all have."""
-    dice = np.random.default_rng(samples)
-    operands = dice.integers(-99, 99, (samples, 5, 3))
-    weights = dice.integers(-99, 99, (samples if own else 1, 3, WORD))
-    wanted = np.stack([operands[i] @ weights[i if own else 0] for i in range(samples)])
-    found = array_module._products(operands.astype(held), weights.astype(held))
-    assert found.dtype == np.int32
-    np.testing.assert_array_equal(found, wanted)
-
-
-def test_sums_wrap() -> None:
-    sums = np.array([2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**40 + 7], np.float64)
-    assert array_module._integers(sums).tolist() == [2**31 - 1, -(2**31), -(2**31), 2**31 - 1, 7]
-
-
-def test_a_go_of_more_weights_than_a_computer_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_go_of_more_weights_than_a_computer_holds() -> None:
     """It is set up all the same: what no job uses costs nothing."""
     largest = {"ky_count": 2**13 - 1, "run_count": 2**13 - 1, "chunks": 2**16 - 1}
-    array = array_of(
-        NANO,
-        command(Opcode.ARRAY_INPUT),
-        command(Opcode.ARRAY_WINDOW),
-        command(Opcode.ARRAY_KERNEL, **largest),
-    )
+    settings = [command(Opcode.ARRAY_INPUT), command(Opcode.ARRAY_WINDOW)]
+    kernel = command(Opcode.ARRAY_KERNEL, **largest)
     words = (2**13 - 1) ** 2 * (2**16 - 1) * WORD
-    with pytest.raises(UnsupportedError, match=f"an ARRAY_GO of {words:,} words of weights"):
-        array.go(command(Opcode.ARRAY_GO))
-    monkeypatch.setattr(array_module, "MOST_WORDS", 3 * WORD)
-    array.configure(command(Opcode.ARRAY_KERNEL, chunks=3))
-    array.go(command(Opcode.ARRAY_GO, pixels=NANO.rows, more_blocks=1))
-    array.configure(command(Opcode.ARRAY_KERNEL, chunks=4))
-    with pytest.raises(UnsupportedError, match=f"the emulator runs up to {3 * WORD};"):
-        array.go(command(Opcode.ARRAY_GO))
+    text = refused(program_of(NANO, *settings, kernel), command(Opcode.ARRAY_GO))
+    assert text.startswith(
+        f"an ARRAY_GO of {words:,} words of weights for an output: the emulator runs up to"
+    )
+    run(
+        program_of(NANO, *settings, kernel, command(Opcode.ARRAY_KERNEL)), command(Opcode.ARRAY_GO), vectors=4
+    )
 
 
 @pytest.mark.parametrize(
-    "unsigned, zero_point, largest",
-    [
-        (0, 0, 128),
-        (0, 127, 255),
-        (0, -128, 255),
-        (0, 1, 129),
-        (0, -1, 128),
-        (1, 0, 255),
-        (1, 255, 255),
-        (1, 100, 155),
-    ],
+    "unsigned, zero_point, operand",
+    [(0, 0, -128), (0, 127, -128), (0, -128, 127), (0, 1, -128), (0, -1, -128), (1, 0, 255), (1, 255, 0)],
 )
-def test_sums_are_exact_in_float32_up_to_2_to_the_24(unsigned: int, zero_point: int, largest: int) -> None:
-    """`largest` is that of an operand minus its zero point; of the columns of weights the one with most counts."""
-    source = command(Opcode.ARRAY_INPUT, unsigned_input=unsigned, input_zp=zero_point)
-    array, total = array_of(NANO, source), (1 << 24) // largest
-    for more, dtype in ((0, np.float32), (1, np.float64)):
-        weights = np.zeros((1, 600, 4), np.int16)
-        weights[0, :500, 2] = -(total // 500)
-        weights[0, 500, 2] = total % 500 + more
-        assert array._exact_type(weights) == dtype
+def test_sums_are_exact_around_2_to_the_24(unsigned: int, zero_point: int, operand: int) -> None:
+    """Up to where float32 is exact, and where it no longer is."""
+    chunks = 300
+    source = dict(row_bytes=chunks * WORD, height=1, unsigned_input=unsigned, input_zp=zero_point)
+    operands = np.full(chunks * WORD, operand, np.int64)
+    largest = abs(operand - zero_point)
+    weights = np.zeros((chunks * WORD, WORD), np.int64)
+    whole, rest = divmod((1 << 24) // largest, 127)
+    ones = 24
+    for lane, more in enumerate((-1, 0, 1, 2)):
+        weights[:whole, lane] = 127
+        weights[whole, lane] = rest
+        weights[-ones:, lane] = 1 if more > 0 else 0
+        weights[-1, lane] = more
+    operands[-ones:] = zero_point + np.sign(operand - zero_point) * (np.arange(ones) % 3 + 1)
+    program = program_of(
+        NANO,
+        command(Opcode.ARRAY_INPUT, **source),
+        command(Opcode.ARRAY_WINDOW, width=1),
+        command(Opcode.ARRAY_KERNEL, chunks=chunks),
+        command(Opcode.ARRAY_GO, pixels=1),
+    )
+    assert whole < len(weights) - ones - 1
+    program.put(0, operands.astype(np.uint8))
+    program.wm[0, : weights.size] = weights.astype(np.int8).view(np.uint8).ravel()
+    program.store_sums(OUT, 1)
+    found = program.executed()[0, OUT:][: 4 * WORD].view("<i4")
+    assert found.tolist() == ((operands - zero_point) @ weights).tolist()
 
 
 @pytest.mark.parametrize(
@@ -170,29 +171,25 @@ def test_sums_are_exact_in_float32_up_to_2_to_the_24(unsigned: int, zero_point: 
 def test_sums_to_go_on_from_are_gone_where_rows_may_be_divided(machine: str, forgotten: bool) -> None:
     """But not those of a GO that did not send them."""
     config = get_config(machine)
-    array = array_of(config, *(command(opcode) for opcode in list(GIVEN)[:3]))
-    further = command(Opcode.ARRAY_GO, accumulate=1, drain=0)
-    with pytest.raises(Fault, match="no ARRAY_GO came before it"):
-        array.go(further)
-    array.go(command(Opcode.ARRAY_GO, drain=0))
-    array.go(further)
-    array.go(command(Opcode.ARRAY_GO))
+    set_up = [command(opcode) for opcode in list(GIVEN)[:3]]
+    further, kept = command(Opcode.ARRAY_GO, accumulate=1, drain=0), command(Opcode.ARRAY_GO, drain=0)
+    assert "no ARRAY_GO came before it" in refused(program_of(config, *set_up), further)
+    run(program_of(config, *set_up), kept, further, command(Opcode.ARRAY_GO), vectors=4)
+    program = program_of(config, *set_up, command(Opcode.ARRAY_GO))
+    program.store_sums(OUT, 4)
     if forgotten:
-        with pytest.raises(Fault, match="no ARRAY_GO came before it whose sums it could go on from"):
-            array.go(further)
+        assert "no ARRAY_GO came before it whose sums it could go on from" in refused(program, further)
     else:
-        array.go(further)
+        run(program, further)
 
 
 def test_a_depthwise_go_leaves_no_sums() -> None:
     """Its own take their place in the array."""
-    array = array_of(get_config("base"), *(command(opcode) for opcode in list(GIVEN)[:4]))
-    further = command(Opcode.ARRAY_GO, accumulate=1, drain=0)
-    array.go(command(Opcode.ARRAY_GO, drain=0))
-    array.go(further)
-    array.depthwise_go(command(Opcode.ARRAY_DEPTHWISE_GO))
-    with pytest.raises(Fault, match="no ARRAY_GO came before it whose sums it could go on from"):
-        array.go(further)
+    set_up = [command(opcode) for opcode in list(GIVEN)[:4]]
+    further, kept = command(Opcode.ARRAY_GO, accumulate=1, drain=0), command(Opcode.ARRAY_GO, drain=0)
+    gos = [kept, further, command(Opcode.ARRAY_DEPTHWISE_GO), further]
+    text = refused(program_of(get_config("base"), *set_up), *gos)
+    assert "no ARRAY_GO came before it whose sums it could go on from" in text
 
 
 PAIRED = {Opcode.ARRAY_DEPTHWISE: dict(paired=1, delay=3), Opcode.ARRAY_DEPTHWISE_GO: dict(group_rows=1)}
@@ -216,79 +213,51 @@ def test_paired_rows(changed: Opcode, field: str, value: int, legal: bool) -> No
     fields = {opcode: dict(PAIRED.get(opcode, {})) for opcode in GIVEN}
     fields[changed][field] = value
     settings = [Opcode.ARRAY_INPUT, Opcode.ARRAY_WINDOW, Opcode.ARRAY_DEPTHWISE]
-    array = array_of(NANO, *(command(opcode, **fields[opcode]) for opcode in settings))
+    program = program_of(NANO, *(command(opcode, **fields[opcode]) for opcode in settings))
     go = command(Opcode.ARRAY_DEPTHWISE_GO, **fields[Opcode.ARRAY_DEPTHWISE_GO])
     if legal:
-        array.depthwise_go(go)
-        assert array._state.accumulator_queue.vectors == 16
+        run(program, go, vectors=16)
     else:
-        with pytest.raises(Fault, match="paired rows"):
-            array.depthwise_go(go)
+        assert "paired rows" in refused(program, go)
 
 
-def test_pixels_are_multiplied_in_blocks_of_whole_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many fit a block: the same sums go out, and those of the last tile stay."""
-    dice = random.Random(8)
-    settings = [
-        command(Opcode.ARRAY_INPUT, row_bytes=64, height=8),
-        command(Opcode.ARRAY_WINDOW, width=8),
-        command(Opcode.ARRAY_KERNEL, run_count=2),
-    ]
-    image, weights = (np.frombuffer(dice.randbytes(512), dtype) for dtype in (np.uint8, np.int8))
-    found = []
-    for elements in (1, 2 * WORD * 5, 2 * WORD * 9, 1 << 20):
-        monkeypatch.setattr(array_module, "BLOCK_ELEMENTS", elements)
-        array = array_of(get_config("nano,weight_banks=1"), *settings)
-        array._state.am.write_rows(np.array([0]), image[None, None])
-        array._state.wm.write(np.arange(512 // WORD), weights.reshape(1, -1, WORD))
-        array.go(command(Opcode.ARRAY_GO, pixels=28))
-        assert array._accumulators is not None
-        found.append((array._state.accumulator_queue.pop(28).tolist(), array._accumulators.tolist()))
-    assert all(each == found[0] for each in found)
-
-
-@pytest.mark.parametrize(
-    "elements, pixels, blocks",
-    [
-        (1, 9, [4, 4, 1]),
-        (64, 9, [4, 4, 1]),
-        (127, 9, [4, 4, 1]),
-        (128, 9, [8, 1]),
-        (191, 9, [8, 1]),
-        (192, 9, [9]),
-        (192, 12, [12]),
-        (192, 13, [12, 1]),
-        (192, 1, [1]),
-    ],
-)
-@pytest.mark.parametrize("samples, runs", [(1, 4), (2, 2), (4, 1)])
-def test_a_block_holds_as_many_whole_tiles_as_there_is_room_for(
-    samples: int, runs: int, elements: int, pixels: int, blocks: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """But one at least. Tiles are of four pixels, each of four words in all samples together, or 64 operands."""
-    monkeypatch.setattr(array_module, "BLOCK_ELEMENTS", elements)
-    state = State(get_config("nano,rows=4"), SimpleNamespace(samples=samples))  # type: ignore[arg-type]
-    array, gathered = Array(state), list[int]()
-    gather = array._gather
-
-    def gather_and_tell(first: int, count: int, *rest: Any) -> np.ndarray:
-        gathered.append(count)
-        return gather(first, count, *rest)
-
-    monkeypatch.setattr(array, "_gather", gather_and_tell)
-    for instruction in (
-        command(Opcode.ARRAY_INPUT),
-        command(Opcode.ARRAY_WINDOW),
-        command(Opcode.ARRAY_KERNEL, run_count=runs),
-    ):
-        array.configure(instruction)
-    array.go(command(Opcode.ARRAY_GO, pixels=pixels))
-    assert gathered == blocks
-    assert state.accumulator_queue.vectors == pixels
+@pytest.mark.parametrize("samples", [1, 2])
+@pytest.mark.parametrize("pixels", [300, 515])
+def test_more_pixels_than_are_multiplied_at_once(samples: int, pixels: int) -> None:
+    """2 ** 19 operands are: the same sums go out, and those of the last tile stay."""
+    dice, depth = random.Random(8), 400
+    config = get_config("nano,weight_banks=1")
+    program = program_of(
+        config,
+        command(Opcode.ARRAY_INPUT, row_bytes=2048, height=8),
+        command(Opcode.ARRAY_WINDOW, x_step=1, width=103),
+        command(Opcode.ARRAY_KERNEL, chunks=depth),
+        command(Opcode.ARRAY_GO, pixels=pixels),
+        samples=samples,
+    )
+    for sample in range(samples):
+        program.put(0, np.frombuffer(dice.randbytes(4096), np.int8), sample)
+    weights = np.frombuffer(dice.randbytes(depth * WORD * WORD), np.int8)
+    program.wm[:, : weights.size] = weights.view(np.uint8)
+    program.store_sums(OUT, pixels)
+    last = (pixels - 1) % config.rows + 1
+    program.commands.append(command(Opcode.ARRAY_GO, pixels=last, accumulate=1))
+    program.store_sums(OUT + 4 * WORD * pixels, last)
+    found = program.executed()
+    for sample in range(samples):
+        image = program.am[sample].view(np.int8).astype(np.int64)
+        columns = np.arange(pixels) % 103
+        taken = columns[:, None] + np.arange(depth * WORD)
+        rows = np.arange(pixels) // 103
+        operands = image[taken + (2 * WORD * rows)[:, None]] * (taken < 2048) * (rows < 8)[:, None]
+        sums = operands @ weights.reshape(-1, WORD).astype(np.int64)
+        wanted = np.concatenate([sums, sums[-last:] + sums[:last]])
+        stored = found[sample, OUT:][: 4 * wanted.size].view("<i4").reshape(-1, WORD)
+        np.testing.assert_array_equal(stored, wanted)
 
 
 @pytest.mark.parametrize(
-    "opcode, fields, refused",
+    "opcode, fields, said",
     [
         (Opcode.ARRAY_WINDOW, dict(width=0), "ARRAY_WINDOW.width must be at least 1"),
         (Opcode.ARRAY_WINDOW, dict(width=1), None),
@@ -332,20 +301,20 @@ def test_a_block_holds_as_many_whole_tiles_as_there_is_room_for(
         ),
     ],
 )
-def test_fields_of_a_depthwise_go(opcode: Opcode, fields: dict[str, int], refused: str | None) -> None:
+def test_fields_of_a_depthwise_go(opcode: Opcode, fields: dict[str, int], said: str | None) -> None:
     set_up = (Opcode.ARRAY_INPUT, Opcode.ARRAY_WINDOW, Opcode.ARRAY_DEPTHWISE)
-    array = array_of(NANO, *(command(each, **(fields if each is opcode else {})) for each in set_up))
+    program = program_of(NANO, *(command(each, **(fields if each is opcode else {})) for each in set_up))
     go = command(Opcode.ARRAY_DEPTHWISE_GO, **(fields if opcode is Opcode.ARRAY_DEPTHWISE_GO else {}))
-    if refused is None:
-        array.depthwise_go(go)
+    if said is None:
+        program.commands.append(go)
+        run(program, vectors=len(program.queued()))
     else:
-        with pytest.raises(Fault) as caught:
-            array.depthwise_go(go)
-        assert str(caught.value) == refused
+        text = refused(program, go)
+        assert text.startswith("ILLEGAL ") and text.endswith(f": {said}")
 
 
 @pytest.mark.parametrize(
-    "machine, fields, refused",
+    "machine, fields, said",
     [
         ("partial_sums=16", dict(drain=0), None),
         ("partial_sums=16", dict(accumulate=1), None),
@@ -356,43 +325,24 @@ def test_fields_of_a_depthwise_go(opcode: Opcode, fields: dict[str, int], refuse
         ("partial_sums=0", dict(idle_rows=1), None),
     ],
 )
-def test_partial_sums_of_a_depthwise_go(machine: str, fields: dict[str, int], refused: str | None) -> None:
+def test_partial_sums_of_a_depthwise_go(machine: str, fields: dict[str, int], said: str | None) -> None:
     set_up = (Opcode.ARRAY_INPUT, Opcode.ARRAY_WINDOW, Opcode.ARRAY_DEPTHWISE)
-    array = array_of(get_config(f"nano,rows=4,{machine}"), *map(command, set_up))
+    program = program_of(get_config(f"nano,rows=4,{machine}"), *map(command, set_up))
     go = command(Opcode.ARRAY_DEPTHWISE_GO, **fields)
-    if refused is None:
-        array.depthwise_go(go)
-        assert array._state.accumulator_queue.vectors == (16 if go.drain else 0)
+    if said is None:
+        run(program, go, vectors=16 if go.drain else 0)
     else:
-        with pytest.raises(Fault, match=refused):
-            array.depthwise_go(go)
-
-
-class Told:
-    """In place of the search for races: what a GO reads, and how many vectors it sends."""
-
-    def __init__(self) -> None:
-        self.reads: dict[tuple[str, bool], list[int]] = {}
-        self.vectors = 0
-        self.known = None
-
-    def read(self, name: str, addresses: np.ndarray, *, ordered: bool = False, used: bool = True) -> None:
-        self.reads.setdefault((name, ordered), []).extend(np.ravel(addresses).tolist())
-
-    def sent(self, vectors: int) -> None:
-        self.vectors += vectors
+        assert said in refused(program, go)
 
 
 @pytest.mark.parametrize("seed", range(24))
 def test_bytes_that_a_go_reads(seed: int) -> None:
-    """Of the image those inside alone, word by word; and all words of its weights."""
-    dice, told = random.Random(seed), Told()
+    """Of the image those inside alone, word by word."""
+    dice = random.Random(seed)
     source, over, kernel = settings = window(dice)
-    array = Array(State(NANO, SimpleNamespace(samples=1), told))  # type: ignore[arg-type]
-    for instruction in settings:
-        array.configure(instruction)
-    go = command(Opcode.ARRAY_GO, pixels=dice.choice((1, 4, 7, 12)), weights=dice.choice((0, 3)))
-    array.go(go)
+    program, go = program_of(NANO, *settings), command(Opcode.ARRAY_GO, pixels=dice.choice((1, 4, 7, 12)))
+    program.commands.append(go)
+    program.store_sums(OUT, go.pixels)
     wanted = set()
     for pixel in range(go.pixels):
         py, px = divmod(pixel, over.width)
@@ -405,35 +355,35 @@ def test_bytes_that_a_go_reads(seed: int) -> None:
                     place += ky * kernel.ky_step_bytes + run * kernel.run_step + byte
                     if 0 <= y < source.height and 0 <= x < source.row_bytes:
                         wanted.add(place)
-    depth = kernel.ky_count * kernel.run_count * kernel.chunks * WORD
-    assert set(told.reads.get((AM, False), ())) == wanted
-    assert told.reads[WM, False] == list(range(go.weights * WORD, (go.weights + depth) * WORD))
-    assert told.vectors == go.pixels
+    read = [range(place, place + 1) for place in sorted(wanted)]
+    for missing in (None, *dice.sample(sorted(wanted), min(2, len(wanted)))):
+        assert_read(program, read, missing)
 
 
-@pytest.mark.parametrize("streamed", [0, 1])
-def test_words_that_a_go_of_several_blocks_reads(streamed: int) -> None:
-    """Streamed ones are those that loads bring, each when it is there, and no others; the next GO goes on."""
-    told = Told()
-    array = Array(State(NANO, SimpleNamespace(samples=1), told))  # type: ignore[arg-type]
-    for opcode in list(GIVEN)[:3]:
-        array.configure(command(opcode))
-    go = command(Opcode.ARRAY_GO, pixels=1, weights=5, more_blocks=2, streamed=streamed)
-    if streamed:
-        array._state.streamed_words.extend([np.arange(5, 9), np.arange(9, 20)])
-    array.go(go)
-    assert told.reads[WM, bool(streamed)] == list(range(5 * WORD, (5 + 3 * WORD) * WORD))
-    if streamed:
-        assert np.concatenate(array._state.streamed_words).tolist() == [17, 18, 19]
-        with pytest.raises(
-            Fault, match="reads 12 streamed words of weights; earlier loads bring 3: deadlock"
-        ):
-            array.go(go)
-        array._state.streamed_words.append(np.arange(40, 49))
-        with pytest.raises(
-            Fault, match="reads word 5 of the weight memory, when the next streamed one is 17:"
-        ):
-            array.go(go)
+@pytest.mark.parametrize(
+    "loaded, said",
+    [
+        ([(5, 4), (9, 8)], None),
+        ([(5, 4), (9, 7)], "reads 12 streamed words of weights; earlier loads bring 11: deadlock"),
+        ([(5, 4), (10, 8)], "reads word 9 of the weight memory, when the next streamed one is 10:"),
+        ([(40, 12)], "reads word 5 of the weight memory, when the next streamed one is 40:"),
+    ],
+)
+def test_words_that_streamed_gos_of_several_blocks_read(
+    loaded: list[tuple[int, int]], said: str | None
+) -> None:
+    """Those that loads bring, each when it is there, and no others. No token orders the two."""
+    program = program_of(NANO, *(command(opcode) for opcode in list(GIVEN)[:3]))
+    for word, count in loaded:
+        where = {"space": Space.WM, "local_address": word * WORD, "row_bytes": count * WORD, "rows": 1}
+        program.take(Opcode.LOAD_GO, memory_address=0, streamed=1, **where)
+    program.commands.append(command(Opcode.ARRAY_GO, pixels=1, weights=5, more_blocks=2, streamed=1))
+    program.store_sums(OUT, 3)
+    if said is None:
+        program.verified(range(64))
+        return
+    with pytest.raises(DeviceError, match=said):
+        program.executed()
 
 
 @pytest.mark.parametrize("own_weights", [False, True])
@@ -465,48 +415,24 @@ def test_samples_of_a_batch_are_computed_as_each_alone(seed: int, own_weights: b
         command(Opcode.ARRAY_DEPTHWISE_GO, drain=0, **fields),
         command(Opcode.ARRAY_DEPTHWISE_GO, accumulate=1, **fields),
     ]
-    images = np.frombuffer(dice.randbytes(samples * 1024), np.uint8).reshape(samples, 1, 1024)
-    words = np.frombuffer(dice.randbytes(samples * 256), np.int8).reshape(samples, -1, WORD)
-
-    def sent(chosen: list[int]) -> list:
-        state = State(config, SimpleNamespace(samples=len(chosen)))  # type: ignore[arg-type]
-        array = Array(state)
-        state.am.write_rows(np.array([0]), images[chosen])
-        state.wm.write(np.arange(words.shape[1]), words[chosen] if own_weights else words[:1])
-        for instruction in setup:
-            array.configure(instruction)
-        for go in gos:
-            (array.go if go.opcode is Opcode.ARRAY_GO else array.depthwise_go)(go)
-        return state.accumulator_queue.pop(state.accumulator_queue.vectors).tolist()
-
-    assert sent(list(range(samples))) == [sent([sample])[0] for sample in range(samples)]
+    program = program_of(config, *setup, *gos, samples=samples)
+    weights = np.frombuffer(dice.randbytes(256), np.uint8)
+    for sample in range(samples):
+        program.put(0, np.frombuffer(dice.randbytes(1024), np.uint8), sample)
+        program.wm[sample, :256] = weights + sample * own_weights
+    assert_as_scalar_loops(program)
 
 
 @pytest.mark.parametrize("own_weights", [False, True])
-@pytest.mark.parametrize("together", [0, 1, 2, 3, 4, 5])
-def test_samples_of_a_depthwise_go_that_are_computed_together(
-    together: int, own_weights: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As many as there is room for, but one at least. Whether they share the taps or not, the sums are each one's."""
-    config, samples, dice = get_config("nano,rows=4"), 4, random.Random(together)
-    setup = [command(each) for each in list(GIVEN)[:4]]
-    go = command(Opcode.ARRAY_DEPTHWISE_GO, advances=24)
-    monkeypatch.setattr(array_module, "DEPTHWISE_ELEMENTS", together * go.advances * WORD)
-    images, words = (dice.randbytes(samples * size) for size in (512, 16 * WORD))
-    state = State(config, SimpleNamespace(samples=samples))  # type: ignore[arg-type]
-    array, wanted = Array(state), []
-    state.am.write_rows(np.array([0]), np.frombuffer(images, np.uint8).reshape(samples, 1, -1))
-    weights = np.frombuffer(words, np.int8).reshape(samples, -1, WORD)
-    state.wm.write(np.arange(16), weights if own_weights else weights[:1])
-    for instruction in setup:
-        array.configure(instruction)
-    array.depthwise_go(go)
+@pytest.mark.parametrize("samples", [4, 5])
+def test_more_samples_of_a_depthwise_go_than_are_computed_together(samples: int, own_weights: bool) -> None:
+    """Two of 5000 pixels are. Whether they share the taps or not, the sums are each one's."""
+    config, dice = get_config("nano,rows=4"), np.random.default_rng(samples)
+    setup = [command(each) for each in list(GIVEN)[:3]]
+    setup.append(command(Opcode.ARRAY_DEPTHWISE, line=5000, out_width=90, out_height=1, x_stride=50))
+    program = program_of(config, *setup, command(Opcode.ARRAY_DEPTHWISE_GO, advances=5000), samples=samples)
+    weights = dice.integers(0, 256, 16 * WORD, np.uint8)
     for sample in range(samples):
-        scalar = ScalarMachine(config, bytearray())
-        scalar.am[:512] = images[512 * sample :][:512]
-        scalar.wm[: 16 * WORD] = weights[sample if own_weights else 0].tobytes()
-        for instruction in setup:
-            scalar.other(instruction)
-        scalar.array_depthwise_go(go)
-        wanted.append(scalar.queue)
-    assert state.accumulator_queue.pop(state.accumulator_queue.vectors).tolist() == wanted
+        program.put(0, dice.integers(0, 256, 512, np.uint8), sample)
+        program.wm[sample, : 16 * WORD] = weights + 31 * sample * own_weights
+    assert_as_scalar_loops(program)

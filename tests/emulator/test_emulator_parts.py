@@ -1,9 +1,8 @@
 """Parts of the emulator alone, at the ends of what they take."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
+from unit_programs import command
 
 from tosaic.errors import DeviceError
 from tosaic.hw.config import CONFIGS
@@ -140,16 +139,16 @@ REGISTER_2 = {"a_source": Source.REGISTER, "a_index": 2}
 def test_lanes_of_a_register_that_are_defined(lanes: int, beats: int, before: dict, after: dict) -> None:
     """Of 8: those that have a beat, unless what they are made of is defined for fewer than the GO has."""
     program = micro_program(**(REGISTER_2 if 2 in before else {}))
-    go = SimpleNamespace(lanes=lanes, tail_lanes=lanes, vectors=4, slots=4)
-    StoredLanes(go, program, [beats], Stream(), 0, 8).follow(before)  # type: ignore[arg-type]
+    go = command(Opcode.VECTOR_GO, lanes=lanes, tail_lanes=lanes, vectors=4, slots=4)
+    StoredLanes(go, program, [beats], Stream(), 0, 8).follow(before)
     assert before == after
 
 
 @pytest.mark.parametrize("defined, fits", [(2, False), (3, True), (4, True)])
 def test_no_more_lanes_are_stored_than_are_defined(defined: int, fits: bool) -> None:
     program = micro_program(to_memory=1, **REGISTER_2)
-    go = SimpleNamespace(lanes=3, tail_lanes=3, vectors=4, slots=4)
-    stored = StoredLanes(go, program, [4], Stream(), 1, 8)  # type: ignore[arg-type]
+    go = command(Opcode.VECTOR_GO, lanes=3, tail_lanes=3, vectors=4, slots=4)
+    stored = StoredLanes(go, program, [4], Stream(), 1, 8)
     if fits:
         stored.follow({2: defined})
     else:
@@ -173,6 +172,6 @@ def test_lanes_that_reach_memory(
     """Seven vectors in rows of three, of which the last one is shorter, and of 6 lanes at most; with two stores per
     slot those of a batch come one after the other."""
     stream = Stream(counts=[3, 9, 1, 1, 1, 1])
-    go = SimpleNamespace(lanes=lanes, tail_lanes=tail, vectors=7, slots=slots)
-    stored = StoredLanes(go, micro_program(to_memory=1), [6], stream, per_slot, 8)  # type: ignore[arg-type]
+    go = command(Opcode.VECTOR_GO, lanes=lanes, tail_lanes=tail, vectors=7, slots=slots)
+    stored = StoredLanes(go, micro_program(to_memory=1), [6], stream, per_slot, 8)
     assert stored.of_slots(0, 1, 7).tolist() == [counted]

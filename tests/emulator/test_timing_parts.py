@@ -291,14 +291,15 @@ def test_a_wait_sees_its_tokens_a_cycle_after_they_are_sent() -> None:
     run(fabric.timeline, waiting(fabric, 2, log), signalling(fabric, [3, 7, 20]))
     assert log == [9]
     assert fabric.counters["load_wait"] == 9
-    assert fabric._semaphores[2] == 1
 
     def later() -> Process:
         yield 40
         yield from waiting(fabric, 1, log)
+        # No other one is left.
+        yield from waiting(fabric, 1, log)
 
-    run(fabric.timeline, later())
-    assert (log, fabric._semaphores[2]) == ([9, 41], 0)
+    run(fabric.timeline, later(), signalling(fabric, [60]))
+    assert log == [9, 41, 62]
 
 
 def test_of_two_waits_one_gets_the_tokens() -> None:
@@ -311,11 +312,17 @@ def test_of_two_waits_one_gets_the_tokens() -> None:
 def test_tokens_for_other_cores_take_a_cycle_more() -> None:
     own, other = fabrics(PAIR)
     logs: list[list[int]] = [[], []]
-    waits = [waiting(fabric, 1, log) for fabric, log in zip((own, other), logs, strict=True)]
-    run(own.timeline, *waits, signalling(own, [3], cores=0b11))
+
+    def waits() -> list[Process]:
+        return [waiting(fabric, 1, log) for fabric, log in zip((own, other), logs, strict=True)]
+
+    run(own.timeline, *waits(), signalling(own, [3], cores=0b11))
     assert logs == [[5], [6]]
-    run(own.timeline, signalling(own, [30], cores=0))
-    assert (own._semaphores[2], other._semaphores[2]) == (1, 0)
+    # No cores are named: it is for its own.
+    run(own.timeline, *waits(), signalling(own, [30], cores=0))
+    assert logs == [[5, 32], [6]]
+    run(own.timeline, signalling(own, [40], cores=0b10))
+    assert logs == [[5, 32], [6, 43]]
 
 
 def test_the_last_command_makes_the_fabric_idle() -> None:

@@ -3,23 +3,21 @@
 import random
 
 import pytest
+from timed_array import TimedArray
+from unit_programs import command
 
 from tosaic.hw.config_text import get_config
 from tosaic.hw.constants import BURST_BEATS, OUTSTANDING_BEATS, OUTSTANDING_BURSTS
-from tosaic.hw.isa import FIELDS, Instruction, Opcode, make
-from tosaic.sim.emulator.timing_array import ArrayUnit, Part
-from tosaic.sim.emulator.timing_dma import LoadUnit, StoreUnit, _Burst, _Unpacking
-from tosaic.sim.emulator.timing_parts import Accesses, AccumulatorFifo, Bus, Fabric, Queue
+from tosaic.hw.isa import Opcode, Space
+from tosaic.sim.emulator.events import Process
+from tosaic.sim.emulator.timing_dma import LoadUnit, StoreUnit
+from tosaic.sim.emulator.timing_parts import Accesses, Bus, Fabric, Queue
 from tosaic.sim.emulator.transfer import UnpackedRow
 
 BASE = get_config("base")
 WORD = BASE.word_bytes
 LATENCY = 5000
 """Of a memory: nothing of what is asked for comes before all has been asked for that may be."""
-
-
-def command(opcode: Opcode, **fields: int) -> Instruction:
-    return make(opcode, **{field.name: 0 for field in FIELDS[opcode]} | fields)
 
 
 def end(go: Opcode, rows: int, beats: int, latency: int = LATENCY) -> int:
@@ -73,51 +71,50 @@ def test_of_a_memory_that_answers_at_once_nothing_waits() -> None:
 # --- packed rows
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_beats_of_a_packed_row_share_its_cycles(seed: int) -> None:
-    dice = random.Random(seed)
-    sizes = [dice.randint(1, 9) for _ in range(dice.randint(1, 5))]
-    row = UnpackedRow(words=dice.randint(1, 90), cycles=dice.randint(1, 200))
-    unpacking, before = _Unpacking(row, sum(sizes)), 0
-    told = 0
-    for number, beats in enumerate(sizes):
-        first = dice.randint(0, 50)
-        bus_end = first + dice.randint(beats, 40)
-        end, words = unpacking.take(_Burst(beats, 0, first, bus_end))
-        after = before + beats
-        cycles = row.cycles * after // sum(sizes) - row.cycles * before // sum(sizes)
-        # The last word is written two cycles after it is made.
-        assert end == max(bus_end, first + cycles) + 2 * (number == len(sizes) - 1)
-        told, before = told + words, after
-        assert told == row.words * after // sum(sizes)
-    assert told == row.words
+@pytest.mark.parametrize("words, cycles", [(64, 40), (64, 500), (63, 501), (1, 90)])
+def test_beats_of_a_packed_row_share_its_cycles(words: int, cycles: int) -> None:
+    """Of 40 beats, a burst of 32 and one of 8: the words of each are there when its share of the cycles, or the bus,
+    is over, and the last one two cycles later."""
+    bus = Bus(BASE, None, 0)
+    fabric = Fabric(BASE, bus, 0, [])
+    fabric.busy = 1
+    queue, beats = Queue(bus.timeline, 8, 1), 40
+    load = LoadUnit(fabric, queue, Accesses(BASE), unpacked_rows=[UnpackedRow(words=words, cycles=cycles)])
+    go = command(Opcode.LOAD_GO, row_bytes=beats * WORD, rows=1, packed=1, streamed=1, space=Space.WM)
+    arrivals: list[int] = []
+
+    def array() -> Process:
+        for count in range(1, words + 1):
+            arrivals.append((yield from fabric.streamed.arrival(count, 0)))
+
+    for process in (load.commands(), load.split(), load.retire(), queue.put(go), array()):
+        bus.timeline.resume_at(0, process)
+    bus.timeline.run()
+    (found,) = fabric.slices
+    first = found.end - 2 - max(cycles, beats)
+    early = words * 32 // beats
+    # There a pitch comes before it.
+    assert first == end(Opcode.LOAD_GO, 1, beats, 0) - 1 - beats
+    by_beats = first + max(32, cycles * 32 // beats)
+    # Three cycles before they are written, the array may ask for them.
+    assert arrivals[:early] == [by_beats - 3] * early
+    assert arrivals[early:] == [found.end - 3] * (words - early)
 
 
 # --- lines of the depthwise mode
 
 
-def unit(machine: str, *settings: Instruction) -> ArrayUnit:
-    config = get_config(machine)
-    fabric = Fabric(config, Bus(config, None, 0), 0, [])
-    banks = Accesses(config)
-    found = ArrayUnit(
-        fabric, Queue(fabric.timeline, 8, 1), AccumulatorFifo(config, fabric.timeline), banks, banks
-    )
-    found._setup = {each.opcode: each for each in settings}
-    return found
-
-
 @pytest.mark.parametrize("seed", range(30))
 def test_outputs_leave_when_their_last_tap_is_there(seed: int) -> None:
     """In slots behind the taps' loading: rows - 1 behind the pixel of an output, which the stream has behind what is
-    skipped; none behind the line's end, or behind the stream's."""
+    skipped; none behind the line's end, or behind the stream's. They pass the idle rows, and are there 11 cycles
+    later."""
     dice = random.Random(seed)
     line, x_stride, y_stride = dice.randint(1, 12), dice.randint(1, 3), dice.randint(1, 2)
     height, width = dice.randint(1, 5), dice.randint(0, 14)
     skip, idle, advances = dice.choice((0, 3, 9, 40)), dice.choice((0, 5)), dice.randint(1, 90)
     drain = int(dice.random() < 0.9)
-    made = unit(
-        "base",
+    settings = [
         command(Opcode.ARRAY_INPUT, address=300),
         command(Opcode.ARRAY_WINDOW, width=4, y_step_bytes=100),
         command(
@@ -130,7 +127,7 @@ def test_outputs_leave_when_their_last_tap_is_there(seed: int) -> None:
             y_stride=y_stride,
             delay=2,
         ),
-    )
+    ]
     go = command(Opcode.ARRAY_DEPTHWISE_GO, advances=advances, idle_rows=idle, drain=drain)
     rows = BASE.rows - idle
     wait = max(rows - skip, 0)
@@ -139,19 +136,11 @@ def test_outputs_leave_when_their_last_tap_is_there(seed: int) -> None:
         for x in range(width):
             slot = wait + skip + rows + (y * y_stride * line) + x * x_stride
             if x * x_stride < line and slot <= wait + advances:
-                wanted.append((y, slot))
-    found, walked = [], 0
-    *lines, rest = made._parts(go)
-    for y, part in enumerate(lines):
-        slot = walked + part.slots
-        assert (part.distances[0], part.address, part.reads) == (idle, 300 + y * y_stride * 100, 1.0)
-        found.append((y, slot))
-        for distance in part.distances[1:]:
-            slot += distance
-            found.append((y, slot))
-        walked = slot
-    assert found == wanted
-    assert rest == Part(wait + advances - walked, [], 300, 1.0)
+                wanted.append(slot)
+    made = TimedArray("base", *settings, go, vectors=len(wanted))
+    ((start, last),) = made.gos
+    assert last - start == wait + advances
+    assert made.sent == [start + slot - 1 + idle + 11 for slot in wanted]
 
 
 @pytest.mark.parametrize(
@@ -171,5 +160,20 @@ def test_outputs_leave_when_their_last_tap_is_there(seed: int) -> None:
 def test_gos_that_wait_for_the_rows(
     machine: str, fields: dict[str, int], depthwise: bool, was_depthwise: bool, waits: bool
 ) -> None:
-    go = command(Opcode.ARRAY_DEPTHWISE_GO if depthwise else Opcode.ARRAY_GO, **fields)
-    assert unit(machine)._waits_for_rows(go, was_depthwise) == waits
+    """Until the GO before has passed the last of 16 rows, or those that are idle."""
+    settings = [
+        command(Opcode.ARRAY_INPUT),
+        command(Opcode.ARRAY_WINDOW, width=1),
+        command(Opcode.ARRAY_KERNEL, ky_count=1, run_count=1, chunks=9),
+        command(Opcode.ARRAY_DEPTHWISE, line=1, out_width=0, x_stride=1, delay=2),
+    ]
+    before = (
+        command(Opcode.ARRAY_DEPTHWISE_GO, advances=90, idle_rows=5)
+        if was_depthwise
+        else command(Opcode.ARRAY_GO, pixels=1)
+    )
+    how = {"advances": 30} if depthwise else {"pixels": 1}
+    go = command(Opcode.ARRAY_DEPTHWISE_GO if depthwise else Opcode.ARRAY_GO, **how, **fields)
+    (_, end), (start, _) = TimedArray(machine, *settings, before, go).gos
+    flushed = end + (5 if was_depthwise else BASE.rows - 1)
+    assert start == (flushed if waits else end)

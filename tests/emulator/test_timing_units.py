@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from timed_array import TimedArray, duration
+from unit_programs import command
 
 import tosaic.sim.emulator.timing as timing
 from tosaic.hw.config_text import get_config
-from tosaic.hw.isa import FIELDS, Instruction, Opcode, make
+from tosaic.hw.isa import Opcode
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.emulator import Emulator
-from tosaic.sim.emulator.timing_array import ArrayUnit, Part
 from tosaic.sim.emulator.timing_dma import LoadUnit, StoreUnit
 from tosaic.sim.emulator.timing_parts import (
     Accesses,
-    AccumulatorFifo,
     BurstBeats,
     Bus,
     Fabric,
@@ -25,10 +25,6 @@ from tosaic.sim.emulator.timing_parts import (
 CONFIG = get_config("base,weight_banks=1")
 WORD, BANK = CONFIG.word_bytes, 2
 ADDRESS = BANK * CONFIG.am_bank_bytes
-
-
-def command(opcode: Opcode, **fields: int) -> Instruction:
-    return make(opcode, **{field.name: 0 for field in FIELDS[opcode]} | fields)
 
 
 class Transfers:
@@ -148,31 +144,29 @@ def test_each_burst_is_in_the_bank_of_its_first_word(
     assert transfers.ends == [(105 if go is Opcode.LOAD_GO else 109) + refused]
 
 
-def array_unit(machine: str, *settings: Instruction) -> ArrayUnit:
-    config = get_config(machine)
-    fabric = Fabric(config, Bus(config, None, 0), 0, [])
-    fifo, banks = AccumulatorFifo(config, fabric.timeline), Accesses(config)
-    unit = ArrayUnit(fabric, Queue(fabric.timeline, 8, 1), fifo, banks, banks)
-    unit._setup = {each.opcode: each for each in settings}
-    return unit
-
-
-@pytest.mark.parametrize("rows, middle", [(1, 0), (2, 1000), (3, 1000), (5, 2000)])
+@pytest.mark.parametrize("rows, middle", [(1, 0), (2, 1), (3, 1), (5, 2)])
 def test_a_tile_reads_the_bank_of_the_middle_row_of_its_kernel(rows: int, middle: int) -> None:
-    """40 pixels in rows of 6, 48 bytes each: tiles of 16 and of 8, whose first pixels are 0, 16 and 32."""
-    unit = array_unit(
-        "base,weight_banks=1",
-        command(Opcode.ARRAY_INPUT, address=300),
-        command(Opcode.ARRAY_WINDOW, width=6, x_step=48, y_step_bytes=700),
-        command(Opcode.ARRAY_KERNEL, ky_count=rows, ky_step_bytes=1000, run_count=2, chunks=3),
-    )
-    slots, first = rows * 2 * 3 * 16, 300 + middle
-    places = [first, first + 2 * 700 + 4 * 48, first + 5 * 700 + 2 * 48]
-    found = list(unit._parts(command(Opcode.ARRAY_GO, pixels=40, drain=1)))
-    assert found == [
-        Part(slots, [0] + [1] * (pixels - 1), place, pixels / 16)
-        for place, pixels in zip(places, (16, 16, 8), strict=True)
+    """40 pixels in rows of 20 from bank 1 on, whose next row is three banks behind: tiles of 16, 16 and 8 pixels, whose
+    first ones are in rows 0, 0 and 1. A full tile's slots wait while its bank is taken, half a tile's half as long."""
+    pitch = CONFIG.am_bank_bytes
+    commands = [
+        command(Opcode.ARRAY_INPUT, address=pitch + 300),
+        command(Opcode.ARRAY_WINDOW, width=20, x_step=48, y_step_bytes=3 * pitch),
+        command(Opcode.ARRAY_KERNEL, ky_count=rows, ky_step_bytes=pitch, run_count=2, chunks=3),
+        command(Opcode.ARRAY_GO, pixels=40, drain=1),
     ]
+    ((start, end),) = TimedArray("base,weight_banks=1", *commands, vectors=40).gos
+    tile = rows * 2 * 3 * 16
+    assert end - start == 3 * tile
+    for first, busy, waited in (
+        (start + 10, 1 + middle, 4),
+        (start + tile + 10, 1 + middle, 4),
+        (start + 2 * tile + 10, 1 + middle + 3, 2),
+    ):
+        for bank in range(CONFIG.am_banks):
+            taken = [(first, first + 4, bank)]
+            slower = duration("base,weight_banks=1", *commands, vectors=40, before=taken) - (end - start)
+            assert slower == (waited if bank == busy % CONFIG.am_banks else 0)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +181,6 @@ def test_a_tile_reads_the_bank_of_the_middle_row_of_its_kernel(rows: int, middle
         ("base,weight_banks=4", 4, dict(weights=16), 4),
         ("base,weight_banks=4", 4, dict(weights=8), 1),
         ("base,weight_banks=4", 4, dict(weight_zp=1), 1),
-        ("base,weight_banks=4", 4, dict(streamed=1), 1),
         ("base,weight_banks=4", 4, dict(accumulate=1), 1),
         ("base,weight_banks=4", 4, dict(drain=0), 1),
     ],
@@ -196,19 +189,22 @@ def test_tiles_of_few_pixels_divide_the_rows(
     machine: str, pixels: int, fields: dict[str, int], parts: int
 ) -> None:
     """Only where weights begin at a whole step and have no zero point, and the sums leave at once. Of 10 steps each
-    part has its share; the last part's rows send."""
+    part has its share; the last part's rows send, and the vectors are there 11 cycles after their slot."""
     fields = {"drain": 1} | fields
     zero_point = fields.pop("weight_zp", 0)
-    unit = array_unit(
+    vectors = pixels if fields["drain"] else 0
+    made = TimedArray(
         machine,
         command(Opcode.ARRAY_INPUT, weight_zp=zero_point),
         command(Opcode.ARRAY_WINDOW, width=6),
         command(Opcode.ARRAY_KERNEL, ky_count=5, run_count=2, chunks=1),
+        command(Opcode.ARRAY_GO, pixels=pixels, **fields),
+        vectors=vectors,
     )
-    (part,) = unit._parts(command(Opcode.ARRAY_GO, pixels=pixels, **fields))
     slots, delay = {1: (160, 0), 2: (80, 8), 4: (48, 12)}[parts]
-    distances = [delay] + [1] * (pixels - 1) if fields["drain"] else []
-    assert part == Part(slots, distances, 0, parts * pixels / 16)
+    ((start, end),) = made.gos
+    assert end - start == slots
+    assert made.sent == [end - 1 + 11 + delay + number for number in range(vectors)]
 
 
 @pytest.mark.parametrize("machine", ["nano", "base", "large"])

@@ -1,6 +1,7 @@
 """The cycle model of VECTOR alone, from docs/timing.md: when each command is taken, and when each slot issues."""
 
 import functools
+import itertools
 from collections.abc import Sequence
 
 import pytest
@@ -9,7 +10,7 @@ from tosaic.hw.config_text import get_config
 from tosaic.hw.csr_map import MARKS
 from tosaic.hw.isa import FIELDS, STORE_STREAM, Element, Instruction, Op, Opcode, Source, make
 from tosaic.sim.emulator.timing_parts import Accesses, AccumulatorFifo, Bus, Fabric, Queue
-from tosaic.sim.emulator.timing_vector import VectorUnit, _Step
+from tosaic.sim.emulator.timing_vector import VectorUnit
 
 CONFIG = get_config("small")
 LANES = CONFIG.columns
@@ -50,14 +51,18 @@ class Unit:
     ):
         config = get_config(machine)
         bus = Bus(config, None, 0)
-        self.fabric = Fabric(config, bus, 0, [])
-        self.fabric._cores = [self.fabric]
+        cores: list[Fabric] = []
+        self.fabric = Fabric(config, bus, 0, cores)
+        cores.append(self.fabric)
         self.fabric.busy = len(commands)
         self.queue = Queue(bus.timeline, len(commands), 1)
-        self.fifo = AccumulatorFifo(config, bus.timeline)
-        self.fifo._there = list(there)
+        fifo = AccumulatorFifo(config, bus.timeline)
+        if there:
+            # Each is there 12 cycles after the array has issued its slot.
+            distances = [1, *(after - before for before, after in itertools.pairwise(there))]
+            bus.timeline.resume_at(0, fifo.deliver(there[0] - 12, distances))
         self.read, self.written = Accesses(config), Accesses(config)
-        unit = VectorUnit(self.fabric, self.queue, self.fifo, [self.read], [self.written])
+        unit = VectorUnit(self.fabric, self.queue, fifo, [self.read], [self.written])
         signal = command(Opcode.ARRAY_SIGNAL, semaphore=1, count=1)
         for time in tokens:
             self.fabric.at(time, functools.partial(self.fabric.signal, signal))
@@ -76,7 +81,14 @@ class Unit:
 
     def accesses(self, which: str) -> list[tuple[int, int, int]]:
         """[start, end) and bank of stretches of reads or writes."""
-        return [(start, end, bank) for start, end, bank, _ in getattr(self, which)._accesses]
+        told: Accesses = getattr(self, which)
+        stretches: list[tuple[int, int, int]] = []
+        for cycle, bank in itertools.product(range(100), range(CONFIG.am_banks)):
+            if told.cycles(cycle, cycle + 1, bank):
+                same = stretches and stretches[-1][1:] == (cycle, bank)
+                start = stretches.pop()[0] if same else cycle
+                stretches.append((start, cycle + 1, bank))
+        return stretches
 
 
 def end_of(*commands: Instruction, **machine) -> int:
@@ -198,7 +210,8 @@ def test_vectors_that_are_taken_in_two_beats_are_there_after_the_second() -> Non
         there=[0, 0, 20, 21],
     )
     # A stream is looked at in the cycle after: the GO is taken in cycle 4, or two cycles after the stream was set.
-    assert unit.fifo._taken == [6, 8, 20, 21]
+    # The first two are taken in cycles 6 and 8, the third one would be in cycle 10.
+    assert unit.counted("stall_array") == 10
     assert unit.gos == [(4, 22)]
 
 
@@ -210,7 +223,6 @@ def test_vectors_of_the_array_are_stored_in_their_beats(element: Element, beats:
     """Twelve cycles after each of them, from the vector's first on; the third vector comes later."""
     drained = {"a_source": Source.ARRAY} | STORED
     unit = Unit(stream(STORE_STREAM, element), *uops(drained), go(3, 1), there=[0, 0, 20])
-    assert unit.fifo._taken == [5, 5 + beats, 20]
     assert unit.accesses("written") == [(17, 17 + 2 * beats, 0), (32, 32 + beats, 0)]
 
 
@@ -223,15 +235,14 @@ def test_a_register_of_the_array_is_there_after_its_last_beat(
     add = {"a_source": Source.ARRAY, "op": Op.ADD, "b_source": Source.LOAD, "destination": 1}
     unit = Unit(stream(0, element), *uops(add, FROM_1 | STORED), go(3, 2), there=[0, 0, there])
     last = max(6 + 2 * beats, there)
-    assert unit.fifo._taken == [6, 6 + beats, last]
+    assert unit.counted("stall_array") == last - (6 + 2 * beats)
     assert unit.gos == [(4, last + (beats - 1) + 10 + 1)]
 
 
 def test_a_slot_waits_for_its_register_and_its_vector() -> None:
     """Loads issue in cycles 5 to 8 and are there ten cycles later."""
     add = {"a_source": Source.ARRAY, "op": Op.ADD, "b_source": Source.REGISTER, "b_index": 1}
-    unit = Unit(*uops(LOAD | {"destination": 1}, add | STORED), go(4, 2), there=[0, 16, 30, 0])
-    assert unit.fifo._taken == [15, 16, 30, 31]
+    unit = Unit(*uops(LOAD | {"destination": 1}, add | STORED), go(4, 2), there=[0, 16, 30, 30])
     assert unit.counted("stall_array") == 13
     assert unit.gos == [(3, 32)]
 
@@ -304,7 +315,6 @@ def test_a_signal_is_seen_by_a_wait() -> None:
     """A signal in cycle 1 is seen three cycles later; the cycles of the wait are not busy ones."""
     tokens = {"semaphore": 1, "count": 2}
     unit = Unit(command(Opcode.VECTOR_SIGNAL, **tokens), command(Opcode.VECTOR_WAIT, **tokens), *uops(STORED))
-    assert unit.fabric._semaphores[1] == 0
     assert unit.counted("wait") == 2
     assert unit.counted("busy") == 1 + 1
     assert unit.fabric.busy == 0
@@ -365,13 +375,3 @@ def test_accesses_with_gaps_between_them() -> None:
     assert unit.accesses("written") == [
         (first + 13 + 4 * slot + 12, first + 13 + 4 * slot + 13, 0) for slot in range(3)
     ]
-
-
-def test_what_a_micro_op_does() -> None:
-    def step(**fields: int) -> _Step:
-        return _Step.of(command(Opcode.VECTOR_UOP, **fields), 3)
-
-    assert step() == _Step(3, False, False, None, False)
-    assert step(a_source=Source.LOAD, a_index=2, to_memory=1) == _Step(3, False, False, 2, True)
-    assert step(b_source=Source.LOAD, b_index=1) == _Step(3, False, False, 1, False)
-    assert step(a_source=Source.ARRAY, b_source=Source.REGISTER) == _Step(3, True, True, None, False)
