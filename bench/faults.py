@@ -3,6 +3,7 @@
     python bench/faults.py                       # plants each and runs its test; exit 1 if one is missed
     python bench/faults.py hw/ --part 2/8        # those of some files, in parts
     python bench/faults.py --find tests/compiler # writes which of these tests sees what has no test yet, or a lost one
+    python bench/faults.py --draw 40 --seed 1 'sim/emulator/*.py'   # adds faults to the table
 
 A row of faults.csv: a file, a text that occurs once in it and what it becomes, whether `make test` saw it before the
 tests were untied from the inside of the product (commit f7a1ab1; empty: not asked), the test that sees it now, and the
@@ -11,14 +12,18 @@ reason where none does. Each fault is planted in a fork in which the changed fun
 
 import argparse
 import csv
+import itertools
+import random
 import sys
+import time
 import types
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
-from mutation import NOT_JUDGED, ROOT, Judging, failing, functions_of_files, in_fork, replace_code
+from mutation import NOT_JUDGED, PASSED, ROOT, Judging, fails, functions_of_files, in_fork, replace_code
+from mutation_operators import as_text, mutants
 
 TABLE = ROOT / "bench/faults.csv"
 SEEN, MISSED, EXPLAINED = "seen", "missed", "missed for a reason"
@@ -37,12 +42,12 @@ class Fault:
 
     def source(self) -> str:
         """The file's text with the fault."""
-        text = (ROOT / self.file).read_text()
-        if text.count(self.old) != 1:
-            raise SystemExit(f"{self.file}: {self.old!r} occurs {text.count(self.old)} times in it, not once")
-        if self.old.count("\n") != self.new.count("\n"):
+        text, old, new = (f"\n{each}\n" for each in ((ROOT / self.file).read_text(), self.old, self.new))
+        if text.count(old) != 1:
+            raise SystemExit(f"{self.file}: {self.old!r} is {text.count(old)} times in it, not once")
+        if old.count("\n") != new.count("\n"):
             raise SystemExit(f"{self.file}: {self.old!r} and {self.new!r} must have as many lines")
-        return text.replace(self.old, self.new)
+        return text.replace(old, new)[1:]
 
 
 def read_table() -> list[Fault]:
@@ -62,11 +67,15 @@ Functions = dict[str, list[types.FunctionType]]
 
 
 def seeing(fault: Fault, functions: Functions, tests: list[pytest.Item], most_seconds: float) -> str:
-    """The first of the tests that fails on the fault; "" if none does."""
+    """The first of the tests that fails on the fault; "" if none does before the time is over."""
     module = compile(fault.source(), fault.file, "exec")
 
     def judge() -> str:
-        return failing(tests) if replace_code(module, functions[fault.file]) else NOT_JUDGED
+        if not replace_code(module, functions[fault.file]):
+            return NOT_JUDGED
+        begun = time.process_time()
+        in_time = itertools.takewhile(lambda _: time.process_time() < begun + most_seconds, tests)
+        return next((test.nodeid for test in in_time if fails(test)), PASSED)
 
     found = in_fork(judge, tests[0].nodeid, most_seconds) if tests else ""
     if found == NOT_JUDGED:
@@ -81,7 +90,7 @@ def run(session: pytest.Session, faults: list[Fault], candidates: list[str], mos
         own = [item for item in session.items if fault.test and _is_of(item.nodeid, fault.test)]
         test = seeing(fault, functions, own, most_seconds)
         if not test and candidates and not fault.reason:
-            others = [item for item in session.items if item.nodeid.startswith(tuple(candidates))]
+            others = [item for each in candidates for item in session.items if item.nodeid.startswith(each)]
             others.sort(key=lambda item: -_likeness(fault.file, item.nodeid))
             test = seeing(fault, functions, others, most_seconds)
             fault.test = test.partition("[")[0]
@@ -102,21 +111,34 @@ def _likeness(file: str, nodeid: str) -> int:
     return sum(len(word) for word in words if word.rstrip("s") in nodeid)
 
 
+def draw(patterns: list[str], count: int, seed: int) -> list[Fault]:
+    """Some of all small changes of files' functions, in an order that the seed tells."""
+    files = sorted(str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern))
+    found = [mutant for file in files for mutant, _ in mutants(ROOT, file, lambda line: True)]
+    dice = random.Random(seed)
+    return [Fault(each.file, *as_text(ROOT, each), "", "", "") for each in dice.sample(found, count)]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", help="starts of names of product files; all, if none is given")
     parser.add_argument("--part", default="1/1", help="of how many parts which one")
-    parser.add_argument("--find", nargs="+", default=[], metavar="TESTS", help="files or folders of tests")
+    parser.add_argument("--find", nargs="+", default=[], metavar="TESTS", help="files, folders or names of tests, the broadest first")
     parser.add_argument("--most-seconds", type=float, default=60, help="of processor time for each fault")
+    parser.add_argument("--draw", type=int, metavar="COUNT", help="add faults of files of these patterns")
+    parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
     table = read_table()
+    if chosen.draw:
+        write_table(table + draw(chosen.files, chosen.draw, chosen.seed))
+        return 0
     number, parts = map(int, chosen.part.split("/"))
     faults = [fault for fault in table if not chosen.files or fault.file.startswith(tuple(chosen.files))]
     faults = faults[number - 1 :: parts]
     found = Counter[str]()
     plugin = Judging(lambda session: found.update(run(session, faults, chosen.find, chosen.most_seconds)))
     files = {fault.test.partition("::")[0] for fault in faults if fault.test} | set(chosen.find)
-    there = sorted(file for file in files if (ROOT / file).exists())
+    there = sorted(file for file in files if (ROOT / file.partition("::")[0]).exists())
     if faults and there:
         pytest.main(["-qq", "-s", "-m", "", "-p", "no:cacheprovider", *there], plugins=[plugin])
     if chosen.find:

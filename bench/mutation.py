@@ -163,14 +163,9 @@ def killer(
     def judge() -> str:
         if mutant is not None and not apply(mutant, functions):
             return NOT_JUDGED
-        return failing(tests)
+        return next((test.nodeid for test in tests if fails(test)), PASSED)
 
     return in_fork(judge, tests[0].nodeid, most_seconds)
-
-
-def failing(tests: list[pytest.Item]) -> str:
-    """The first of the tests that fails, or PASSED."""
-    return next((test.nodeid for test in tests if fails(test)), PASSED)
 
 
 def in_fork(judge: Callable[[], str], broken: str, most_seconds: float) -> str:
