@@ -123,7 +123,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", help="starts of names of product files; all, if none is given")
     parser.add_argument("--part", default="1/1", help="of how many parts which one")
-    parser.add_argument("--find", nargs="+", default=[], metavar="TESTS", help="files, folders or names of tests, the broadest first")
+    parser.add_argument("--find", nargs="+", default=[], metavar="TESTS", help="the broadest tests first")
     parser.add_argument("--most-seconds", type=float, default=60, help="of processor time for each fault")
     parser.add_argument("--draw", type=int, metavar="COUNT", help="add faults of files of these patterns")
     parser.add_argument("--seed", type=int, default=1)

@@ -47,7 +47,8 @@ class Arriving:
         return best
 
     def cycles(self, cut: ImageBoxes, most: int, first: int) -> float:
-        """Cycles until the last box is computed: each one waits for its rows, and behind the first one's come the weights."""
+        """Cycles until the last box is computed: each one waits for its rows, and the weights come behind the first
+        one's."""
         window, done = cut.window, 0.0
         bytes_per_cycle = float(self.speed.bytes_per_cycle(self.config))
         starts = row_starts(0, window.oh, most, first)

@@ -21,9 +21,9 @@ X, A = BufferKey(Role.WINDOW, "x"), BufferKey(Role.OPERAND, "a")
 
 
 class Convolved:
-    """A 1x1 convolution of pixels of one byte to `channels` of them, and int32 `a` added to its sums, if `added`. Of the
-    activation memory `room` bytes are free, which an earlier layer has until boxes are chosen. Its result is outside,
-    unless its place is told."""
+    """A 1x1 convolution of pixels of one byte to `channels` of them, and int32 `a` added to its sums, if `added`. Of
+    the activation memory `room` bytes are free, which an earlier layer has until boxes are chosen. Its result is
+    outside."""
 
     def __init__(self, height: int, width: int, channels: int, room: int, *, added: bool = False):
         build = LayerBuilder(1)
