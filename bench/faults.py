@@ -83,7 +83,9 @@ def seeing(fault: Fault, functions: Functions, tests: list[pytest.Item], most_se
     return found
 
 
-def run(session: pytest.Session, faults: list[Fault], candidates: list[str], most_seconds: float) -> Counter[str]:
+def run(
+    session: pytest.Session, faults: list[Fault], candidates: list[str], most_seconds: float
+) -> Counter[str]:
     """Judges each fault by its test, then by the candidates, those of a like name first."""
     found, functions = Counter[str](), functions_of_files()
     for fault in faults:
@@ -120,7 +122,9 @@ def draw(patterns: list[str], count: int, seed: int) -> list[Fault]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("files", nargs="*", help="starts of names of product files; all, if none is given")
     parser.add_argument("--part", default="1/1", help="of how many parts which one")
     parser.add_argument("--find", nargs="+", default=[], metavar="TESTS", help="the broadest tests first")

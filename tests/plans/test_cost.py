@@ -29,8 +29,16 @@ from tosaic.compiler.tile.cost import (
 from tosaic.compiler.tile.elementwise import ElementwisePlan, Shape
 from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes
 from tosaic.compiler.tile.reduction import ReductionPlan
-from tosaic.compiler.tile.work import ArrayBody, Body, CascadeWork, GraphPlan, LayerWork, PoolBody, Step, Stripe
-from tosaic.hw.config import Config
+from tosaic.compiler.tile.work import (
+    ArrayBody,
+    Body,
+    CascadeWork,
+    GraphPlan,
+    LayerWork,
+    PoolBody,
+    Step,
+    Stripe,
+)
 from tosaic.hw.config_text import get_config
 
 CONFIG = get_config("base")
@@ -84,8 +92,11 @@ def pooled(extent: Extent, rows: tuple[int, int] | None = None) -> PoolBody:
     return PoolBody(ImageBoxes(slid, CHANNELS, 16, rows=rows), extent)
 
 
+WHOLE = Extent(ROWS, COLUMNS, CHANNELS)
+
+
 def on_the_array(
-    extent: Extent = Extent(ROWS, COLUMNS, CHANNELS),
+    extent: Extent = WHOLE,
     rows: tuple[int, int] | None = None,
     depth: int = 16,
     offset: int = 0,

@@ -46,7 +46,9 @@ def window(**sizes: int) -> Window:
 # --- fuse
 
 
-def drained(pixels: tuple[int, int], channels: int, depth: int, count: int, *, depthwise: bool = False) -> bool:
+def drained(
+    pixels: tuple[int, int], channels: int, depth: int, count: int, *, depthwise: bool = False
+) -> bool:
     """Of a convolution with biases, and `count` operators that follow it."""
     build = LayerBuilder(1)
     y = build.conv(build.input("x", (1, *pixels, depth), DType.INT8), channels, (1, 1), depthwise=depthwise)

@@ -86,7 +86,11 @@ def test_a_layer_is_cut_while_its_weights_stay(
     x = build.input("x", (1, 28, 8, 256), DType.INT8)
     if not arriving:
         x = build.add("REVERSE", [x], axis=1)
-    y = build.conv(x, 1, (3, 3), pad=(1,) * 4, depthwise=True) if depthwise else build.conv(x, channels, (1, 1))
+    y = (
+        build.conv(x, 1, (3, 3), pad=(1,) * 4, depthwise=True)
+        if depthwise
+        else build.conv(x, channels, (1, 1))
+    )
     build.output(build.rescale(y, DType.INT8))
     work = works(build.finish())[-1]
     assert isinstance(work.body, ArrayBody) and not work.buffers
@@ -140,7 +144,10 @@ def test_parameters_of_a_layer(
 
 def test_a_product_has_no_biases() -> None:
     build = LayerBuilder(1)
-    x, weights = build.input("x", (1, 4, 16), DType.INT8), build.random_constant((1, 16, 20), DType.INT8, -9, 9)
+    x, weights = (
+        build.input("x", (1, 4, 16), DType.INT8),
+        build.random_constant((1, 16, 20), DType.INT8, -9, 9),
+    )
     zeros = [build.zero_point(DType.INT8) for _ in range(2)]
     build.output(build.rescale(build.add("MATMUL", [x, weights, *zeros]), DType.INT8, per_channel=True))
     (work,) = works(build.finish())

@@ -54,7 +54,9 @@ def test_what_does_not_fit() -> None:
     """Scales that are computed at run time must be there as a whole."""
     build = LayerBuilder(1)
     x, channels = build.input("x", (1, 4096), DType.INT32), 4096
-    scales = [build.input(f"scale {n}", (channels,), dtype) for n, dtype in enumerate((DType.INT32, DType.INT8))]
+    scales = [
+        build.input(f"scale {n}", (channels,), dtype) for n, dtype in enumerate((DType.INT32, DType.INT8))
+    ]
     zeros = [build.zero_point(DType.INT32), build.zero_point(DType.INT8)]
     how = dict(scale32=True, rounding_mode="SINGLE_ROUND", per_channel=True)
     how |= dict(input_unsigned=False, output_unsigned=False)
@@ -77,7 +79,9 @@ def test_the_best_plan_with_cascades_comes_first(memory: str, layers: int) -> No
     assert len(cascade.members) == layers
     assert first.residency == second.residency and first.cycles < second.cycles
     assert not any(cascades(plan) for plan in (second, *others))
-    assert [plan.cycles for plan in (second, *others)] == [plan.cycles for plan in plans(memory, cascades=False)]
+    assert [plan.cycles for plan in (second, *others)] == [
+        plan.cycles for plan in plans(memory, cascades=False)
+    ]
 
 
 @pytest.mark.parametrize("memory", ["4K", "8K", "256K"])

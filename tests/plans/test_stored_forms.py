@@ -292,7 +292,11 @@ class Rows:
         build = LayerBuilder(1)
         values = build.input("values", (batches, rows, bytes_), DType.INT8)
         places = np.zeros((batches, count), np.int32)
-        indices = build.input("indices", places.shape, DType.INT32) if computed else build.constant(places, DType.INT32)
+        indices = (
+            build.input("indices", places.shape, DType.INT32)
+            if computed
+            else build.constant(places, DType.INT32)
+        )
         output = build.add("GATHER", [values, indices])
         self.arena = Arena(config.am_bytes, 1)
         placer = Placer(Tensors(build.graph, config), Memories(self.arena, config.am_bytes))
@@ -304,7 +308,9 @@ class Rows:
         kept = config.am_bytes - room - self.offsets_bytes
         if kept > 0:
             self.arena.allocate(kept)
-        self.planner = GatherScatterPlanner(placer, plan_indexed(build.graph, build.graph.operators[0]), output)
+        self.planner = GatherScatterPlanner(
+            placer, plan_indexed(build.graph, build.graph.operators[0]), output
+        )
 
     def plan(self) -> GatherScatterPlan:
         return self.planner.plan()
@@ -413,6 +419,8 @@ def test_offsets_take_an_eighth_of_a_small_memory() -> None:
 
 def test_offsets_without_room() -> None:
     made = Rows(-40, inside=["values", "output"])
-    with pytest.raises(OutOfMemory, match="^GATHER_0: 120 bytes of offsets do not fit the activation memory$"):
+    with pytest.raises(
+        OutOfMemory, match="^GATHER_0: 120 bytes of offsets do not fit the activation memory$"
+    ):
         made.plan()
     assert made.arena.largest_gap_bytes() == 200

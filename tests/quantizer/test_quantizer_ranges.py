@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from tosaic.compiler.ir import DType, GraphBuilder
+from tosaic.compiler.quantizer import calibration
 from tosaic.compiler.quantizer.calibration import (
     BINS,
     Channels,
     Statistics,
-    _divergence,
-    _squared_error,
     choose_range,
     wanted_channels,
 )
@@ -84,9 +83,10 @@ def test_errors_of_a_range(kind: str, low: float, high: float) -> None:
     for part_low, part_high in PARTS:
         first, last = min(low, 0.0) * part_low, max(high, 0.0) * part_high
         arguments = (np.array(histogram), low, high, first, last)
-        assert _squared_error(*arguments) == pytest.approx(squared_error(histogram, low, high, first, last))
+        found = calibration.squared_error(*arguments)
+        assert found == pytest.approx(squared_error(histogram, low, high, first, last))
         wanted = divergence(histogram, low, high, first, last)
-        assert _divergence(*arguments) == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+        assert calibration.divergence(*arguments) == pytest.approx(wanted, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("method, cost", [("mse", squared_error), ("entropy", divergence)])
