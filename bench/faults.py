@@ -109,7 +109,7 @@ def _is_of(nodeid: str, test: str) -> bool:
 
 def _likeness(file: str, nodeid: str) -> int:
     """Words of a module's name that a test's name has, too."""
-    words = set(Path(file).stem.split("_")) | {Path(file).stem}
+    words = {Path(file).stem, Path(file).parent.name, *Path(file).stem.split("_")}
     return sum(len(word) for word in words if word.rstrip("s") in nodeid)
 
 
@@ -128,7 +128,7 @@ def main() -> int:
     parser.add_argument("files", nargs="*", help="starts of names of product files; all, if none is given")
     parser.add_argument("--part", default="1/1", help="of how many parts which one")
     parser.add_argument("--find", nargs="+", default=[], metavar="TESTS", help="the broadest tests first")
-    parser.add_argument("--most-seconds", type=float, default=60, help="of processor time for each fault")
+    parser.add_argument("--most-seconds", type=float, default=20, help="of processor time for each fault")
     parser.add_argument("--draw", type=int, metavar="COUNT", help="add faults of files of these patterns")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
