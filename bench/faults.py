@@ -77,7 +77,7 @@ def seeing(fault: Fault, functions: Functions, tests: list[pytest.Item], most_se
         in_time = itertools.takewhile(lambda _: time.process_time() < begun + most_seconds, tests)
         return next((test.nodeid for test in in_time if fails(test)), PASSED)
 
-    found = in_fork(judge, tests[0].nodeid, most_seconds) if tests else ""
+    found = in_fork(judge, tests[0].nodeid, int(5 + most_seconds)) if tests else ""
     if found == NOT_JUDGED:
         raise SystemExit(f"{fault.file}: {fault.old!r} is in no function that these tests import")
     return found

@@ -165,11 +165,11 @@ def killer(
             return NOT_JUDGED
         return next((test.nodeid for test in tests if fails(test)), PASSED)
 
-    return in_fork(judge, tests[0].nodeid, most_seconds)
+    return in_fork(judge, tests[0].nodeid, int(10 + 3 * most_seconds))
 
 
-def in_fork(judge: Callable[[], str], broken: str, most_seconds: float) -> str:
-    """What `judge` says in a fork: "" for PASSED, TOO_MUCH if it does not end, `broken` if it raises."""
+def in_fork(judge: Callable[[], str], broken: str, limit_seconds: int) -> str:
+    """What `judge` says in a fork: "" for PASSED, TOO_MUCH if it does not end in time, `broken` if it raises."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -177,7 +177,6 @@ def in_fork(judge: Callable[[], str], broken: str, most_seconds: float) -> str:
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
-        limit_seconds = int(10 + 3 * most_seconds)
         resource.setrlimit(resource.RLIMIT_CPU, (limit_seconds, limit_seconds))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
         try:

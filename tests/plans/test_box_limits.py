@@ -1,13 +1,18 @@
 """Limits of what boxes of a result read: each is met, and just missed."""
 
 import dataclasses
+from collections.abc import Callable
 
 import pytest
+from emulation import assert_equal_to_golden
+from layer_graphs import LayerBuilder
 from window_shapes import window
 
+from tosaic.compiler.ir import DType
 from tosaic.compiler.place.geometry import View
 from tosaic.compiler.place.weights import MAX_COUNT
 from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode, largest
 
 X_STEP, Y_STEP = (largest(Opcode.ARRAY_WINDOW, name) for name in ("x_step", "y_step"))
@@ -103,3 +108,32 @@ def test_boxes_that_read_whole_image_rows(
     assert cut.contiguous(Extent(*extent)) is contiguous
     if not options:
         assert cut.source_bytes(Extent(*extent)) == (3 * pitch + 112 if contiguous else 4 * extent[1] * 8)
+
+
+def padded(build: LayerBuilder) -> str:
+    """Boxes of the first rows, and of the last ones, see padding only."""
+    x = build.input("x", (1, 4, 70, 16), DType.INT8)
+    return build.conv(x, 16, (5, 3), pad=(4, 4, 1, 1), input_zp=3)
+
+
+def of_some_columns(build: LayerBuilder) -> str:
+    """One row of a depthwise image does not fit."""
+    return build.conv(build.input("x", (1, 4, 70, 24), DType.INT8), 1, (3, 3), pad=(1,) * 4, depthwise=True)
+
+
+def strided(build: LayerBuilder) -> str:
+    x = build.input("x", (1, 5, 71, 24), DType.INT8)
+    return build.conv(x, 2, (3, 3), stride=(2, 2), pad=(1,) * 4, depthwise=True, input_zp=-5)
+
+
+def with_an_operand(build: LayerBuilder) -> str:
+    """Another image is added to the sums, box by box."""
+    y = build.conv(build.input("x", (1, 4, 50, 16), DType.INT8), 16, (1, 1))
+    return build.add("ADD", [y, build.input("a", (1, 4, 50, 16), DType.INT32)])
+
+
+@pytest.mark.parametrize("layer", [padded, of_some_columns, strided, with_an_operand])
+def test_boxes_compute_what_golden_computes(layer: Callable[[LayerBuilder], str]) -> None:
+    build = LayerBuilder(1)
+    build.output(build.rescale(layer(build), DType.INT8))
+    assert_equal_to_golden(build.finish(), get_config("small,am_bytes=4K"), check_hazards=True)
