@@ -130,9 +130,13 @@ def apply(mutant: Mutant, functions: list[types.FunctionType]) -> bool:
     """Gives those of a file's functions that hold the mutated line their changed code; False if there are none."""
     found = mutants(ROOT, mutant.file, lambda line: line == mutant.line)
     tree = next(tree for each, tree in found if each.number == mutant.number)
-    ast.fix_missing_locations(tree)
+    return replace_code(compile(ast.fix_missing_locations(tree), mutant.file, "exec"), functions)
+
+
+def replace_code(module: types.CodeType, functions: list[types.FunctionType]) -> bool:
+    """Gives functions the code that a changed module has at their lines; False if it has none of them."""
     changed: dict[tuple[str, int], types.CodeType] = {}
-    pending = [compile(tree, mutant.file, "exec")]
+    pending = [module]
     while pending:
         for constant in pending.pop().co_consts:
             if isinstance(constant, types.CodeType):
@@ -155,6 +159,17 @@ def killer(
     mutant: Mutant | None, functions: list[types.FunctionType], tests: list[pytest.Item], most_seconds: float
 ) -> str:
     """The test that fails on the mutant (or as things are), in a fork; "" if all pass, TOO_MUCH if it does not end."""
+
+    def judge() -> str:
+        if mutant is not None and not apply(mutant, functions):
+            return NOT_JUDGED
+        return next((test.nodeid for test in tests if fails(test)), PASSED)
+
+    return in_fork(judge, tests[0].nodeid, int(10 + 3 * most_seconds))
+
+
+def in_fork(judge: Callable[[], str], broken: str, limit_seconds: int) -> str:
+    """What `judge` says in a fork: "" for PASSED, TOO_MUCH if it does not end in time, `broken` if it raises."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -162,15 +177,12 @@ def killer(
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
-        limit_seconds = int(10 + 3 * most_seconds)
         resource.setrlimit(resource.RLIMIT_CPU, (limit_seconds, limit_seconds))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
-        found = NOT_JUDGED
         try:
-            if mutant is None or apply(mutant, functions):
-                found = next((test.nodeid for test in tests if fails(test)), PASSED)
+            found = judge()
         except BaseException:  # Of pytest itself, which runs on the changed code, too.
-            found = tests[0].nodeid
+            found = broken
         os.write(write, found.encode()[:4000])
         os._exit(0)
     os.close(write)

@@ -132,3 +132,34 @@ def _put(parent: ast.AST, field: str, index: int | None, node: ast.AST) -> None:
 
 def _short(node: ast.AST) -> str:
     return ast.unparse(node).splitlines()[0][:70]
+
+
+def as_text(root: Path, mutant: Mutant) -> tuple[str, str]:
+    """Lines of the mutant's file that occur once in it, and what they become; as many lines."""
+    source = (root / mutant.file).read_text()
+    lines = source.split("\n")
+    node, changed = _of_number(ast.parse(source), mutant.number)
+    if isinstance(node, ast.If):
+        node, changed = node.test, ast.UnaryOp(ast.Not(), node.test)
+    first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+    text, breaks = ast.unparse(changed), "\n" * (last - first)
+    text = f"({text}{breaks})" if isinstance(node, ast.expr) else text + breaks
+    before = lines[first].encode()[: node.col_offset].decode()
+    behind = lines[last].encode()[node.end_col_offset :].decode()
+    old, new = "\n".join(lines[first : last + 1]), before + text + behind
+    while f"\n{source}\n".count(f"\n{old}\n") != 1:
+        first -= 1
+        old, new = f"{lines[first]}\n{old}", f"{lines[first]}\n{new}"
+    return old, new
+
+
+def _of_number(tree: ast.Module, wanted: int) -> tuple[ast.AST, ast.AST]:
+    number = 0
+    for parent, field, index in _places(tree):
+        value = getattr(parent, field)
+        node = value if index is None else value[index]
+        for changed in _changes(node):
+            number += 1
+            if number == wanted:
+                return node, changed
+    raise ValueError(f"there is no mutant {wanted}")

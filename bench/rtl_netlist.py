@@ -164,16 +164,16 @@ def mutated_verilog(config: Config, mutants: list[Mutant], folder: pathlib.Path)
     def make(path: pathlib.Path) -> None:
         yosys(text, folder)
         mutated = folder / "mutated.il"
-        mutated.write_text(_with_differences(mutated.read_text(), len(mutants)))
+        mutated.write_text(with_differences(mutated.read_text(), len(mutants)))
         yosys("read_rtlil mutated.il\nopt_clean\nwrite_verilog -noattr mutated.v\n", folder)
-        path.write_text(_watching((folder / "mutated.v").read_text(), len(mutants)))
+        path.write_text(watching((folder / "mutated.v").read_text(), len(mutants)))
 
     own = pathlib.Path(__file__).read_bytes()
     key = hashlib.sha256(cached_verilog(config).read_bytes() + text.encode() + own).hexdigest()[:20]
     return cached("verilog", f"{config.name}-mutants", key, ".v", make)
 
 
-def _with_differences(text: str, count: int) -> str:
+def with_differences(text: str, count: int) -> str:
     """The mutated netlist with bits of CHOSEN in the place of comparisons with numbers, which allows several mutants at
     once, and with words of bits that tell which mutants make another bit than the right one."""
     found = re.findall(r"^(  cell (\S+) \S+\n(.*?)^  end\n)", text, re.MULTILINE | re.DOTALL)
@@ -209,11 +209,18 @@ def _with_differences(text: str, count: int) -> str:
     return "\n".join([head, *added, "end", end])
 
 
+<<<<<<< HEAD
 def _watching(verilog: str, count: int) -> str:
     """Returns the Verilog with the output ACTIVE: bit n - 1 tells whether mutant n's bit has been another one
     than the right one before some edge of the clock while WATCHING was chosen. What is compared stands in the
     condition: nothing is computed for it while a mutant is judged.
     """
+=======
+def watching(verilog: str, count: int) -> str:
+    """With the output ACTIVE: bit n - 1 tells whether mutant n's bit has been another one than the right one before
+    some edge of the clock while WATCHING was chosen. What is compared stands in the condition: nothing is computed
+    for it while a mutant is judged."""
+>>>>>>> plans
     words = range(active_bits(count) // WORD_BITS)
     differs = []
     for word in words:

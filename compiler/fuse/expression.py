@@ -89,7 +89,7 @@ def _wraps(node: Node) -> bool:
     return low < _INT32[0] or high > _INT32[1]
 
 
-def _range(value: Value | None) -> tuple[int, int]:
+def range_of(value: Value | None) -> tuple[int, int]:
     """What values an operand may have: the widest range if nothing is known."""
     if isinstance(value, Immediate):
         return value.value, value.value
@@ -114,8 +114,8 @@ def _before_wrap(node: Node) -> tuple[int, int]:
 
 
 def _before_clamp(node: Node) -> tuple[int, int]:
-    low, high = (end - node.a_zp for end in _range(node.a))
-    least, most = _range(node.b) if node.b is not None else (0, 0)
+    low, high = (end - node.a_zp for end in range_of(node.a))
+    least, most = range_of(node.b) if node.b is not None else (0, 0)
     if node.average or (node.bias and node.op is not Op.RESCALE):
         return _WIDEST
     if node.bias:

@@ -194,7 +194,7 @@ def choose_range(histogram: np.ndarray, low: float, high: float, method: str) ->
         first = int(np.searchsorted(share, 1e-5, side="right"))
         last = int(np.searchsorted(share, 1 - 1e-5))
         return min(float(edges[first]), 0.0), max(float(edges[last + 1]), 0.0)
-    cost = _squared_error if method == "mse" else _divergence
+    cost = squared_error if method == "mse" else divergence
     best, chosen = np.inf, (min(low, 0.0), max(high, 0.0))
     for part_low in np.linspace(1.0, 0.3, 15) if low < 0 else (0.0,):
         for part_high in np.linspace(1.0, 0.3, 29) if high > 0 else (0.0,):
@@ -205,7 +205,8 @@ def choose_range(histogram: np.ndarray, low: float, high: float, method: str) ->
     return chosen
 
 
-def _squared_error(histogram: np.ndarray, low: float, high: float, first: float, last: float) -> float:
+def squared_error(histogram: np.ndarray, low: float, high: float, first: float, last: float) -> float:
+    """Sum of the squared errors when what a histogram of [low, high] holds is rounded to levels of [first, last]."""
     width = (high - low) / len(histogram)
     centres = low + width * (np.arange(len(histogram)) + 0.5)
     outside = np.maximum(first - centres, 0) + np.maximum(centres - last, 0)
@@ -217,7 +218,8 @@ def _squared_error(histogram: np.ndarray, low: float, high: float, first: float,
     return float((histogram * error).sum())
 
 
-def _divergence(histogram: np.ndarray, low: float, high: float, first: float, last: float) -> float:
+def divergence(histogram: np.ndarray, low: float, high: float, first: float, last: float) -> float:
+    """How far the distribution of the levels of [first, last] is from that of a histogram of [low, high]."""
     width = (high - low) / len(histogram)
     centres = low + width * (np.arange(len(histogram)) + 0.5)
     counts = histogram.astype(np.float64)

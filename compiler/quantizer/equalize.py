@@ -332,7 +332,7 @@ def _equalize_product(
             if pairs is None or kept & {origin_a.source, origin_b.source}:
                 continue
             labels_a, labels_b, classes = pairs
-            factors = _product_factors(seen_a, seen_b, classes, levels)
+            factors = product_factors(seen_a, seen_b, classes, levels)
             if factors is None:
                 return False
             sides = ((origin_a, labels_a, factors), (origin_b, labels_b, 1 / factors))
@@ -358,7 +358,8 @@ def _pairs(a: ChannelOrigin, b: ChannelOrigin) -> tuple[np.ndarray, np.ndarray, 
     return labels_a, labels_b, classes
 
 
-def _product_factors(a: Channels, b: Channels, classes: np.ndarray, levels: float) -> np.ndarray | None:
+def product_factors(a: Channels, b: Channels, classes: np.ndarray, levels: float) -> np.ndarray | None:
+    """Factors by class that divide the channels of `a` and multiply those of `b`; None if too little noise goes."""
     flat, count = classes.reshape(-1), int(classes.max()) + 1
     largest_a = _floored(_pooled(a.largest.reshape(-1), flat, count))
     largest_b = _floored(_pooled(b.largest.reshape(-1), flat, count))

@@ -29,24 +29,24 @@ class Arriving:
         """Output rows of a box: `fewest`, or more where that clearly takes fewer cycles. Larger boxes leave fewer rows
         of the array empty, but each waits for a larger part of the image."""
         height = cut.window.oh
-        best, least = fewest, _CLEARLY * self._cycles(cut, fewest, 0)
+        best, least = fewest, _CLEARLY * self.cycles(cut, fewest, 0)
         for boxes in range(1, -(-height // fewest)):
             rows = -(-height // boxes)
-            if (cycles := self._cycles(cut, rows, 0)) < least:
+            if (cycles := self.cycles(cut, rows, 0)) < least:
                 best, least = rows, cycles
         return best
 
     def first_rows(self, cut: ImageBoxes, most: int) -> int:
         """Output rows of the first box, `most` being those of the others; 0 where it had better be no smaller."""
         step = self.config.rows // math.gcd(self.config.rows, cut.window.ow)
-        best, least = 0, _CLEARLY * self._cycles(cut, most, 0)
+        best, least = 0, _CLEARLY * self.cycles(cut, most, 0)
         while step < most:
-            if (cycles := self._cycles(cut, most, step)) < least:
+            if (cycles := self.cycles(cut, most, step)) < least:
                 best, least = step, cycles
             step *= 2
         return best
 
-    def _cycles(self, cut: ImageBoxes, most: int, first: int) -> float:
+    def cycles(self, cut: ImageBoxes, most: int, first: int) -> float:
         """Returns the cycles until the last box is computed: each box waits for its rows, and the weights
         come after the first box's rows.
         """

@@ -42,7 +42,7 @@ def work_cycles(work: LayerWork | CascadeWork, config: Config, speed: MemorySpee
     double."""
     if isinstance(work, CascadeWork):
         return cascade_cycles([stripe.work for stripe in work.stripes], config, speed)
-    moved, computing, weights = _traffic(work, config), _compute_cycles(work, config), 0
+    moved, computing, weights = traffic(work, config), _compute_cycles(work, config), 0
     if isinstance(work.body, ArrayBody):
         weights = _fetched_weights(work.body, config)
     if not all(buffer.doubled for buffer in work.buffers.values()):
@@ -63,7 +63,7 @@ def bus_is_free(plan: GraphPlan, config: Config, speed: MemorySpeed) -> bool:
     read, weights = 0, dict[Address, int]()
     for work in plan.walk():
         for part in [stripe.work for stripe in work.stripes] if isinstance(work, CascadeWork) else [work]:
-            read += _traffic(part, config).read
+            read += traffic(part, config).read
             if isinstance(part.body, ArrayBody):
                 weights[part.body.plan.weights.address] = _fetched_weights(part.body, config)
     computing = sum(computing_cycles(work, config) for work in plan.walk())
@@ -73,7 +73,7 @@ def bus_is_free(plan: GraphPlan, config: Config, speed: MemorySpeed) -> bool:
 def cascade_cycles(stripes: list[LayerWork], config: Config, speed: MemorySpeed) -> int:
     """Cycles of a cascade's stripes. The weights of all layers come once, or for each stripe if they do not stay."""
     computing = sum(_compute_cycles(stripe, config) for stripe in stripes) + _STRIPE_CYCLES * len(stripes)
-    moved = sum((_traffic(stripe, config) for stripe in stripes), Traffic())
+    moved = sum((traffic(stripe, config) for stripe in stripes), Traffic())
     weights = {
         stripe.body.plan.weights.address: stripe.body.plan.layout.bytes
         for stripe in stripes
@@ -140,8 +140,8 @@ def _compute_cycles(work: LayerWork, config: Config) -> int:
     return elements
 
 
-def _traffic(work: LayerWork, config: Config) -> Traffic:
-    """What a layer, or a stripe of one, transfers, but for weights."""
+def traffic(work: LayerWork, config: Config) -> Traffic:
+    """Bytes that a layer, or a stripe of one, transfers, but for its weights."""
     body = work.body
     boxes, share = 1, 1.0
     if isinstance(body, ArrayBody | PoolBody):

@@ -10,14 +10,14 @@ from .layouts import OPERAND_BITS
 _A_BITS, _B_BITS, _SUM_BITS = 30, 18, 48
 _PRODUCT = 0b0101
 """Bits of OPMODE: X and Y give the product."""
-_REGISTERS = {
+REGISTERS = {
     **dict.fromkeys(("MREG", "PREG"), 1),
     **dict.fromkeys(
         ("ACASCREG", "ADREG", "ALUMODEREG", "AREG", "BCASCREG", "BREG", "CARRYINREG", "CARRYINSELREG"), 0
     ),
     **dict.fromkeys(("CREG", "DREG", "INMODEREG", "OPMODEREG"), 0),
 }
-_LOW = {
+LOW = {
     **dict.fromkeys(
         ("CEA1", "CEA2", "CEAD", "CEALUMODE", "CEB1", "CEB2", "CEC", "CECARRYIN", "CECTRL", "CED"), 1
     ),
@@ -73,11 +73,11 @@ class Dsp48Element(wiring.Component):
         seven = self._block == "DSP48E1"
         m.submodules.block = Instance(
             self._block,
-            **{f"p_{name}": count for name, count in _REGISTERS.items()},
+            **{f"p_{name}": count for name, count in REGISTERS.items()},
             **({"p_USE_DPORT": "FALSE"} if seven else {}),
             p_USE_MULT="MULTIPLY",
             p_USE_SIMD="ONE48",
-            **{f"i_{name}": Const(0, bits) for name, bits in _LOW.items()},
+            **{f"i_{name}": Const(0, bits) for name, bits in LOW.items()},
             i_D=Const(0, _ADDER_INPUT[self._block]),
             i_CLK=ClockSignal(),
             i_CEM=self.multiply,

@@ -18,7 +18,7 @@ AXI_ID = 0
 """`awid` of the STORE unit, the only writer."""
 _BURSTS_AHEAD = 8
 """Most bursts whose address was issued while their data is not yet read."""
-_BEATS_BUFFERED = 8
+BEATS_BUFFERED = 8
 """Most beats between the preparation of their read and the bus: more than a credit's round trip of 7 cycles."""
 
 
@@ -49,14 +49,14 @@ class StoreUnit(DmaUnit):
         self.pending = LateQueue(width=Burst(config).size, depth=_BURSTS_AHEAD)
         self.beat_mark = data.StructLayout({"last": 1, "strobe": word_bytes})
         beat = data.StructLayout({"mark": self.beat_mark, "data": 8 * word_bytes})
-        self.beats = Queue(width=beat.size, depth=_BEATS_BUFFERED + 1)
+        self.beats = Queue(width=beat.size, depth=BEATS_BUFFERED + 1)
         self.output = data.View(beat, self.beats.r_data)
         # A read is granted; `mark` belongs to it. A beat is sent.
         self.taken, self.sent = Signal(), Signal()
         self.mark = Signal(self.beat_mark)
         # Beats that may still be read, one less where a read was `prepared` in the cycle before; the number of the next
         # one in its burst, and whether it is 0; for the proofs.
-        self.credit, self.prepared = Signal(range(_BEATS_BUFFERED + 1), init=_BEATS_BUFFERED), Signal()
+        self.credit, self.prepared = Signal(range(BEATS_BUFFERED + 1), init=BEATS_BUFFERED), Signal()
         self.index = Signal(BEAT_BITS)
         self.is_first = Signal(init=1)
 

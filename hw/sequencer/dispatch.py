@@ -87,18 +87,18 @@ class Dispatch(wiring.Component):
         self._state = Signal(State)
         self._count = Signal(INDEX_BITS)
         """Instructions in the program."""
-        self._taken = Signal(INDEX_BITS)
+        self.taken = Signal(INDEX_BITS)
         """Index of the instruction that is taken from the program next."""
         self._more = Signal()
-        """There is one: _taken != _count."""
-        self._held = Signal()
-        """An instruction was taken and is not done with: `_instruction` of index `_index`, with its `_action`."""
-        self._instruction = Signal(8 * INSTRUCTION_BYTES)
-        self._index = Signal(INDEX_BITS)
-        self._action = Signal(Action)
+        """There is one: taken != _count."""
+        self.held = Signal()
+        """An instruction was taken and is not done with: `instruction` of index `index`, with its `action`."""
+        self.instruction = Signal(8 * INSTRUCTION_BYTES)
+        self.index = Signal(INDEX_BITS)
+        self.action = Signal(Action)
         self._counts = Signal()
         """Such an instruction can be executed."""
-        self._done_with = Signal()
+        self.done_with = Signal()
         """It is, in this cycle."""
         self._condition = Signal(Condition)
         """Of the BRANCH that is waited at."""
@@ -135,49 +135,49 @@ class Dispatch(wiring.Component):
         accept = Signal()
         m.d.comb += [
             classifier.fetched.eq(self.program.payload),
-            classifier.is_first.eq(self._taken == 0),
+            classifier.is_first.eq(self.taken == 0),
             classifier.count.eq(self._count),
-            self.program.ready.eq(self.dispatching & (~self._held | self._done_with) & self._more),
+            self.program.ready.eq(self.dispatching & (~self.held | self.done_with) & self._more),
             accept.eq(self.program.valid & self.program.ready),
-            self.starving.eq(self.dispatching & ~self._held & self._more),
-            self.progress.eq(self._done_with | accept),
+            self.starving.eq(self.dispatching & ~self.held & self._more),
+            self.progress.eq(self.done_with | accept),
         ]
-        with m.If(self._done_with):
-            m.d.sync += self._held.eq(0)
+        with m.If(self.done_with):
+            m.d.sync += self.held.eq(0)
         with m.If(accept):
             m.d.sync += [
-                self._held.eq(1),
-                self._instruction.eq(self.program.payload.instruction),
-                self._action.eq(classifier.action),
-                self._index.eq(self._taken),
-                self._taken.eq(self._taken + 1),
-                self._more.eq(self._taken + 1 != self._count),
+                self.held.eq(1),
+                self.instruction.eq(self.program.payload.instruction),
+                self.action.eq(classifier.action),
+                self.index.eq(self.taken),
+                self.taken.eq(self.taken + 1),
+                self._more.eq(self.taken + 1 != self._count),
             ]
 
     def _hand_over(self, m: Module) -> None:
         """Offers the held instruction to its queue; the sequencer's own are done with at once."""
-        to_queue = self._action.to_queue
+        to_queue = self.action.to_queue
         taken_by = Signal(len(to_queue))
-        m.d.comb += self._counts.eq(self._held & counts(self._action))
+        m.d.comb += self._counts.eq(self.held & counts(self.action))
         for bit, queue in enumerate((self.load, self.array, self.vector, self.store)):
             m.d.comb += [
-                queue.payload.instruction.eq(self._instruction),
-                queue.payload.index.eq(self._index),
+                queue.payload.instruction.eq(self.instruction),
+                queue.payload.index.eq(self.index),
                 queue.valid.eq(self.dispatching & self._counts & to_queue[bit]),
                 taken_by[bit].eq(to_queue[bit] & queue.ready),
             ]
         m.d.comb += [
-            self._done_with.eq(self.dispatching & self._counts & (self._action.passes | taken_by.any())),
+            self.done_with.eq(self.dispatching & self._counts & (self.action.passes | taken_by.any())),
             self.queue_full.eq(self.dispatching & self._counts & to_queue.any() & ~taken_by.any()),
         ]
 
     def _run(self, m: Module) -> None:
-        with m.If(self._held):
-            branch = data.View(layout(Opcode.BRANCH), self._instruction)
-            m.d.comb += self._found.eq(error_of(self._action))
-            with m.If(self._counts & self._action.ends):
+        with m.If(self.held):
+            branch = data.View(layout(Opcode.BRANCH), self.instruction)
+            m.d.comb += self._found.eq(error_of(self.action))
+            with m.If(self._counts & self.action.ends):
                 m.d.sync += self._state.eq(State.FINISH)
-            with m.If(self._counts & self._action.branches):
+            with m.If(self._counts & self.action.branches):
                 m.d.sync += [
                     self._state.eq(State.BRANCH),
                     self._condition.eq(branch.condition),
@@ -185,8 +185,8 @@ class Dispatch(wiring.Component):
                 ]
         with m.Elif(~self._more):
             m.d.comb += self._found.eq(Error.PROGRAM_END)
-        with m.If(self._done_with):
-            m.d.sync += self.pc.eq(byte_offset(self._index))
+        with m.If(self.done_with):
+            m.d.sync += self.pc.eq(byte_offset(self.index))
 
     def _branch(self, m: Module) -> None:
         m.d.comb += self.remaining.eq(self._count - self.target)
@@ -202,17 +202,17 @@ class Dispatch(wiring.Component):
             m.d.sync += self._state.eq(State.RUN)
             with m.If(is_taken):
                 m.d.comb += self.jump.eq(1)
-                m.d.sync += [self._taken.eq(self.target), self._more.eq(1), self._held.eq(0)]
+                m.d.sync += [self.taken.eq(self.target), self._more.eq(1), self.held.eq(0)]
 
     def _idle(self, m: Module) -> None:
-        m.d.sync += self._held.eq(0)
+        m.d.sync += self.held.eq(0)
         with m.If(self.start):
             m.d.sync += [
                 self._state.eq(State.RUN),
                 self.done.eq(0),
                 self.pc.eq(0),
                 self._count.eq(self.instructions),
-                self._taken.eq(0),
+                self.taken.eq(0),
                 self._more.eq(self.instructions != 0),
             ]
             with m.If(self.bad_range):
@@ -228,7 +228,7 @@ class Dispatch(wiring.Component):
                 self._state.eq(State.ERROR),
                 self.code.eq(self._found),
                 self.unit.eq(Unit.SEQUENCER),
-                self.pc.eq(byte_offset(Mux(self._held, self._index, self._count))),
+                self.pc.eq(byte_offset(Mux(self.held, self.index, self._count))),
             ]
         with m.If((self.running | just_found) & self.fault.valid):
             m.d.sync += [

@@ -69,7 +69,7 @@ def predict(
     if len(ends) < len(machines):
         raise Deadlock("; ".join(machine.waiting() for machine in machines if machine.end_cycle is None))
     for fabric in fabrics:
-        fabric.counters["decode_hidden"] = _hidden_cycles(fabric.slices)
+        fabric.counters["decode_hidden"] = hidden_cycles(fabric.slices)
     names = counted_events(config)
     cores = [{name: fabric.counters[name] for name in names} for fabric in fabrics]
     counters = {name: sum(core[name] for core in cores) for name in names}
@@ -85,7 +85,7 @@ def predict(
     )
 
 
-def _hidden_cycles(slices: list[Slice]) -> int:
+def hidden_cycles(slices: list[Slice]) -> int:
     """Cycles in which weights are decoded while the array computes, or the vector unit something of its own."""
     decodes = sorted((s.start, s.end) for s in slices if s.name == "decode")
     work = sorted((s.start, s.end) for s in slices if s.unit == "ARRAY" or s.name == "elementwise")

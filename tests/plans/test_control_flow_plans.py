@@ -1,35 +1,37 @@
 """Copies between the graphs of control flow: through which buffers, and what is put aside first."""
 
 import itertools
-from types import SimpleNamespace
 
 import pytest
+from control_graphs import Control
 
+from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import Arena, OutOfMemory
-from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.placement import Placement, resident
+from tosaic.compiler.place.placer import Memories, Placer
+from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.tile.control_flow import ControlFlowPlanner
-from tosaic.compiler.tile.work import CopyThrough, FlagTest
+from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
+from tosaic.compiler.tile.work import ChoiceWork, CopyThrough, FlagTest
 from tosaic.hw.config_text import get_config
 
 SMALL = get_config("small")
 OUT, AM = Address(Region.DATA, 0), Address(Region.ACTIVATION, 0)
 
 
-def planner(room: int | None = None) -> ControlFlowPlanner:
+def planner(room: int = SMALL.am_bytes, graph: Graph | None = None) -> ControlFlowPlanner:
     """With `room` bytes of free activation memory."""
-    arena = Arena(SMALL.am_bytes, 1)
-    if room is not None:
-        arena.allocate(SMALL.am_bytes - room)
-    placer = SimpleNamespace(
-        arena=arena,
-        allocate=arena.allocate,
-        config=SMALL,
-        memories=SimpleNamespace(external=ExternalMemory()),
-        tensors=SimpleNamespace(graph=None, storage={}),
+    memories = Memories(Arena(SMALL.am_bytes, 1), SMALL.am_bytes)
+    if room < SMALL.am_bytes:
+        memories.arena.allocate(SMALL.am_bytes - room)
+    graph, context = graph or Graph("empty"), PlanContext(SMALL, memories, True)
+    placer = Placer(Tensors(graph, SMALL), memories)
+    for name in graph.inputs:
+        placer.external(name)
+    return ControlFlowPlanner(
+        placer, lambda inner: GraphPlanner(inner, set(), context, nested=True), lambda name: True
     )
-    return ControlFlowPlanner(placer, None, None)  # type: ignore[arg-type]
 
 
 def outside(number: int, size: int = 64) -> Placement:
@@ -41,10 +43,12 @@ def inside(number: int, size: int = 64) -> Placement:
 
 
 @pytest.mark.parametrize(
-    "source, target", [(inside(1), OUT), (inside(1), AM), (outside(1), AM)], ids=["store", "move", "load"]
+    "source, target",
+    [(inside(1), outside(0)), (inside(1), inside(0)), (outside(1), inside(0))],
+    ids=["store", "move", "load"],
 )
-def test_what_is_in_activation_memory_needs_no_buffer(source: Placement, target: Address) -> None:
-    assert planner(0)._copy(source, target) == CopyThrough(source, target)
+def test_what_is_in_activation_memory_needs_no_buffer(source: Placement, target: Placement) -> None:
+    assert planner(0).hand_over([source], [target]) == [CopyThrough(source, target.address)]
 
 
 SIXTEENTH = SMALL.am_bytes // 16
@@ -66,8 +70,9 @@ def test_pieces_of_a_copy_between_places_outside(size: int, room: int, piece: in
     """As few as there is room for, at the end of the memory; nothing is kept."""
     made = planner(room)
     before = made.placer.arena.used()
-    source = Placement(OUT, size)
-    assert made._copy(source, OUT + 65536) == CopyThrough(source, OUT + 65536, SMALL.am_bytes - piece, piece)
+    source, target = outside(0, size), outside(16, size)
+    copy = CopyThrough(source, target.address, SMALL.am_bytes - piece, piece)
+    assert made.hand_over([source], [target]) == [copy]
     assert made.placer.arena.used() == before
 
 
@@ -75,18 +80,24 @@ def test_pieces_of_a_copy_between_places_outside(size: int, room: int, piece: in
 def test_a_copy_without_room(size: int, room: int) -> None:
     said = f"^there is no activation memory left to copy {size} bytes through$"
     with pytest.raises(OutOfMemory, match=said):
-        planner(room)._copy(Placement(OUT, size), OUT + 65536)
+        planner(room).hand_over([outside(0, size)], [outside(16, size)])
 
 
-def test_a_flag_is_read_in_activation_memory() -> None:
-    assert planner(0)._test(inside(1, 1)) == FlagTest(inside(1, 1))
-    made = planner(1)
-    assert made._test(outside(1, 1)) == FlagTest(outside(1, 1), SMALL.am_bytes - 1)
-    assert made.placer.arena.largest_gap_bytes() == 1
-    with pytest.raises(
-        OutOfMemory, match="^there is no activation memory left for the condition of a branch$"
-    ):
-        planner(0)._test(outside(1, 1))
+def branch(room: int) -> ChoiceWork:
+    """A COND_IF whose flag is outside. Its graphs hand on a bool, one byte."""
+    build = Control()
+    flag, x = build.input("flag", (), DType.BOOL), build.input("x", (), DType.BOOL)
+    build.output(build.choose(flag, [x], lambda _, state: state, lambda _, state: state)[0])
+    made = planner(room, build.graph).plan(build.graph.operators[0])
+    assert isinstance(made, ChoiceWork)
+    return made
+
+
+def test_a_flag_comes_to_activation_memory() -> None:
+    assert branch(1).test == FlagTest(Placement(OUT, 1), SMALL.am_bytes - 1)
+    said = "^there is no activation memory left for the condition of a branch$"
+    with pytest.raises(OutOfMemory, match=said):
+        branch(0)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from layer_graphs import LayerBuilder
 
-from tosaic.compiler.fuse.expression import Load, Node, _range
+from tosaic.compiler.fuse.expression import Load, Node, range_of
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.planes import convolution_of_planes
 from tosaic.compiler.legalize.rewriting import Rewriting
@@ -84,8 +84,8 @@ def test_rows_of_a_kernel_that_fits(config, shape, columns, options, rows) -> No
 @pytest.mark.parametrize("ends", [(0, INT32[1]), (INT32[0], 5), INT32, (-3, 4)])
 def test_ranges_that_touch_the_ends_of_int32_need_not_wrap(ends: tuple[int, int]) -> None:
     value = Node(Op.MOV, Load("a", Element.INT32), None, clamp=ends, wrap32=True)
-    assert _range(value) == ends
-    assert _range(Node(Op.ADD, value, Load("b", Element.INT8), wrap32=True)) == (
+    assert range_of(value) == ends
+    assert range_of(Node(Op.ADD, value, Load("b", Element.INT8), wrap32=True)) == (
         INT32 if ends != (-3, 4) else (-131, 131)
     )
 
@@ -156,4 +156,4 @@ INT8, UINT8 = Load("a", Element.INT8), Load("b", Element.UINT8)
 )
 def test_ranges_of_results(node: Node, low: int, high: int) -> None:
     """One more than the largest product where it is shifted: it is rounded."""
-    assert _range(node) == (low, high)
+    assert range_of(node) == (low, high)

@@ -2,29 +2,32 @@
 
 import dataclasses
 import itertools
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from layer_graphs import LayerBuilder
 
+from tosaic.compiler.build import compile_graph
 from tosaic.compiler.emit.pool import Stretch, stretches
 from tosaic.compiler.emit.weight_ring import WeightRing, ring_spans
 from tosaic.compiler.fuse.drain_cost import drains_too_slowly
 from tosaic.compiler.fuse.fold import constant_scalar
+from tosaic.compiler.fuse.fuser import Fuser
 from tosaic.compiler.fuse.moves import moved
-from tosaic.compiler.fuse.summed_rows import sums_pay, sums_rows
-from tosaic.compiler.ir import DType
+from tosaic.compiler.fuse.summed_rows import sums_rows
+from tosaic.compiler.ir import DType, Operator, State
 from tosaic.compiler.memory_speed import FULL_SPEED
 from tosaic.compiler.place.address import Address, Region, Span
 from tosaic.compiler.place.arena import Arena
 from tosaic.compiler.place.geometry import View, Window
 from tosaic.compiler.place.pixel_groups import group_pixels
 from tosaic.compiler.place.placement import BufferKey, Role
+from tosaic.compiler.place.placer import Memories
 from tosaic.compiler.tile.arriving import Arriving
-from tosaic.compiler.tile.convolution import _following_weights
+from tosaic.compiler.tile.convolution import BoxWork
 from tosaic.compiler.tile.elementwise import box_limit
+from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
 from tosaic.compiler.tile.image_boxes import ImageBoxes
 from tosaic.compiler.tile.largest_fit import largest_fit
 from tosaic.compiler.tile.states import plan_states
@@ -43,53 +46,51 @@ def window(**sizes: int) -> Window:
 # --- fuse
 
 
-def drained(pixels: tuple[int, int], channels: int, depth: int, beats: list[int], **program: bool) -> bool:
+def drained(
+    pixels: tuple[int, int], channels: int, depth: int, count: int, *, depthwise: bool = False
+) -> bool:
+    """Of a convolution with biases, and `count` operators that follow it."""
     build = LayerBuilder(1)
-    y = build.conv(build.input("x", (1, *pixels, depth), DType.INT8), channels, (1, 1))
-    parts = dict(bias=False, per_channel=False) | program
-    chain = SimpleNamespace(uop_beats=lambda stored: beats, **parts)
-    layer = SimpleNamespace(base=build.graph.operators[-1], output=y, program=chain)
-    return drains_too_slowly(build.graph, layer, BASE)  # type: ignore[arg-type]
+    y = build.conv(build.input("x", (1, *pixels, depth), DType.INT8), channels, (1, 1), depthwise=depthwise)
+    for number in range(count):
+        operand = build.constant(np.full((1, 1, 1, 1), 12345 + number), DType.INT32)
+        y = build.add(("BITWISE_XOR", "BITWISE_AND")[number % 2], [y, operand])
+    build.output(y)
+    graph = build.finish()
+    (layer,) = Fuser(graph, BASE, fuse=True).layers(set())
+    return drains_too_slowly(graph, layer, BASE)
 
 
 @pytest.mark.parametrize(
-    "pixels, channels, depth, beats, parameters, slow",
+    "channels, depth, fewest",
     [
-        # Of one pixel the array takes 16 cycles for a tile, a chain of n micro-operations 10 n. As two layers: 16 for
-        # each of 16 tiles, 60, and the chain once on 16 slots, 16 cycles each.
-        ((1, 1), 256, 16, [1] * 2, False, False),
-        ((1, 1), 256, 16, [1] * 3, False, True),
-        ((1, 1), 128, 16, [1] * 3, False, True),
-        ((1, 1), 48, 16, [1] * 4, False, False),
-        ((1, 1), 48, 16, [1] * 6, False, True),
-        ((1, 1), 48, 16, [1] * 5, False, False),
-        ((1, 1), 256, 32, [1] * 4, False, True),
-        ((1, 1), 256, 33, [1] * 4, False, False),
-        # With parameters ten cycles more, in either way: 20 for the sums alone.
-        ((1, 1), 256, 16, [1] * 2, True, True),
-        ((1, 1), 256, 32, [1] * 2, True, False),
-        # Ten pixels are as many slots as a micro-operation takes to be complete.
-        ((1, 9), 256, 16, [1] * 3, False, False),
-        ((3, 3), 256, 16, [1] * 30, False, False),
-        ((3, 3), 256, 16, [1] * 60, False, True),
-        ((2, 5), 256, 16, [1] * 60, False, False),
-        ((1, 1), 256, 16, [4] * 3, False, False),
+        # Each micro-operation takes ten cycles for a pixel, biases as many, and a tile of 16 words of weights 16. One
+        # operator, and 4 beats of its result: 16 tiles of 30 cycles; as two layers 16 of 20, 60 between them, 80 for
+        # all tiles at once.
+        (256, 16, 1),
+        (128, 16, 2),
+        (48, 16, 4),
+        (256, 32, 3),
+        (128, 32, 3),
+        (48, 32, 6),
+        # 48 words of weights: four operators take 60 cycles for each of 16 tiles, or 48, and 60 and 128 once.
+        (256, 33, 4),
+        (256, 64, 6),
     ],
 )
-def test_what_drains_too_slowly(pixels, channels, depth, beats, parameters, slow) -> None:
-    assert drained(pixels, channels, depth, beats, bias=parameters) is slow
-    assert drained(pixels, channels, depth, beats, per_channel=parameters) is slow
+def test_what_drains_too_slowly(channels: int, depth: int, fewest: int) -> None:
+    """One pixel, with as many operators behind it."""
+    found = [count for count in range(10) if drained((1, 1), channels, depth, count)]
+    assert found == list(range(fewest, 10))
+
+
+@pytest.mark.parametrize("pixels", [(1, 9), (3, 3), (2, 5)])
+def test_pixels_that_hide_a_long_chain(pixels: tuple[int, int]) -> None:
+    assert not any(drained(pixels, 256, 16, count) for count in range(10))
 
 
 def test_only_a_convolution_drains() -> None:
-    build = LayerBuilder(1)
-    x = build.input("x", (1, 1, 1, 16), DType.INT8)
-    y = build.conv(x, 16, (1, 1), depthwise=True)
-    chain = SimpleNamespace(uop_beats=lambda stored: [1] * 90, bias=False, per_channel=False)
-    layer = SimpleNamespace(base=build.graph.operators[-1], output=y, program=chain)
-    assert not drains_too_slowly(build.graph, layer, BASE)  # type: ignore[arg-type]
-    layer.base = None
-    assert not drains_too_slowly(build.graph, layer, BASE)  # type: ignore[arg-type]
+    assert not drained((1, 1), 1, 256, 9, depthwise=True)
 
 
 @pytest.mark.parametrize(
@@ -119,28 +120,26 @@ def test_other_reductions_are_no_sums() -> None:
     assert not sums_rows(build.graph, build.graph.operators[0], BASE)
 
 
+def is_stored(height: int, width: int, depth: int) -> bool:
+    """Whether a layer makes an image of 16 channels, by a kernel of one pixel, whose mean is wanted."""
+    build = LayerBuilder(7)
+    y = build.conv(build.input("x", (1, height, width, depth), DType.INT8), 16, (1, 1))
+    image, zero = build.rescale(y, DType.INT8), build.zero_point(DType.INT8)
+    pool = dict(kernel=[height, width], stride=[1, 1], pad=[0] * 4, acc_type=DType.INT32)
+    build.output(build.add("AVG_POOL2D", [image, zero, zero], **pool))
+    return any(layer.output == image for layer in compile_graph(build.finish(), BASE).layers)
+
+
 @pytest.mark.parametrize(
-    "height, width, depth, beats, pays",
-    [
-        # The body's two micro-operations take ten cycles each for a row; the array takes 16 for 16 pixels and channels.
-        (16, 16, 16, [9, 1, 1, 9], False),
-        (16, 16, 32, [9, 1, 1, 9], True),
-        # 20 rows of 8: 160 pixels, 400 cycles of draining, 10 tiles; 128 cycles are saved.
-        (20, 8, 27, [9, 1, 1, 9], True),
-        (20, 8, 17, [9, 1, 1, 9], True),
-        (20, 8, 16, [9, 1, 1, 9], False),
-        # 17 rows of 2: 34 pixels, 340 cycles of draining, 3 tiles, and 26 cycles are saved.
-        (17, 2, 16 * 6, [9, 1, 1, 9], False),
-        (17, 2, 16 * 7, [9, 1, 1, 9], True),
-        (17, 4, 16, [9, 1, 1, 9], False),
-    ],
+    "height, width, fewest",
+    [(16, 16, 2), (20, 8, 2), (17, 2, 7), (17, 4, 4), (5, 4, 4), (4, 4, None), (5, 3, None), (2, 17, None)],
 )
-def test_whether_sums_of_rows_pay(height, width, depth, beats, pays) -> None:
-    build = LayerBuilder(1)
-    build.conv(build.input("x", (1, height, width, depth), DType.INT8), 16, (1, 1))
-    program = SimpleNamespace(uop_beats=lambda stored: beats, body_start=1, body_end=3)
-    layer = SimpleNamespace(base=build.graph.operators[-1], program=program)
-    assert sums_pay(build.graph, layer, BASE) is pays  # type: ignore[arg-type]
+def test_whether_sums_of_rows_pay(height: int, width: int, fewest: int | None) -> None:
+    """Draining takes two micro-operations of ten cycles for each row, more than the array takes for an image of few
+    words. 17 rows of two pixels: 340 cycles, and three tiles of 16 words each, and 26 cycles are saved: with seven
+    words the array takes 336, with six 288."""
+    depths = [words for words in (1, 2, 3, 4, 6, 7, 12) if not is_stored(height, width, 16 * words)]
+    assert depths == [words for words in (1, 2, 3, 4, 6, 7, 12) if fewest is not None and words >= fewest]
 
 
 @pytest.mark.parametrize(
@@ -168,8 +167,8 @@ def test_constants_of_one_value(values: Any, dtype: DType, found: int | None) ->
 def grouped(channels: int, image: Window, zero_point: int = 0, config: Any = BASE):
     build = LayerBuilder(1)
     weights = build.random.integers(-128, 128, (channels, image.kh, image.kw, image.ic))
-    operator = SimpleNamespace(op="CONV2D", inputs=["x", build.constant(weights, DType.INT8)])
-    return group_pixels(build.graph, operator, image, config.columns, zero_point, config), weights  # type: ignore[arg-type]
+    operator = Operator("CONV2D", ["x", build.constant(weights, DType.INT8)], ["y"], {}, "grouped")
+    return group_pixels(build.graph, operator, image, config.columns, zero_point, config), weights
 
 
 @pytest.mark.parametrize(
@@ -269,10 +268,9 @@ def test_boxes_begin_with_a_tile(limit: int, tile: int, found: int) -> None:
 def arriving(cycles_per_row: int, weight_bytes: int = 0) -> tuple[Arriving, ImageBoxes]:
     """An image of 32 rows of 16 pixels and 16 bytes: 16 cycles to bring a row, and 24 instructions of 16 bytes for a
     box take 24."""
-    work = SimpleNamespace(weight_bytes=weight_bytes)
 
-    def of(rows: int) -> Any:
-        return SimpleNamespace(array_cycles=rows * cycles_per_row, **vars(work))
+    def of(rows: int) -> BoxWork:
+        return BoxWork(1, rows * cycles_per_row, weight_bytes, stays=True)
 
     return Arriving(BASE, FULL_SPEED, of), ImageBoxes(window(ih=32, iw=16, ic=16), 16, 16)
 
@@ -293,7 +291,7 @@ def arriving(cycles_per_row: int, weight_bytes: int = 0) -> tuple[Arriving, Imag
 )
 def test_cycles_until_the_last_box_is_computed(most, first, cycles_per_row, weights, cycles) -> None:
     found, cut = arriving(cycles_per_row, weights)
-    assert found._cycles(cut, most, first) == cycles
+    assert found.cycles(cut, most, first) == cycles
 
 
 @pytest.mark.parametrize(
@@ -305,7 +303,7 @@ def test_rows_of_the_first_box(cycles_per_row: int, most: int, first: int) -> No
     found, cut = arriving(cycles_per_row)
     best = found.first_rows(cut, most)
     steps = [0, *itertools.takewhile(lambda rows: rows < most, (1 << n for n in range(9)))]
-    cycles = {rows: found._cycles(cut, most, rows) for rows in steps}
+    cycles = {rows: found.cycles(cut, most, rows) for rows in steps}
     assert best == min(steps, key=lambda rows: (cycles[rows] if rows else 0.99 * cycles[0], rows))
     assert best == first
 
@@ -314,7 +312,7 @@ def test_rows_of_the_first_box(cycles_per_row: int, most: int, first: int) -> No
 def test_rows_of_an_arriving_box(cycles_per_row: int, fewest: int) -> None:
     found, cut = arriving(cycles_per_row)
     heights = [fewest, *(-(-32 // boxes) for boxes in range(1, -(-32 // fewest)))]
-    cycles = {rows: found._cycles(cut, rows, 0) for rows in heights}
+    cycles = {rows: found.cycles(cut, rows, 0) for rows in heights}
     least = min(cycles.values())
     wanted = (
         fewest if least >= 0.99 * cycles[fewest] else max(rows for rows in heights if cycles[rows] == least)
@@ -335,11 +333,19 @@ def test_rows_of_an_arriving_box(cycles_per_row: int, fewest: int) -> None:
 def test_how_states_come_to_their_places(read_by, output, swapped, in_place, at_the_end) -> None:
     """Layer 0 makes p, which is `a` next (or `b` is, `swapped`), and layer 1 makes q, which is `b` next. A state is
     written over where nothing reads it any more; what is shown, or becomes another state, stays until the end."""
-    layers = [SimpleNamespace(root=SimpleNamespace(outputs=[name])) for name in "pq"]
-    following = {"a": SimpleNamespace(output="b" if swapped else "p"), "b": SimpleNamespace(output="q")}
-    graph = SimpleNamespace(states=following, run_outputs=[output] if output else [])
-    tensors = SimpleNamespace(graph=graph, storage={name: name for name in "abpq"})
-    plan = plan_states(tensors, layers, read_by)  # type: ignore[arg-type]
+    build = LayerBuilder(1)
+    for name in "ab":
+        build.input(name, (1, 4), DType.INT32)
+    for name in "pq":
+        build.add("ABS", [build.input(f"of {name}", (1, 4), DType.INT32)], output=name)
+    for name, following in (("a", "b" if swapped else "p"), ("b", "q")):
+        build.graph.states[name] = State(following, np.zeros((1, 4), np.int32))
+        build.output(following)
+    if output:
+        build.output(output)
+    memories = Memories(Arena(BASE.am_bytes, 1), BASE.am_bytes)
+    planner = GraphPlanner(build.graph, set(), PlanContext(BASE, memories, True))
+    plan = plan_states(planner.tensors, planner.layers, read_by)
     assert (plan.in_place, plan.at_the_end) == (in_place, at_the_end)
     assert plan.shown == ([output] if output else [])
 
@@ -419,17 +425,3 @@ def test_blobs_begin_at_multiples() -> None:
 def test_what_lies_in_the_ring(address: int, size: int, spans: list[tuple[int, int]]) -> None:
     wanted = [Span(Region.WEIGHT, first, last) for first, last in spans]
     assert ring_spans(address, size, 100) == WeightRing(100).spans(address, size) == wanted
-
-
-def test_weights_that_come_behind_an_image() -> None:
-    """Those of the next operator on the array, whatever stands between; none if they are computed or it is the last."""
-    build = LayerBuilder(1)
-    x, w = build.input("x", (1, 4, 4, 4), DType.INT8), build.input("w", (2, 1, 1, 4), DType.INT8)
-    build.conv(x, 8, (3, 3))
-    build.conv(x, 8, (1, 1))
-    build.rescale(build.conv(x, 2, (2, 2)), DType.INT8)
-    zeros = [build.zero_point(DType.INT8) for _ in range(2)]
-    how = dict(pad=[0] * 4, stride=[1, 1], dilation=[1, 1], acc_type=DType.INT32, local_bound=False)
-    build.add("CONV2D", [x, w, build.constant([1, 2], DType.INT32), *zeros], **how)
-    found = [_following_weights(build.graph, operator) for operator in build.graph.operators]
-    assert found == [8 * 4, 2 * 2 * 2 * 4, 0, 0, 0]

@@ -10,6 +10,7 @@ from random_growth import random_graph
 from tosaic.compiler.ir import OPERATORS, DType
 from tosaic.compiler.legalize.passes import legalize
 from tosaic.compiler.legalize.sunk_transposes import sink_transposes
+from tosaic.compiler.legalize.tabulated import tabulate
 
 TOGETHER = 8
 """Graphs of a test."""
@@ -45,3 +46,26 @@ def test_a_sum_of_what_exists_in_both_orders_comes_before_the_transpose(in_both_
     build.output(build.add("ADD", [build.add("TRANSPOSE", [x], perms=[0, 2, 3, 1]), y]))
     found = [operator.op for operator in sink_transposes(build.graph).operators]
     assert found == (["TRANSPOSE", "ABS", "ADD", "TRANSPOSE"] if in_both_orders else ["TRANSPOSE", "ADD"])
+
+
+@pytest.mark.parametrize("dtype, sunk", [(DType.BOOL, False), (DType.INT32, False), (DType.INT8, True)])
+def test_a_transpose_moves_behind_what_makes_fewer_bytes(dtype: DType, sunk: bool) -> None:
+    """Of int16 elements; a bool takes a byte, as an int8 does."""
+    build = LayerBuilder(1)
+    source = DType.INT8 if dtype is DType.BOOL else DType.INT16
+    x = build.add("TRANSPOSE", [build.input("x", (1, 4, 5, 6), source)], perms=[0, 2, 3, 1])
+    build.output(build.add("CAST", [x], dtype=dtype))
+    found = [operator.op for operator in sink_transposes(build.graph).operators]
+    assert found == (["CAST", "TRANSPOSE"] if sunk else ["TRANSPOSE", "CAST"])
+
+
+def test_a_chain_of_tables_is_looked_up_by_indices_of_int32() -> None:
+    """As TOSA has them, though the machine takes others: the graph that is left is a legal one."""
+    build = LayerBuilder(1)
+    x = build.input("x", (2, 64), DType.INT8)
+    for _ in range(2):
+        x = build.add("TABLE", [x, build.random_constant((256,), DType.INT8, -128, 127)])
+    build.output(x)
+    graph = tabulate(build.finish())
+    (gather,) = [operator for operator in graph.operators if operator.op == "GATHER"]
+    assert graph.tensors[gather.inputs[1]].dtype is DType.INT32

@@ -1,138 +1,95 @@
 """In which order plans come: residencies, cascades, and those that are asked for where fields overflow."""
 
-from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
+from cascade_graphs import inverted_bottleneck
+from layer_graphs import LayerBuilder
 
-import tosaic.compiler.search as search
-from tosaic.compiler.ir import Graph
-from tosaic.compiler.place.arena import OutOfMemory
-from tosaic.compiler.search import RESIDENCY, Choices, Task, plans_of
+from tosaic.compiler.ir import DType, Graph
+from tosaic.compiler.search import RESIDENCY, Choices, ProgramPlan, plans_of, ranked, task_of
+from tosaic.compiler.tile.work import CascadeWork
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config_text import get_config
 
-Chain = tuple[int, int]
+BOTTLENECK = inverted_bottleneck(28, 1)
+"""Its largest tensors have 75,264 bytes."""
 
 
-class Plans:
-    """Cycles by residency, or by chains of cascades; None where a plan does not fit. `crowded` are the residencies in
-    which something lacks room."""
-
-    def __init__(self, patch: pytest.MonkeyPatch, cycles: Sequence[int | None], *, crowded: int = 5):
-        self.cycles = dict(zip(RESIDENCY, cycles, strict=True))
-        self.crowded = RESIDENCY[:crowded]
-        self.cascades: dict[tuple[Chain, ...], int | None] = {}
-        self.proposed: list[Chain] = []
-        self.kept: dict[tuple[Chain, ...], list[Chain]] = {}
-        self.asked: list[tuple[float, tuple[Chain, ...]]] = []
-        patch.setattr(search, "_plan", self._plan)
-        patch.setattr(search, "propose", lambda main, config, speed: self.proposed)
-        patch.setattr(search, "worthwhile", lambda main, plain, config, speed: self.kept[main.chains])
-
-    def _plan(self, task: Task, residency: float, chains: Sequence[Chain] = ()) -> Any:
-        self.asked.append((residency, tuple(chains)))
-        cycles = self.cascades[tuple(chains)] if chains else self.cycles[residency]
-        if cycles is None:
-            raise OutOfMemory(f"nothing fits {residency}")
-        memories = SimpleNamespace(crowded=residency in self.crowded)
-        main = SimpleNamespace(chains=tuple(chains))
-        return SimpleNamespace(cycles=cycles, residency=residency, memories=memories, main=main)
-
-    def found(self, **choices: Any) -> list[tuple[int, float]]:
-        task = Task(Graph("empty"), set(), Choices(get_config("base"), **choices))
-        return [(plan.cycles, plan.residency) for plan in plans_of(task)]
+def plans(memory: str, graph: Graph = BOTTLENECK, **choices: bool) -> list[ProgramPlan]:
+    config = get_config(f"base,am_bytes={memory}")
+    return list(plans_of(task_of(graph, Choices(config, **choices))))
 
 
-def test_plans_of_all_residencies(monkeypatch: pytest.MonkeyPatch) -> None:
+def cascades(plan: ProgramPlan) -> int:
+    return sum(isinstance(step.work, CascadeWork) for step in plan.main.steps)
+
+
+@pytest.mark.parametrize(
+    "memory, order",
+    [
+        ("8K", [0.75, 0.5, 0.25, 0.125, 0.0]),
+        # All of 25 KiB tensors in half of the memory: with a quarter the largest tensors leave room for others.
+        ("32K", [0.25, 0.75, 0.5, 0.125, 0.0]),
+        ("64K", [0.75, 0.5, 0.25, 0.125, 0.0]),
+    ],
+)
+def test_plans_of_all_residencies(memory: str, order: list[float]) -> None:
     """Those that are clearly better come first; the others in their order."""
-    plans = Plans(monkeypatch, [1000, 950, 800, 801, 600])
-    assert plans.found() == [(600, 0.0), (800, 0.25), (1000, 0.75), (950, 0.5), (801, 0.125)]
-    assert [residency for residency, _ in plans.asked] == list(RESIDENCY)
+    found = plans(memory, cascades=False)
+    assert [plan.residency for plan in found] == order
+    assert sorted(order, reverse=True) == list(RESIDENCY)
+    best, *others = found
+    assert all(best.cycles <= 0.9 * plan.cycles for plan in others if plan.residency > best.residency)
+    again = ranked(sorted(found, key=lambda plan: -plan.residency))
+    assert [plan.residency for plan in again] == order
 
 
-def test_with_less_residency_nothing_is_nearer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans behind one in which everything has room are made where they are asked for."""
-    plans = Plans(monkeypatch, [1000, 100, 100, None, 100], crowded=0)
-    task = Task(Graph("empty"), set(), Choices(get_config("base")))
-    found = plans_of(task)
-    assert next(found).cycles == 1000
-    assert len(plans.asked) == 1
-    assert [plan.residency for plan in found] == [0.5, 0.25, 0.0]
-    plans = Plans(monkeypatch, [1000, 500, 1, 1, 1], crowded=1)
-    assert next(plans_of(task)).residency == 0.5
-    assert len(plans.asked) == 2
+def test_with_less_residency_nothing_is_nearer() -> None:
+    """Plans behind one in which everything has room are made where they are asked for, whatever they cost."""
+    found = plans("256K", cascades=False)
+    assert [plan.residency for plan in found] == list(RESIDENCY)
+    assert [plan.memories.crowded for plan in found] == [False, False, True, True, True]
 
 
-def test_what_does_not_fit_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    Plans(monkeypatch, [None, 70, None, 70, None])
-    task = Task(Graph("empty"), set(), Choices(get_config("base")))
-    found = plans_of(task)
-    assert [next(found).residency, next(found).residency] == [0.5, 0.125]
-    more = "^nothing fits 0.0; use a configuration with more activation memory than 'base'$"
-    with pytest.raises(UnsupportedError, match=more):
-        next(found)
-    Plans(monkeypatch, [None] * 5)
-    with pytest.raises(UnsupportedError, match=more):
-        next(plans_of(task))
+def test_what_does_not_fit() -> None:
+    """Scales that are computed at run time must be there as a whole."""
+    build = LayerBuilder(1)
+    x, channels = build.input("x", (1, 4096), DType.INT32), 4096
+    scales = [
+        build.input(f"scale {n}", (channels,), dtype) for n, dtype in enumerate((DType.INT32, DType.INT8))
+    ]
+    zeros = [build.zero_point(DType.INT32), build.zero_point(DType.INT8)]
+    how = dict(scale32=True, rounding_mode="SINGLE_ROUND", per_channel=True)
+    how |= dict(input_unsigned=False, output_unsigned=False)
+    build.output(build.add("RESCALE", [x, *scales, *zeros], dtype=DType.INT8, **how))
+    graph = build.finish()
+    said = (
+        "^20480 bytes of parameters do not fit the activation memory; use a configuration with more activation memory "
+        "than 'base,am_bytes=16384'$"
+    )
+    with pytest.raises(UnsupportedError, match=said):
+        plans("16K", graph)
+    assert plans("32K", graph)
 
 
-def cascaded(patch: pytest.MonkeyPatch, **cycles: int | None) -> Plans:
-    """A plan of 1000 cycles for which cascades ab, bc and so on are known."""
-    plans = Plans(patch, [1000] * 5, crowded=0)
-    plans.cascades = {chains(name): value for name, value in cycles.items()}
-    return plans
+@pytest.mark.parametrize("memory, layers", [("16K", 3), ("64K", 3), ("128K", 2)])
+def test_the_best_plan_with_cascades_comes_first(memory: str, layers: int) -> None:
+    """Then the same without them."""
+    first, second, *others = plans(memory)
+    (cascade,) = [step.work for step in first.main.steps if isinstance(step.work, CascadeWork)]
+    assert len(cascade.members) == layers
+    assert first.residency == second.residency and first.cycles < second.cycles
+    assert not any(cascades(plan) for plan in (second, *others))
+    assert [plan.cycles for plan in (second, *others)] == [
+        plan.cycles for plan in plans(memory, cascades=False)
+    ]
 
 
-def chains(name: str) -> tuple[Chain, ...]:
-    """ "ab_de" as ((0, 1), (3, 4))."""
-    return tuple((ord(each[0]) - ord("a"), ord(each[-1]) - ord("a")) for each in name.split("_"))
-
-
-def test_cascades_that_are_all_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    plans = cascaded(monkeypatch, ab_de=900)
-    plans.proposed = list(chains("ab_de"))
-    plans.kept = {chains("ab_de"): list(chains("ab_de"))}
-    assert plans.found()[:2] == [(900, 0.75), (1000, 0.75)]
-    assert plans.asked[:2] == [(0.75, ()), (0.75, chains("ab_de"))]
-    assert len(plans.asked) == 2 + 4
-
-
-def test_cascades_that_are_not_worth_it_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until those are left that are, and the best plan on the way counts."""
-    plans = cascaded(monkeypatch, ab_de_gh=1100, ab_de=800, de=850)
-    plans.proposed = list(chains("ab_de_gh"))
-    plans.kept = {
-        chains("ab_de_gh"): list(chains("ab_de")),
-        chains("ab_de"): list(chains("de")),
-        chains("de"): [],
-    }
-    assert plans.found()[:2] == [(800, 0.75), (1000, 0.75)]
-    assert [each for _, each in plans.asked[1:4]] == [chains("ab_de_gh"), chains("ab_de"), chains("de")]
-
-
-@pytest.mark.parametrize("cycles", [1000, 1001, None])
-def test_a_plan_without_cascades_stays(cycles: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where they save nothing, or do not fit."""
-    plans = cascaded(monkeypatch, ab=cycles)
-    plans.proposed = list(chains("ab"))
-    plans.kept = {chains("ab"): []}
-    assert plans.found()[:1] == [(1000, 0.75)]
-    assert plans.asked[1] == (0.75, chains("ab"))
-    assert len(plans.found()) == 5
-
-
-def test_a_smaller_cascade_that_does_not_fit_leaves_the_larger_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    plans = cascaded(monkeypatch, ab_de=900, de=None)
-    plans.proposed = list(chains("ab_de"))
-    plans.kept = {chains("ab_de"): list(chains("de"))}
-    assert plans.found()[0] == (900, 0.75)
+@pytest.mark.parametrize("memory", ["4K", "8K", "256K"])
+def test_a_plan_without_cascades_stays(memory: str) -> None:
+    """Where they do not fit, and where nothing leaves the memory between layers."""
+    assert not any(cascades(plan) for plan in plans(memory))
 
 
 @pytest.mark.parametrize("options", [dict(optimize=False), dict(cascades=False)])
-def test_without_cascades(options: dict[str, bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    plans = cascaded(monkeypatch, ab=1)
-    plans.proposed = list(chains("ab"))
-    assert plans.found(**options)[0] == (1000, 0.75)
-    assert all(not each for _, each in plans.asked)
+def test_without_cascades(options: dict[str, bool]) -> None:
+    assert not any(cascades(plan) for plan in plans("32K", **options))

@@ -1,27 +1,31 @@
 """How parameters, tables and packed weights lie in memory, and what of a table of rows is there at a time."""
 
 import random
-from types import SimpleNamespace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from layer_graphs import LayerBuilder
 
+from tosaic.compiler.fuse.indexed import plan_indexed
 from tosaic.compiler.fuse.translate import PerChannel
+from tosaic.compiler.ir import DType
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.compression import CodedBlock, CodedWeights
 from tosaic.compiler.place.external import ALIGNMENT_BYTES, BootBlock, ExternalMemory
-from tosaic.compiler.place.packed_rows import PackedRows, RowPacker, _modes
+from tosaic.compiler.place.packed_rows import PackedRows, RowPacker
 from tosaic.compiler.place.params import ScalePlace, pack_line, pack_params, pack_table, scale_places
 from tosaic.compiler.place.placement import Placement, resident
+from tosaic.compiler.place.placer import Memories, Placer
 from tosaic.compiler.place.residents import Residents
+from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.program import StoredWeights
-from tosaic.compiler.tile.gather_scatter import GatherScatterPlanner, TableTile
+from tosaic.compiler.tile.gather_scatter import GatherScatterPlan, GatherScatterPlanner, TableTile
 from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import OFFSETS_MAX, Element
-from tosaic.hw.packed_weights import Mode
 
 SMALL = get_config("small")
 
@@ -192,26 +196,6 @@ def test_packed_rows_of_weights() -> None:
 # --- packed weights
 
 
-@pytest.mark.parametrize(
-    "zeros, values, modes",
-    [
-        (8, 100, [Mode.MASK]),
-        (7, 100, []),
-        (0, 4, [Mode.PALETTE_4]),
-        (0, 5, [Mode.PALETTE_16]),
-        (0, 16, [Mode.PALETTE_16]),
-        (0, 17, []),
-        (8, 3, [Mode.MASK, Mode.PALETTE_4]),
-    ],
-)
-def test_modes_that_may_make_weights_smaller(zeros: int, values: int, modes: list[Mode]) -> None:
-    """More than an eighth of zeros, or few values: `zeros` and one more of 64, where 8 are no more than an eighth."""
-    weights = np.arange(64) % values + 1
-    if zeros:
-        weights[: zeros + 1] = 0
-    assert list(_modes(weights.astype(np.int8))) == modes
-
-
 def test_blobs_of_a_row() -> None:
     """As many as are fetched together, and fill no more than a quarter of the weight memory; one at least."""
     for wm_bytes, blob, group in (
@@ -224,14 +208,23 @@ def test_blobs_of_a_row() -> None:
         assert packer.group_bytes(blob) == group
 
 
-@pytest.mark.parametrize("bandwidth, slow", [(None, False), (16, False), (1, True)])
-def test_cycles_of_a_packed_row(bandwidth: float | None, slow: bool) -> None:
-    """8 words of weights in 7 words: what the bus takes, or unpacking; and four cycles until the next row."""
+@pytest.mark.parametrize(
+    "bandwidth, zeros, values, packed",
+    [
+        # 64 words. From 16 bytes per cycle few values pay, from one byte per cycle zeros, too.
+        (None, 0, 4, False),
+        (1, 0, 4, True),
+        (1, 0, 16, True),
+        (1, 0, 17, False),
+        (1, 1024, 100, True),
+        (1, 128, 100, False),
+    ],
+)
+def test_weights_that_are_packed(bandwidth: float | None, zeros: int, values: int, packed: bool) -> None:
+    weights = np.arange(1024) % values + 1
+    weights[:zeros] = 0
     packer = RowPacker(get_config("base,unpackers=1"), bandwidth)
-    # Behind a header and a word of codes, five words of weights enter beside those that leave.
-    assert packer._cycles(bytes(16 * 7), Mode.MASK, 8) == (16 * 7 if slow else 2 + 8 + 5) + 4
-    # A header, four words of palette and two of codes.
-    assert packer._cycles(bytes(16 * 7), Mode.PALETTE_4, 8) == (16 * 7 if slow else 2 + 4 + 8) + 4
+    assert (packer.code(weights, 1024) is not None) == packed
 
 
 # --- tensors in activation memory
@@ -281,7 +274,8 @@ def test_the_tensor_that_came_last_to_a_place() -> None:
 
 
 class Rows:
-    """A GATHER of `count` rows of 40 bytes out of tables of `rows`, with `room` bytes of memory."""
+    """A GATHER of `count` rows of 40 bytes out of tables of `rows`. Beside two buffers of constant offsets there are
+    `room` bytes of memory."""
 
     def __init__(
         self,
@@ -292,43 +286,63 @@ class Rows:
         count: int = 30,
         bytes_: int = 40,
         config: Config = SMALL,
-        **inside: bool,
+        inside: Sequence[str] = (),
+        computed: bool = False,
     ):
-        self.arena = Arena(config.am_bytes, 1)
-        if config.am_bytes > room:
-            self.arena.allocate(config.am_bytes - room)
-        places = {
-            name: resident(0, 1) if inside.get(name) else Placement(Address(Region.DATA, 0), 1)
-            for name in ("values", "output", "indices")
-        }
-        placer = SimpleNamespace(
-            config=config,
-            arena=self.arena,
-            allocate=self.arena.allocate,
-            placements=places,
-            tensors=SimpleNamespace(
-                storage={name: name for name in places}, element=lambda name: SimpleNamespace(bytes=1)
-            ),
+        build = LayerBuilder(1)
+        values = build.input("values", (batches, rows, bytes_), DType.INT8)
+        places = np.zeros((batches, count), np.int32)
+        indices = (
+            build.input("indices", places.shape, DType.INT32)
+            if computed
+            else build.constant(places, DType.INT32)
         )
-        move = SimpleNamespace(
-            batches=batches, table_rows=rows, count=count, row_elements=bytes_, scatters=False, operator="GATHER",
-            values="values", input=None, indices="indices", constant=None if "indices" in inside else 1,
-        )  # fmt: skip
-        self.planner = GatherScatterPlanner(placer, move, "output")  # type: ignore[arg-type]
+        output = build.add("GATHER", [values, indices])
+        self.arena = Arena(config.am_bytes, 1)
+        placer = Placer(Tensors(build.graph, config), Memories(self.arena, config.am_bytes))
+        for name in (values, indices, output):
+            placer.external(name)
+        for name in inside:
+            placer.placements[{"output": output}.get(name, name)] = resident(0, 1)
+        self.offsets_bytes = 8 * min(OFFSETS_MAX, config.am_bytes // 128, batches * count)
+        kept = config.am_bytes - room - self.offsets_bytes
+        if kept > 0:
+            self.arena.allocate(kept)
+        self.planner = GatherScatterPlanner(
+            placer, plan_indexed(build.graph, build.graph.operators[0]), output
+        )
+
+    def plan(self) -> GatherScatterPlan:
+        return self.planner.plan()
 
 
-def test_parts_of_a_table() -> None:
-    """Fewer batches, fewer words of each row, then fewer rows with one before and one behind."""
-    tiles = list(Rows(0, batches=5).planner._tiles())
-    assert tiles == [
-        *(TableTile(batches, 100, 40) for batches in (5, 3, 2)),
-        *(TableTile(1, 100, size) for size in (40, 24, 16, 8)),
-        *(TableTile(1, rows, 8, spare=True) for rows in (50, 25, 13)),
-    ]
-    assert [tile.bytes for tile in tiles] == [20000, 12000, 8000, 4000, 2400, 1600, 800, 416, 216, 120]
-    narrow = list(Rows(0, rows=16, bytes_=5).planner._tiles())
-    assert narrow == [TableTile(1, 16, 5)]
-    assert list(Rows(0, rows=17, bytes_=5).planner._tiles())[1:] == [TableTile(1, 9, 5, spare=True)]
+@pytest.mark.parametrize(
+    "batches, rows, bytes_, tile",
+    [
+        # Fewer batches, fewer words of each row, then fewer rows with one before and one behind.
+        *((5, 100, 40, TableTile(batches, 100, 40)) for batches in (5, 3, 2)),
+        *((5, 100, 40, TableTile(1, 100, size)) for size in (40, 24, 16, 8)),
+        *((5, 100, 40, TableTile(1, rows, 8, spare=True)) for rows in (50, 25, 13)),
+        (1, 16, 5, TableTile(1, 16, 5)),
+        (1, 17, 5, TableTile(1, 9, 5, spare=True)),
+    ],
+)
+def test_parts_of_a_table(batches: int, rows: int, bytes_: int, tile: TableTile) -> None:
+    """Each is taken where there is no room for a larger one; the list is there."""
+    sizes = dict(batches=batches, rows=rows, bytes_=bytes_, count=1, inside=["output"])
+    plan = Rows(tile.bytes + 8, **sizes).plan()  # type: ignore[arg-type]
+    assert (plan.tile, plan.blocks) == (tile, None)
+    smallest = tile.spare and -(-tile.rows // 2) < 9
+    if smallest or (rows, bytes_) == (16, 5):
+        with pytest.raises(OutOfMemory):
+            Rows(tile.bytes + 7, **sizes).plan()  # type: ignore[arg-type]
+    else:
+        assert Rows(tile.bytes + 7, **sizes).plan().tile.bytes < tile.bytes  # type: ignore[arg-type]
+
+
+def test_bytes_of_parts_of_a_table() -> None:
+    assert [TableTile(n, 100, 40).bytes for n in (5, 3, 2, 1)] == [20000, 12000, 8000, 4000]
+    assert [TableTile(1, rows, 8, spare=True).bytes for rows in (50, 25, 13)] == [416, 216, 120]
 
 
 @pytest.mark.parametrize(
@@ -344,11 +358,11 @@ def test_parts_of_a_table() -> None:
 )
 def test_the_largest_part_that_fits(room: int, tile: TableTile, rows: int, copies: int) -> None:
     made = Rows(room)
-    found, address, block_rows, blocks = made.planner._tile()
-    assert (found, block_rows) == (tile, rows)
-    assert address == SMALL.am_bytes - tile.bytes - 8
-    assert blocks is not None
-    assert (len(blocks.addresses), blocks.size_bytes) == (copies, rows * tile.row_bytes + 8)
+    found = made.plan()
+    assert (found.tile, found.block_rows) == (tile, rows)
+    assert found.tile_address == SMALL.am_bytes - made.offsets_bytes - tile.bytes - 8
+    assert found.blocks is not None
+    assert (len(found.blocks.addresses), found.blocks.size_bytes) == (copies, rows * tile.row_bytes + 8)
 
 
 @pytest.mark.parametrize(
@@ -356,23 +370,17 @@ def test_the_largest_part_that_fits(room: int, tile: TableTile, rows: int, copie
 )
 def test_rows_of_a_list_at_a_time(room: int, rows: int, copies: int) -> None:
     """All at once, or half as many again and again, twice, beside a table that is there; no fewer than 16."""
-    found = Rows(room, count=100, values=True).planner._tile()
-    assert (found[0], found[1], found[2]) == (TableTile(1, 100, 40), None, rows)
-    assert found[3] is not None and len(found[3].addresses) == copies
+    found = Rows(room, count=100, inside=["values"]).plan()
+    assert (found.tile, found.tile_address, found.block_rows) == (TableTile(1, 100, 40), None, rows)
+    assert found.blocks is not None and len(found.blocks.addresses) == copies
 
 
 def test_a_table_without_room() -> None:
-    made = Rows(2 * 16 * 40 + 15, count=100, values=True)
-    before = made.arena.used()
-    with pytest.raises(
-        OutOfMemory, match="^GATHER: 16 rows of one bus word of its table and its list do not fit"
-    ):
-        made.planner._tile()
-    assert made.arena.used() == before
-    made = Rows(120 + 8 + 16 * 8 + 8 - 1, count=16)
-    with pytest.raises(OutOfMemory):
-        made.planner._tile()
-    assert made.arena.largest_gap_bytes() == 120 + 8 + 16 * 8 + 8 - 1
+    said = "^GATHER_0: 16 rows of one bus word of its table and its list do not fit"
+    with pytest.raises(OutOfMemory, match=said):
+        Rows(2 * 16 * 40 + 15, count=100, inside=["values"]).plan()
+    with pytest.raises(OutOfMemory, match=said):
+        Rows(120 + 8 + 16 * 8 + 8 - 1, count=16).plan()
 
 
 @pytest.mark.parametrize(
@@ -393,9 +401,9 @@ def test_buffers_of_offsets(
     batches: int, count: int, inside: bool | None, chunk: int, index: bool, batch_bytes: int
 ) -> None:
     """Of constant ones, of computed ones, and of indices that are outside."""
-    computed = {} if inside is None else {"indices": inside}
-    made = Rows(SMALL.am_bytes, batches=batches, count=count, values=True, output=True, **computed)
-    plan = made.planner.plan()
+    there = ["values", "output", *(["indices"] if inside else [])]
+    made = Rows(SMALL.am_bytes, batches=batches, count=count, inside=there, computed=inside is not None)
+    plan = made.plan()
     assert (plan.chunk_rows, plan.offsets.size_bytes, len(plan.offsets.addresses)) == (OFFSETS_MAX, chunk, 2)
     assert (plan.index_buffer is not None) == index
     taken = sum(end - start for start, end in made.arena.used())
@@ -405,12 +413,14 @@ def test_buffers_of_offsets(
 
 def test_offsets_take_an_eighth_of_a_small_memory() -> None:
     config = get_config("small,am_bytes=16K")
-    plan = Rows(1 << 14, config=config, count=5000, values=True, output=True).planner.plan()
+    plan = Rows(1 << 14, config=config, count=5000, inside=["values", "output"]).plan()
     assert (plan.chunk_rows, plan.offsets.size_bytes) == (128, 512)
 
 
 def test_offsets_without_room() -> None:
-    made = Rows(200, values=True, output=True)
-    with pytest.raises(OutOfMemory, match="^GATHER: 120 bytes of offsets do not fit the activation memory$"):
-        made.planner.plan()
+    made = Rows(-40, inside=["values", "output"])
+    with pytest.raises(
+        OutOfMemory, match="^GATHER_0: 120 bytes of offsets do not fit the activation memory$"
+    ):
+        made.plan()
     assert made.arena.largest_gap_bytes() == 200

@@ -145,7 +145,7 @@ FAULTS = {
         lambda tmp, monkeypatch: queues.test_a_command_reaches_its_unit(Unit.LOAD, monkeypatch, tmp),
     ),
     "an instruction goes by the place of the next one": (
-        *(Dispatch, "_take", "self._index.eq(self._taken)", "self._index.eq(self._taken + 1)"),
+        *(Dispatch, "_take", "self.index.eq(self.taken)", "self.index.eq(self.taken + 1)"),
         lambda tmp, _: queues.test_dispatch_hands_over_in_order(tmp),
     ),
     "a place is promised twice": (

@@ -125,7 +125,7 @@ def test_store_has_a_place_for_every_beat(monkeypatch, tmp_path):
         under_way = under_way + granted
     m.d.comb += [
         Assert(implies(dut.prepared, asks & (dut.credit != 0))),
-        Assert(dut.credit - dut.prepared + asks + under_way + beats.level == store_module._BEATS_BUFFERED),
+        Assert(dut.credit - dut.prepared + asks + under_way + beats.level == store_module.BEATS_BUFFERED),
         Assert(beats.w_en == granted),
         Assert(implies(beats.w_en, beats.w_rdy)),
         Assert(implies(beats.w_en, beats.w_data[: len(mark)] == mark)),

@@ -146,8 +146,8 @@ def test_dispatch_hands_over_in_order(tmp_path):
     queues = (dut.load, dut.array, dut.vector, dut.store)
     takes, payload = dut.program.valid & dut.program.ready, dut.program.payload
     held, instruction, place = Signal(), Signal.like(payload.instruction), Signal(INDEX_BITS)
-    gone = dut.progress & ~takes | dut._done_with
-    with m.If(dut._done_with):
+    gone = dut.progress & ~takes | dut.done_with
+    with m.If(dut.done_with):
         m.d.sync += held.eq(0)
     with m.If(takes):
         m.d.sync += [held.eq(1), instruction.eq(payload.instruction)]
@@ -158,29 +158,29 @@ def test_dispatch_hands_over_in_order(tmp_path):
     unit = instruction[OPERATION_BITS:8]
     valids = Cat(queue.valid for queue in queues)
     m.d.comb += [
-        Assert(implies(dut.running, dut._held == held)),
-        Assert(implies(held, dut._instruction == instruction)),
-        Assert(implies(dut.running & held, dut._index == (place - 1)[:INDEX_BITS])),
-        Assert(implies(dut.running, dut._taken == place)),
+        Assert(implies(dut.running, dut.held == held)),
+        Assert(implies(held, dut.instruction == instruction)),
+        Assert(implies(dut.running & held, dut.index == (place - 1)[:INDEX_BITS])),
+        Assert(implies(dut.running, dut.taken == place)),
         # Nothing is taken before the one before it is gone.
-        Assert(implies(takes, dut.dispatching & (~held | dut._done_with))),
-        Assert(implies(dut._done_with, held)),
+        Assert(implies(takes, dut.dispatching & (~held | dut.done_with))),
+        Assert(implies(dut.done_with, held)),
         Assert((valids & (valids - 1)[: len(valids)]) == 0),
-        Assert(implies(dut._done_with & valids.any(), Cat(q.valid & q.ready for q in queues).any())),
-        Assert(implies(Cat(q.valid & q.ready for q in queues).any(), dut._done_with)),
+        Assert(implies(dut.done_with & valids.any(), Cat(q.valid & q.ready for q in queues).any())),
+        Assert(implies(Cat(q.valid & q.ready for q in queues).any(), dut.done_with)),
         Assert(implies(gone, dut.running)),
     ]
-    is_one = held & counts(dut._action)
+    is_one = held & counts(dut.action)
     m.d.comb += [
-        Assert(implies(held & dut._action.passes, dut._action.to_queue == 0)),
-        Assert(implies(dut._done_with, is_one)),
+        Assert(implies(held & dut.action.passes, dut.action.to_queue == 0)),
+        Assert(implies(dut.done_with, is_one)),
     ]
     for bit, queue, its_unit in zip(
         range(4), queues, (Unit.LOAD, Unit.ARRAY, Unit.VECTOR, Unit.STORE), strict=True
     ):
         waits = before(m, queue.valid & ~queue.ready)
         m.d.comb += [
-            Assert(implies(held & dut._action.to_queue[bit], unit == its_unit)),
+            Assert(implies(held & dut.action.to_queue[bit], unit == its_unit)),
             Assert(implies(queue.valid, is_one & (unit == its_unit) & dut.dispatching)),
             Assert(implies(queue.valid, queue.payload.instruction == instruction)),
             Assert(implies(queue.valid, queue.payload.index == (place - 1)[:INDEX_BITS])),

@@ -1,12 +1,10 @@
 """Parts of the quantizer alone: integers that constants were, grids of the model, what calibration learns."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
+from float_networks import Floats, quantize_graph
 
 from tosaic.compiler.ir import DType, GraphBuilder, Operator
-from tosaic.compiler.quantizer.arithmetic import _saturating
 from tosaic.compiler.quantizer.calibration import Channels, Statistics
 from tosaic.compiler.quantizer.emission import Emission
 from tosaic.compiler.quantizer.encoding import Encoding, Integers
@@ -276,35 +274,6 @@ def emission() -> Emission:
     return Emission(Plan(build.graph, Statistics()))
 
 
-@pytest.mark.parametrize(
-    "ratio, limit",
-    [
-        (2.0**10, 2**18),
-        (2.0**26, 4),
-        (2.0**27, 2),
-        (1.5 * 2.0**27, 1),
-        (2.0**28, 1),
-        (2.0**30, 1),
-        (0.75, 2**28 * 4 // 3),
-        (0.25, 2**30),
-        (2.0**-20, 2**30),
-    ],
-)
-def test_what_is_cut_so_that_its_rescale_stays_in_int32(ratio: float, limit: int) -> None:
-    """2^28 over the ratio, from 1 to 2^30."""
-    emitting = emission()
-    source = Integers(
-        emitting.low.build.input("x", (2, 3), DType.INT32), DType.INT32, np.array(1.0), 0, 2.0**31
-    )
-    found = emitting._limited(source, np.array(ratio))
-    assert found.bound == limit and found.reach == limit
-    graph = emitting.low.build.graph
-    below, above = graph.operators
-    assert (below.op, above.op) == ("MINIMUM", "MAXIMUM")
-    assert graph.tensors[below.inputs[1]].data.ravel().tolist() == [limit]
-    assert graph.tensors[above.inputs[1]].data.ravel().tolist() == [-limit]
-
-
 def test_what_is_in_an_encoding() -> None:
     """The bound is the end of the type that is further from the zero point."""
     for zero_point, bound in ((0, 128), (-1, 128), (-128, 255), (127, 255), (10, 138), (-10, 137)):
@@ -314,35 +283,28 @@ def test_what_is_in_an_encoding() -> None:
         assert found.encoding is encoding
 
 
+@pytest.mark.parametrize("doubled", [False, True])
 @pytest.mark.parametrize(
-    "seen, held, high, saturates",
+    "factors, seen, bounded",
     [
-        (1.0, False, 0.0, True),
-        (1.01, False, 0.0, True),
-        (1.02, False, 0.0, False),
-        (0.0, False, 0.0, False),
-        (-1.0, False, 0.0, False),
-        (1.0, True, 1.0, True),
-        (1.0, True, 1.01, True),
-        (1.0, True, 1.02, False),
-        (1.0, False, 9.0, True),
+        ([0.5, 3.0], 1.0, False),
+        ([0.5, 3.0], 1.009, False),
+        ([0.5, 3.0], 1.02, True),
+        ([0.5, 3.0], 5.0, True),
+        ([0.5, 0.5], 1.0, False),
+        ([-0.5, 3.0], 1.0, True),
     ],
 )
 def test_an_upper_bound_that_saturation_applies(
-    seen: float, held: bool, high: float, saturates: bool
+    factors: list[float], seen: float, bounded: bool, doubled: bool
 ) -> None:
-    """Nothing was seen above the least bound of the channels, 2 times 0.5, and an activation ends there."""
-    plan = SimpleNamespace(
-        statistics=SimpleNamespace(range_seen=lambda _: (-5.0, seen)),
-        held=lambda _: held,
-        encoding=lambda _: SimpleNamespace(high=high),
-    )
-    source, op = Integers("x", DType.INT32, np.array(1.0), low=0.0, high=2.0), SimpleNamespace(outputs=["y"])
-
-    def high_of(line: list[float], integers: Integers = source) -> float:
-        return _saturating(SimpleNamespace(plan=plan), op, integers, np.array(line)).high  # type: ignore[arg-type]
-
-    assert high_of([0.5, 3.0]) == (np.inf if saturates else 2.0)
-    # One factor for all moves the bound; one that is not positive turns it.
-    assert high_of([0.5]) == high_of([-0.5, 3.0]) == 2.0
-    assert high_of([0.5, 3.0], Integers("x", DType.INT32, np.array(1.0))) == np.inf
+    """Of a clamp at 2 before a factor for each channel: no result was seen above the least bound, 1."""
+    model = Floats()
+    x = model.build.add("CLAMP", [model.input("x", (1, 4, 4, 2))], min_val=-3.0, max_val=2.0)
+    line = model.constant(np.array(factors, np.float32).reshape(1, 1, 1, 2), DType.FP32)
+    y = model.build.add("MUL", [x, line, model.build.constant([0], DType.INT8)])
+    graph = model.finish(model.build.add("ADD", [y, y]) if doubled else y)
+    values = np.full((16, 4, 4, 2), -0.25, np.float32)
+    values[:, 0, 0] = [min(2.0, seen / abs(factors[0])), seen / factors[1]]
+    made = quantize_graph(graph, {"x": values}).graph
+    assert ("MINIMUM" in [each.op for each in made.operators]) == bounded

@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 
 from tosaic.compiler.ir import DType, GraphBuilder
+from tosaic.compiler.quantizer import calibration
 from tosaic.compiler.quantizer.calibration import (
     BINS,
     Channels,
     Statistics,
-    _divergence,
-    _squared_error,
     choose_range,
     wanted_channels,
 )
-from tosaic.compiler.quantizer.equalize import _product_factors
+from tosaic.compiler.quantizer.equalize import product_factors
 
 LEVELS = 256
 
@@ -84,9 +83,10 @@ def test_errors_of_a_range(kind: str, low: float, high: float) -> None:
     for part_low, part_high in PARTS:
         first, last = min(low, 0.0) * part_low, max(high, 0.0) * part_high
         arguments = (np.array(histogram), low, high, first, last)
-        assert _squared_error(*arguments) == pytest.approx(squared_error(histogram, low, high, first, last))
+        found = calibration.squared_error(*arguments)
+        assert found == pytest.approx(squared_error(histogram, low, high, first, last))
         wanted = divergence(histogram, low, high, first, last)
-        assert _divergence(*arguments) == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+        assert calibration.divergence(*arguments) == pytest.approx(wanted, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("method, cost", [("mse", squared_error), ("entropy", divergence)])
@@ -202,7 +202,7 @@ def test_factors_of_the_channels_of_a_product(kind: str) -> None:
         octaves = np.log2(np.sqrt(a.largest / b.largest))
         factors = 2.0 ** (np.rint(4 * (octaves - np.median(octaves))) / 4)
         pays = noise(a, b, factors, 255.0) * 10**0.15 < noise(a, b, np.ones(5), 255.0)
-        found = _product_factors(a, b, classes, 255.0)
+        found = product_factors(a, b, classes, 255.0)
         assert (found is not None) == pays
         if found is not None:
             np.testing.assert_allclose(found, factors)
@@ -213,6 +213,6 @@ def test_factors_of_the_channels_of_a_product(kind: str) -> None:
 def test_channels_of_one_class_have_one_factor() -> None:
     a = channels(np.zeros(4), np.array([8.0, 1.0, 0.25, 4.0]))
     b = channels(np.zeros(4), np.array([0.5, 1.0, 4.0, 0.25]))
-    found = _product_factors(a, b, np.array([0, 1, 1, 0]), 255.0)
+    found = product_factors(a, b, np.array([0, 1, 1, 0]), 255.0)
     # The largest are 8 and 0.5, and 1 and 4: roots 4 and 0.5, three octaves apart.
     assert found is not None and found.tolist() == pytest.approx([2**1.5, 2**-1.5])

@@ -48,10 +48,8 @@ def _altered(g: RandomGraph, name: str) -> str:
 
 def _call(g: RandomGraph, op: str, inputs: list[str], results: list[str], **graphs: str) -> list[str]:
     """Adds a control-flow operator; its outputs look like `results`."""
-    names = []
-    for name in results:
-        names.append(g._declare(g._fresh(op.lower()), g.extent(name), g.dtype(name)).name)
-    g.graph.operators.append(Operator(op, inputs, names, dict(graphs), g._fresh(op)))
+    names = [g.declare(g.extent(name), g.dtype(name)) for name in results]
+    g.graph.operators.append(Operator(op, inputs, names, dict(graphs), f"{op} of {names[0]}"))
     return names
 
 

@@ -169,11 +169,11 @@ def test_a_mutated_netlist_chooses_by_bits_and_tells_what_differs():
   end
 end
 """
-    changed = rtl_netlist._with_differences(text, 1)
+    changed = rtl_netlist.with_differences(text, 1)
     assert "  connect $is_1 \\chosen_mutants [0]\n" in changed and "$auto$1" not in changed
     assert "    connect \\A { " + 31 * "1'0 " + "$right }\n" in changed
     assert "    connect \\B { " + 31 * "1'0 " + "1'1 }\n" in changed
     verilog = "module tosaic(clk);\n  assign differs_0 = a ^ b;\nendmodule\n"
-    watching = rtl_netlist._watching(verilog, 1)
+    watching = rtl_netlist.watching(verilog, 1)
     assert "assign differs_0" not in watching and "seen_0 <= seen_0 | (a ^ b);" in watching
     assert "if (watch_mutants == 65535) begin" in watching

@@ -5,7 +5,7 @@ import functools
 import random
 
 import pytest
-from one_machine import HUNG, Conditions, assembled, random_programs, run_on
+from one_machine import ENDED, HUNG, Conditions, assembled, begin, finish, random_programs, run_on
 
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.isa import Opcode, Space
@@ -105,9 +105,9 @@ def test_a_program_finds_what_the_one_before_it_left_in_memory():
     store = assembled(CONFIG, (Opcode.STORE_GO, {"row_bytes": AM_BYTES, "rows": 1}))
     harness = Harness(simulator_library(CONFIG))
     try:
-        for program in (load, store):
-            run_on(harness, CONFIG, program)
-        memory = harness._memory
+        run_on(harness, CONFIG, load)
+        memory, registers = begin(harness, CONFIG, store, Conditions())
+        assert finish(harness, registers, memory, 200_000).end == ENDED
         assert memory[:AM_BYTES].tolist() == memory[128 : 128 + AM_BYTES].tolist()
     finally:
         harness.close()

