@@ -84,7 +84,10 @@ def section(path: Path) -> str:
     """A path's part of the page."""
     lines = [f"## {path.title}", textwrap.fill(path.about, MOST_COLUMNS), ""]
     for number, (file, what) in enumerate(path.steps.items(), 1):
-        lines.append(textwrap.fill(f"{number}. `{file}`: {what}", MOST_COLUMNS, subsequent_indent="   "))
+        start = f"{number}. "
+        lines.append(
+            textwrap.fill(f"{start}`{file}`: {what}", MOST_COLUMNS, subsequent_indent=" " * len(start))
+        )
     place = patch_file(path.name).relative_to(ROOT)
     size = f"{len(path.files)} files, {path.added} lines added, {path.removed} removed"
     lines += ["", f"The change: [{place}]({place}), {size}. What must pass:", "```"]

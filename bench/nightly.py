@@ -5,6 +5,7 @@
     python bench/nightly.py --touched 20   # what has changed since the record's newest commit, alone
     python bench/nightly.py --ages         # what has waited long; exit 1 above 30 days, or where one new never passed
 
+`--limit SECONDS` gives a part, or tests that run together, more than 480 seconds: on a machine that does other work.
 Names behind the options take only tests and parts that begin so: `python bench/nightly.py zoo/ tests/proofs`. JOBS, of
 the environment, is the number of processes (2).
 
@@ -173,13 +174,13 @@ def expected_seconds(work: Work, record: dict[str, Pass]) -> float:
     return sum(record[name].seconds for name in work.names if name in record)
 
 
-def run(work: Work) -> tuple[list[Pass], list[str]]:
+def run(work: Work, limit_seconds: float) -> tuple[list[Pass], list[str]]:
     """What passed and the names of what failed."""
     for target in work.needs:
         subprocess.run(["make", target], cwd=ROOT, check=True)
     path = f"{ROOT / '.venv/bin'}:{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "OPENBLAS_NUM_THREADS": "1"}
-    limit = None if work.whole else PART_SECONDS
+    limit = None if work.whole else limit_seconds
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         seconds_file = pathlib.Path(folder) / "seconds.jsonl"
@@ -195,7 +196,7 @@ def run(work: Work) -> tuple[list[Pass], list[str]]:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
             process.wait()
-            print(f"ended after {limit} s: {work.names[0]}", flush=True)
+            print(f"ended after {limit:g} s: {work.names[0]}", flush=True)
             failed = True
         if not work.is_tests:
             seconds = round(time.monotonic() - started, 1)
@@ -249,7 +250,7 @@ def ordered(found: list[Work], record: dict[str, Pass]) -> list[Work]:
     return sorted(found, key=lambda work: (not is_touched(work, changed), oldest(work, record)))
 
 
-def run_all(found: list[Work], minutes: float | None, names: list[str]) -> int:
+def run_all(found: list[Work], minutes: float | None, names: list[str], limit_seconds: float) -> int:
     """Until the time is over, without what would take longer than is left; the number of names that failed."""
     started, failures, count = time.monotonic(), [], 0
     for work in found:
@@ -262,7 +263,7 @@ def run_all(found: list[Work], minutes: float | None, names: list[str]) -> int:
             f"== {work.names[0]}" + (f" and {len(work.names) - 1} more" if len(work.names) > 1 else ""),
             flush=True,
         )
-        passes, failed = run(work)
+        passes, failed = run(work, limit_seconds)
         write_record(with_passes(read_record(), passes, names))
         count += len(passes)
         failures += failed
@@ -302,6 +303,7 @@ def main() -> int:
     chosen.add_argument("--slice", type=float, metavar="MINUTES")
     chosen.add_argument("--touched", type=float, metavar="MINUTES")
     chosen.add_argument("--ages", action="store_true")
+    parser.add_argument("--limit", type=float, metavar="SECONDS", default=PART_SECONDS)
     parser.add_argument("names", nargs="*", help="only tests and parts whose names begin so")
     options = parser.parse_args()
     record = read_record()
@@ -315,11 +317,11 @@ def main() -> int:
     if options.touched is not None:
         changed = changed_since_record(record)
         touched = [work for work in found if work.is_tests and is_touched(work, changed)]
-        return 1 if run_all(ordered(touched, record), options.touched, names) else 0
+        return 1 if run_all(ordered(touched, record), options.touched, names, options.limit) else 0
     if options.slice is not None:
         cut = [work for work in found if not work.whole]
-        return 1 if run_all(ordered(cut, record), options.slice, names) else 0
-    return 1 if run_all(found, None, names) else 0
+        return 1 if run_all(ordered(cut, record), options.slice, names, options.limit) else 0
+    return 1 if run_all(found, None, names, options.limit) else 0
 
 
 if __name__ == "__main__":
