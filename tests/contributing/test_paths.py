@@ -38,8 +38,9 @@ def test_what_a_patch_adds_works(name, tmp_path):
     assert not list(folder.rglob("*.rej"))
     bin_folder = pathlib.Path(sys.executable).parent
     environment = os.environ | {"PYTHONPATH": str(folder), "PATH": f"{bin_folder}:{os.environ['PATH']}"}
-    lint = ("ruff check .", "ruff format --check .")
-    for command in (*lint, *contributing.read_path(name).commands):
+    path = contributing.read_path(name)
+    sources = " ".join(file for file in path.files if file.endswith(".py"))
+    for command in (f"ruff check {sources}", f"ruff format --check {sources}", *path.commands):
         done = subprocess.run(
             command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
