@@ -3,9 +3,17 @@
     python bench/nightly.py                # all of it, whatever fails before; a summary at the end (make nightly)
     python bench/nightly.py --slice 25     # what a change has touched, then what waited longest; minutes (make slice)
     python bench/nightly.py --touched 20   # what has changed since the record's newest commit, alone
-    python bench/nightly.py --ages         # what has waited long; exit 1 above 30 days, or where something never passed
+    python bench/nightly.py --ages         # what has waited long; exit 1 above 30 days, or where one new never passed
 
-tests/nightly_passed.jsonl has a line for each test and part that passed: the newest pass of each, the newest last.
+`--limit SECONDS` gives a part, or tests that run together, more than 480 seconds: on a machine that does other work.
+Names behind the options take only tests and parts that begin so: `python bench/nightly.py zoo/ tests/proofs`. JOBS, of
+the environment, is the number of processes (2).
+
+tests/nightly_passed.jsonl has a line for each test and part, by name: its newest pass, with the commit, the day and the
+seconds (of a test, of the processor; of a part, by the clock). Of two lines of one name, which a merge leaves, the
+newer one holds. What never passed is an error where it is new: once all of a kind (the tests, the zoo, the boards ...)
+have passed, the record has a line `complete: KIND`, and from then on `--ages` fails for a name of that kind without a
+line.
 """
 
 import argparse
@@ -13,24 +21,29 @@ import collections
 import dataclasses
 import datetime
 import json
+import math
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from nightly_parts import ROOT, Part, parts
+from nightly_parts import JOBS, ROOT, Part, parts
 
 RECORD = ROOT / "tests/nightly_passed.jsonl"
 PYTHON = ROOT / ".venv/bin/python"
 PART_SECONDS = 480
 GROUP_SECONDS = 240
 """Seconds of the nightly tests that run in one process."""
+PYTEST_OPTIONS = ("-m", "nightly", "-n", str(JOBS), "--dist", "loadgroup")
 TELL_DAYS, FAIL_DAYS = 14, 30
 NEVER = "0000-00-00"
+NEW_TEST_SECONDS = 10.0
+"""What a test is expected to take that never passed."""
 TORCH_FOLDER = "tests/pytorch/"
+COMPLETE = "complete: "
 PRODUCT = {
     "rtl": ("hw", "sim"),
     "hw": ("hw",),
@@ -48,6 +61,7 @@ PRODUCT = {
     "emulator": ("sim/emulator",),
     "docs": ("docs", "README.md"),
     "pytorch": ("compiler/importers/torch_models", "driver/quantize"),
+    "contributing": ("CONTRIBUTING.md", "compiler", "sim", "hw", "boards"),
 }
 """Folders of the product that a folder of tests is about; of any other, the folder of its own name."""
 
@@ -76,34 +90,55 @@ class Pass:
 
 
 def read_record() -> dict[str, Pass]:
-    """Returns the passes by name."""
+    """Returns the newest pass by name."""
     lines = RECORD.read_text().splitlines() if RECORD.exists() else []
-    return {each.name: each for each in (Pass(**json.loads(line)) for line in lines)}
+    passes = [Pass(**json.loads(line)) for line in lines]
+    return {each.name: each for each in sorted(passes, key=lambda each: each.date)}
 
 
-def add_passes(found: Iterable[Pass]) -> None:
-    """Each in place of the pass before, at the end."""
-    kept = read_record()
-    for each in found:
-        kept.pop(each.name, None)
-        kept[each.name] = each
-    RECORD.write_text("".join(f"{json.dumps(dataclasses.asdict(each))}\n" for each in kept.values()))
+def write_record(record: dict[str, Pass]) -> None:
+    """By name, so that two branches seldom change the same lines."""
+    lines = [json.dumps(dataclasses.asdict(record[name])) for name in sorted(record)]
+    RECORD.write_text("".join(f"{line}\n" for line in lines))
 
 
-def collected() -> list[str]:
-    """Ids of the nightly tests, where torch may be missing: without those that need it."""
+def with_passes(record: dict[str, Pass], found: list[Pass], names: list[str]) -> dict[str, Pass]:
+    """The record with each pass in place of the one before and without what is not among `names`, all that the nightly
+    has. A kind of which all have passed is noted as complete, and stays so."""
+    record = record | {each.name: each for each in found}
+    kept = {name: record[name] for name in names if name in record}
+    for each in {kind(name) for name in names}:
+        mark = COMPLETE + each
+        members = [record[name] for name in names if kind(name) == each and name in record]
+        if mark in record:
+            kept[mark] = record[mark]
+        elif len(members) == sum(kind(name) == each for name in names):
+            newest = max(members, key=lambda member: member.date)
+            kept[mark] = dataclasses.replace(newest, name=mark, seconds=0.0)
+    return kept
+
+
+def kind(name: str) -> str:
+    """The folder of a name: `tests`, or the job of a part."""
+    return name.split("/")[0]
+
+
+def collected(record: dict[str, Pass]) -> list[str]:
+    """Ids of the nightly tests. Where torch is missing, those that need it are the ones that the record has."""
     asked = [str(PYTHON), "-m", "pytest", "-m", "nightly", "--collect-only", "-n", "0", "tests"]
     done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
     ids = [line for line in done.stdout.splitlines() if "::" in line and not line.startswith("ERROR")]
     if done.returncode not in (0, 5):
         sys.exit(f"the nightly tests cannot be collected:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    if not any(test.startswith(TORCH_FOLDER) for test in ids):
+        ids += [name for name in record if name.startswith(TORCH_FOLDER)]
     return ids
 
 
 def works(record: dict[str, Pass]) -> list[Work]:
     """All that the nightly has: tests by file, in groups that one part's time holds, then the parts."""
     by_file: dict[str, list[str]] = collections.defaultdict(list)
-    for test in collected():
+    for test in collected(record):
         by_file[test.split("::")[0]].append(test)
     found = []
     for file, tests in by_file.items():
@@ -111,7 +146,7 @@ def works(record: dict[str, Pass]) -> list[Work]:
         covers = (str(pathlib.PurePath(file).parent), *PRODUCT.get(folder, (folder,)))
         needs = (".venv/installed-torch",) if file.startswith(TORCH_FOLDER) else ()
         for group in _groups(tests, record):
-            command = (str(PYTHON), "-m", "pytest", "-n", "2", "--dist", "loadgroup", "-m", "nightly", *group)
+            command = (str(PYTHON), "-m", "pytest", *PYTEST_OPTIONS, *group)
             found.append(Work(tuple(group), command, covers, needs, is_tests=True))
     return found + [_work(part) for part in parts()]
 
@@ -125,7 +160,7 @@ def _groups(tests: list[str], record: dict[str, Pass]) -> list[list[str]]:
     groups: list[list[str]] = [[]]
     total = 0.0
     for test in tests:
-        seconds = record[test].seconds if test in record else 5.0
+        seconds = record[test].seconds if test in record else NEW_TEST_SECONDS
         if groups[-1] and total + seconds > GROUP_SECONDS:
             groups.append([])
             total = 0.0
@@ -134,13 +169,18 @@ def _groups(tests: list[str], record: dict[str, Pass]) -> list[list[str]]:
     return groups
 
 
-def run(work: Work) -> tuple[list[Pass], list[str]]:
+def expected_seconds(work: Work, record: dict[str, Pass]) -> float:
+    """What its newest passes took; nothing for what never passed, which is to be tried."""
+    return sum(record[name].seconds for name in work.names if name in record)
+
+
+def run(work: Work, limit_seconds: float) -> tuple[list[Pass], list[str]]:
     """What passed and the names of what failed."""
     for target in work.needs:
         subprocess.run(["make", target], cwd=ROOT, check=True)
     path = f"{ROOT / '.venv/bin'}:{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "OPENBLAS_NUM_THREADS": "1"}
-    limit = None if work.whole else PART_SECONDS
+    limit = None if work.whole else limit_seconds
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         seconds_file = pathlib.Path(folder) / "seconds.jsonl"
@@ -156,7 +196,7 @@ def run(work: Work) -> tuple[list[Pass], list[str]]:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
             process.wait()
-            print(f"ended after {limit} s: {work.names[0]}", flush=True)
+            print(f"ended after {limit:g} s: {work.names[0]}", flush=True)
             failed = True
         if not work.is_tests:
             seconds = round(time.monotonic() - started, 1)
@@ -210,18 +250,21 @@ def ordered(found: list[Work], record: dict[str, Pass]) -> list[Work]:
     return sorted(found, key=lambda work: (not is_touched(work, changed), oldest(work, record)))
 
 
-def run_all(found: list[Work], minutes: float | None) -> int:
-    """Runs until the time is over; returns the number of names that failed."""
+def run_all(found: list[Work], minutes: float | None, names: list[str], limit_seconds: float) -> int:
+    """Runs until the time is over, without what would take longer than is left; returns how many names failed."""
     started, failures, count = time.monotonic(), [], 0
     for work in found:
-        if minutes is not None and time.monotonic() - started > minutes * 60:
+        left = math.inf if minutes is None else minutes * 60 - (time.monotonic() - started)
+        if left <= 0:
             break
+        if expected_seconds(work, read_record()) > left:
+            continue
         print(
             f"== {work.names[0]}" + (f" and {len(work.names) - 1} more" if len(work.names) > 1 else ""),
             flush=True,
         )
-        passes, failed = run(work)
-        add_passes(passes)
+        passes, failed = run(work, limit_seconds)
+        write_record(with_passes(read_record(), passes, names))
         count += len(passes)
         failures += failed
     print(f"\n{count} passed, {len(failures)} failed")
@@ -230,20 +273,27 @@ def run_all(found: list[Work], minutes: float | None) -> int:
     return len(failures)
 
 
-def tell_ages(names: list[str], record: dict[str, Pass]) -> int:
-    """Lists what has waited for more than TELL_DAYS before the day of HEAD; how many are above FAIL_DAYS or new."""
-    head = datetime.date.fromisoformat(_git("show", "-s", "--format=%cs", "HEAD").strip())
+def tell_ages(names: list[str], record: dict[str, Pass], head: datetime.date) -> int:
+    """Lists what has waited for more than TELL_DAYS before the day `head`, and what never passed; how many are above
+    FAIL_DAYS, or never passed though all of their kind had."""
+    waiting: collections.Counter[str] = collections.Counter()
     bad = 0
     for name in names:
         if name not in record:
-            bad += 1
-            print(f"never passed: {name} (make slice runs it)")
+            if COMPLETE + kind(name) in record:
+                bad += 1
+                print(f"new, and never passed: {name} (make slice runs it)")
+            else:
+                waiting[name.split("::")[0] if "::" in name else kind(name)] += 1
             continue
         days = (head - datetime.date.fromisoformat(record[name].date)).days
         if days > TELL_DAYS:
             bad += days > FAIL_DAYS
             print(f"passed {days} days ago, on {record[name].commit}: {name}")
-    print(f"{len(names)} tests and parts of the nightly, {bad} too old or new without a pass")
+    for place, count in sorted(waiting.items()):
+        print(f"never passed yet: {count} of {place}")
+    never = sum(waiting.values())
+    print(f"{len(names)} tests and parts of the nightly: {never} never passed yet, {bad} too old or new")
     return bad
 
 
@@ -253,21 +303,25 @@ def main() -> int:
     chosen.add_argument("--slice", type=float, metavar="MINUTES")
     chosen.add_argument("--touched", type=float, metavar="MINUTES")
     chosen.add_argument("--ages", action="store_true")
+    parser.add_argument("--limit", type=float, metavar="SECONDS", default=PART_SECONDS)
     parser.add_argument("names", nargs="*", help="only tests and parts whose names begin so")
     options = parser.parse_args()
     record = read_record()
     found = works(record)
+    names = [name for work in found for name in work.names]
     if options.names:
         found = [work for work in found if any(name.startswith(tuple(options.names)) for name in work.names)]
     if options.ages:
-        return 1 if tell_ages([name for work in found for name in work.names], record) else 0
+        head = datetime.date.fromisoformat(_git("show", "-s", "--format=%cs", "HEAD").strip())
+        return 1 if tell_ages([name for work in found for name in work.names], record, head) else 0
     if options.touched is not None:
         changed = changed_since_record(record)
         touched = [work for work in found if work.is_tests and is_touched(work, changed)]
-        return 1 if run_all(ordered(touched, record), options.touched) else 0
+        return 1 if run_all(ordered(touched, record), options.touched, names, options.limit) else 0
     if options.slice is not None:
-        return 1 if run_all(ordered([work for work in found if not work.whole], record), options.slice) else 0
-    return 1 if run_all(found, None) else 0
+        cut = [work for work in found if not work.whole]
+        return 1 if run_all(ordered(cut, record), options.slice, names, options.limit) else 0
+    return 1 if run_all(found, None, names, options.limit) else 0
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ a slice never does.
 """
 
 import dataclasses
+import os
 import pathlib
 import tomllib
 
@@ -12,6 +13,8 @@ from board_rows import DESIGNS
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PYTHON = ".venv/bin/python"
+JOBS = int(os.environ.get("JOBS", 2))
+"""Processes of a part, and of the tests."""
 SUITE_BATCHES = (
     "conv2d",
     "conv3d",
@@ -64,7 +67,7 @@ def parts() -> list[Part]:
 
 def _pages() -> list[Part]:
     return [
-        Part("site", "make site", ("docs", "bench"), ("site",)),
+        Part("site", "make site", ("docs", "bench"), (".venv/installed-site",)),
         Part("soc", "make soc", ("examples/litex_soc", "hw", "driver/c_kit")),
         Part(
             "torch",
@@ -83,9 +86,9 @@ def _suite(number: int, operators: str) -> Part:
         f"{PYTHON} bench/generate_suite.py --operators {operators} --profile tosa-pro-int --extension {extensions} "
         "--unit-tests operator --test-type both --tosa-version 1.0.2 --output-type binary "
         f"--ref-model-path .venv/bin/tosa_reference_model --build-directory {folder}/work "
-        f"--output-directory {folder}/suite -j 2"
+        f"--output-directory {folder}/suite -j {JOBS}"
     )
-    run = f"tosaic conformance {folder}/suite -j 2 --time-limit 600"
+    run = f"tosaic conformance {folder}/suite -j {JOBS} --time-limit 600"
     command = f"rm -rf {folder} && {generate} && {run} --bake --on golden && {run} --on sim"
     return Part(f"conformance/{number}", command, ("compiler", "sim", "hw"))
 
@@ -100,12 +103,12 @@ def _random() -> list[Part]:
         for seed in range(1, GRAPH_SEEDS + 1)
     ]
     programs = Part(
-        "hostile_programs", f"{PYTHON} bench/hostile_programs.py --programs 1000 -j 2", ("sim", "hw")
+        "hostile_programs", f"{PYTHON} bench/hostile_programs.py --programs 1000 -j {JOBS}", ("sim", "hw")
     )
     configs = [
         Part(
             f"random_configs/{seed}",
-            f"{PYTHON} bench/random_configs.py --configs {CONFIGS_EACH} --graphs 2 --seed {seed} -j 2 "
+            f"{PYTHON} bench/random_configs.py --configs {CONFIGS_EACH} --graphs 2 --seed {seed} -j {JOBS} "
             "--on emulator,sim",
             ("compiler", "sim", "hw"),
         )

@@ -37,7 +37,7 @@ CORES = (1, 2, 4)
 MOST_BUS_BYTES = 64
 """Of a beat of the shared port: what memory controllers take."""
 LEAST_SEMAPHORES = 12
-"""One for each ordered pair of the four units."""
+"""One for each ordered pair of the four units; several cores have one more each, of what that core has made."""
 LEAST_UOPS = 8
 LEAST_REGISTERS = 4
 """With fewer micro-operations or registers some operators of TOSA do not fit one micro-program."""
@@ -124,7 +124,8 @@ def _vector(sizes: Mapping[str, int]) -> Iterator[str]:
 
 def _control(sizes: Mapping[str, int]) -> Iterator[str]:
     counters = largest(Opcode.LOAD_WAIT, "semaphore") + 1
-    yield from _within(sizes, "semaphores", LEAST_SEMAPHORES, counters, "LOAD_WAIT.semaphore")
+    makers = sizes["cores"] if sizes["cores"] > 1 else 0
+    yield from _within(sizes, "semaphores", LEAST_SEMAPHORES + makers, counters, "LOAD_WAIT.semaphore")
     if sizes["queue_commands"] < LEAST_QUEUE_COMMANDS:
         yield f"queue_commands must be at least {LEAST_QUEUE_COMMANDS}, not {sizes['queue_commands']}"
     if sizes["fetch_instructions"] not in FETCH_INSTRUCTIONS:

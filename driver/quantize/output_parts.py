@@ -83,7 +83,8 @@ def _shown(graph: Graph, part: _Part) -> str:
 class _Tail:
     """The operators from CONCATs to an output that move elements or change each for itself.
 
-    `labels` has the output's shape, and for each element the number of its part.
+    `labels` has the output's shape, and for each element the number of its part. None, and no parts: that is known only
+    when the model runs.
     """
 
     def __init__(self, graph: Graph, output: str) -> None:
@@ -102,7 +103,9 @@ class _Tail:
                 labels = self._labels(op)
                 if labels is not None:
                     self._known[op.outputs[0]] = labels
-        self.labels = self._known.get(output, np.zeros(0, np.int32))
+        self.labels = self._known.get(output)
+        if self.labels is None:
+            self.parts.clear()
 
     def observe(self, values: np.ndarray) -> None:
         """One sample of the output."""

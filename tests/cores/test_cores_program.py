@@ -5,8 +5,11 @@ import json
 
 import numpy as np
 import pytest
+from cascade_graphs import inverted_bottleneck
+from layer_graphs import feeds
 from two_cores import machine, ping_pong, place
 
+from tosaic import Session
 from tosaic.compiler.ir import DType
 from tosaic.compiler.program import MAGIC, Port, Program
 from tosaic.compiler.program_header import HeaderError
@@ -75,3 +78,11 @@ def test_c_takes_one_core(tmp_path):
         UnsupportedError, match="the C runtime starts one core: compile for a machine with cores=1"
     ):
         write_c_kit(tmp_path / "model.h", program(), Encodings())
+
+
+@pytest.mark.parametrize("config", ["base,cores=2,semaphores=14", "base,cores=4,semaphores=16"])
+def test_the_fewest_semaphores_are_enough(config):
+    graph = inverted_bottleneck(14, 1, channels=32, wide=96)
+    values = feeds(graph, 1)
+    computed, expected = (Session(graph, target, config).run(values) for target in ("emulator", "golden"))
+    np.testing.assert_equal(computed, expected)

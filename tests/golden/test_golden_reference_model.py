@@ -10,10 +10,13 @@ from control_flow_graphs import choice, countdown
 from operator_cases import CASES, graph_of
 
 from tosaic.compiler.ir import write_tosa
+from tosaic.compiler.ir.operators import OPERATORS
 from tosaic.sim.golden import evaluate
 
 REFERENCE_MODEL = shutil.which("tosa_reference_model")
 CASES_PER_OPERATOR = 24
+KNOWN = [op for op in CASES if OPERATORS[op].clause]
+"""Those of a clause of the specification: the model has no other one."""
 
 
 def run_reference_model(folder, graph, inputs):
@@ -35,7 +38,7 @@ def run_reference_model(folder, graph, inputs):
     return {name: np.load(folder / f"{name}.npy") for name in graph.outputs}
 
 
-@pytest.mark.parametrize("op", CASES if REFERENCE_MODEL else [])
+@pytest.mark.parametrize("op", KNOWN if REFERENCE_MODEL else [])
 def test_operator_equals_the_reference_model(op, tmp_path):
     rng = np.random.default_rng(zlib.crc32(op.encode()))
     cases = [CASES[op](rng) for _ in range(CASES_PER_OPERATOR)]

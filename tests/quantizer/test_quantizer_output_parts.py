@@ -108,3 +108,16 @@ def test_case_of_boxes_and_scores() -> None:
     (said,) = _told(graph, samples(graph))[1]
     assert said.startswith("output 'y' has one scale for parts of very different ranges: in steps of ")
     assert "which 'bk' (" in said and "hardly anything is left of 'ss' (" in said
+
+
+@pytest.mark.parametrize("op", ["GATHER", "SCATTER"])
+def test_parts_whose_places_the_model_computes_are_not_told(op: str) -> None:
+    low = Floats()
+    both, places = _both(low), low.input("places", (1, 6), DType.INT32)
+    operands = [both, places, low.op("ABS", both)] if op == "SCATTER" else [both, places]
+    graph = low.finish(low.op(op, *operands))
+    arrays = samples(graph)
+    arrays["places"] = np.broadcast_to(np.arange(6, dtype=np.int32), arrays["places"].shape)
+    found, said = _told(graph, arrays)
+    assert said == []
+    assert worst_db(found) > 30

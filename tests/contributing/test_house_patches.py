@@ -1,0 +1,47 @@
+"""Changes of an examination that keep every program and prediction keep the tests green, and a new operator needs no
+record written again."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HOUSE = ROOT.parent / "shared" / "cases" / "house"
+sys.path.append(str(ROOT / "bench"))
+
+import contributing  # noqa: E402 (the path comes first)
+
+PATCHES = {
+    "pure_refactor_2.patch": [
+        "tests/plans",
+        "tests/compiler",
+        "tests/test_cycles.py",
+        "tests/test_explained.py",
+    ],
+    "pure_refactor_3.patch": [
+        "tests/plans",
+        "tests/compiler",
+        "tests/test_cycles.py",
+        "tests/test_explained.py",
+    ],
+    "abs_difference.patch": ["tests/random_graphs", "tests/test_cycles.py"],
+}
+pytestmark = pytest.mark.skipif(not HOUSE.is_dir(), reason=f"{HOUSE} is not there")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", PATCHES)
+def test_a_change_that_keeps_what_was_there_fails_no_test(name, tmp_path):
+    folder = tmp_path / "repository"
+    contributing.copy_repository(folder)
+    applied = subprocess.run(
+        ["git", "apply", str(HOUSE / name)], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert (applied.returncode, applied.stderr) == (0, "")
+    environment = os.environ | {"PYTHONPATH": str(folder)}
+    command = [sys.executable, "-m", "pytest", "-n", "0", *PATCHES[name]]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-5000:]
