@@ -12,7 +12,7 @@ import numpy as np
 from tosaic.compiler.ir import Graph, Operator, Tensor
 from tosaic.compiler.ir.building import add_constant, fresh_name
 from tosaic.compiler.quantizer.calibration import HUGE, Statistics
-from tosaic.compiler.quantizer.functions import data_operands, is_real
+from tosaic.compiler.quantizer.functions import data_operands, is_real, less_its_maximum
 from tosaic.compiler.quantizer.plan import MOVES
 from tosaic.compiler.quantizer.whole_numbers import whole_numbers
 
@@ -125,15 +125,6 @@ class _Ranges:
             self._ordinary[name] = self._find_ordinary(name)
         return self._ordinary[name]
 
-    def shifted(self, op: Operator) -> bool:
-        """Whether a SUB takes the maximum of its first operand from it, as softmax does."""
-        if op.op != "SUB":
-            return False
-        maker = self.producers.get(op.inputs[1])
-        while maker is not None and maker.op in ("RESHAPE", "TILE", "IDENTITY"):
-            maker = self.producers.get(maker.inputs[0])
-        return maker is not None and maker.op == "REDUCE_MAX" and maker.inputs[0] == op.inputs[0]
-
     # --- inside ---------------------------------------------------------------------------------------------
 
     @staticmethod
@@ -145,7 +136,7 @@ class _Ranges:
         (low, high), name = result, op.inputs[place]
         if op.op in ("EXP", "SIGMOID", "TANH"):
             return (self.ordinary(name)[1] - _DEPTH, math.inf) if op.op == "EXP" else (-_DEPTH, _DEPTH)
-        if self.shifted(op):
+        if less_its_maximum(op, self.producers.get):
             return self.ordinary(op.inputs[0])[0] - _DEPTH, math.inf
         if op.op in ("REDUCE_MAX", "REDUCE_MIN", "ARGMAX"):
             return self._chosen(op, name, result)
