@@ -10,8 +10,10 @@ import math
 from bisect import bisect_left
 from operator import mul
 
+import numpy as np
+
 from tosaic.compiler.ir import DType, Graph, GraphBuilder, GraphIndex, Operator
-from tosaic.compiler.ir.building import FoldingBuilder
+from tosaic.compiler.ir.building import FoldingBuilder, remove_dead
 from tosaic.compiler.quantizer.functions import data_operands, is_real, less_its_maximum
 
 Shape = tuple[int, ...]
@@ -26,11 +28,17 @@ def divide_products(graph: Graph) -> None:
         for powers, factors in itertools.permutations(op.inputs[:2]):
             if not _is_softmax(graph, index, op, powers, factors):
                 continue
-            steps = _steps(graph, index, op.outputs[0], graph.tensors[factors].shape)
-            if steps:
-                _divide(graph, op, powers, factors, steps)
-                index = graph.index()
-                break
+            cleaning = _nan_to_zero(graph, index, op.outputs[0])
+            shares = (cleaning or op).outputs[0]
+            steps = _steps(graph, index, shares, graph.tensors[factors].shape)
+            if not steps:
+                continue
+            parts = {shares: (powers, factors)}
+            replaced = {} if cleaning is None else _cleaned(graph, cleaning, parts)
+            _divide(graph, parts, steps, replaced)
+            index = graph.index()
+            break
+    remove_dead(graph)
 
 
 def _is_softmax(graph: Graph, index: GraphIndex, op: Operator, powers: str, factors: str) -> bool:
@@ -58,9 +66,7 @@ def _are_powers(graph: Graph, index: GraphIndex, name: str) -> bool:
 
 def _only_source(graph: Graph, index: GraphIndex, op: Operator) -> Operator | None:
     """What makes the one real operand of an operator that is no constant."""
-    names = [
-        name for name in data_operands(op) if is_real(graph, name) and graph.tensors[name].data is None
-    ]
+    names = [name for name in data_operands(op) if is_real(graph, name) and graph.tensors[name].data is None]
     return index.producer(names[0]) if len(names) == 1 else None
 
 
@@ -69,12 +75,34 @@ def _selects_zero(graph: Graph, op: Operator) -> bool:
     return any(value is not None and not value.any() for value in values)
 
 
+def _nan_to_zero(graph: Graph, index: GraphIndex, shares: str) -> Operator | None:
+    """The SELECT that alone reads shares, but for its test whether they are NaN: PyTorch has it behind a mask."""
+    readers = index.consumers(shares)
+    tests = [op for op in readers if op.op == "EQUAL" and op.inputs == [shares, shares]]
+    chosen = [op for op in readers if _selects_zero(graph, op)]
+    if len(tests) != 1 or len(chosen) != 1 or len(readers) != 2 or shares in graph.outputs:
+        return None
+    test = index.producer(chosen[0].inputs[0])
+    inverted = test is not None and test.op == "LOGICAL_NOT"
+    test = index.producer(test.inputs[0]) if test is not None and inverted else test
+    return chosen[0] if test is tests[0] and chosen[0].inputs[2 if inverted else 1] == shares else None
+
+
+def _cleaned(graph: Graph, select: Operator, parts: dict[str, tuple[str, str]]) -> dict[int, list[Operator]]:
+    """Zeros for what is NaN in powers, and in factors, in place of their product."""
+    build = GraphBuilder.replacing(graph, select)
+    new, cleaned = FoldingBuilder(build), list[str]()
+    for name in parts[select.outputs[0]]:
+        zero = new.constant(np.zeros((1,) * new.rank(name)), new.dtype(name))
+        cleaned.append(new.op("SELECT", new.op("EQUAL", name, name), name, zero))
+    parts[select.outputs[0]] = (cleaned[0], cleaned[1])
+    return {id(select): build.operators}
+
+
 # --- from the shares to the products ------------------------------------------------------------------------------
 
 
-def _steps(
-    graph: Graph, index: GraphIndex, shares: str, factors: Shape
-) -> list[tuple[Operator, str, Shape]]:
+def _steps(graph: Graph, index: GraphIndex, shares: str, factors: Shape) -> list[tuple[Operator, str, Shape]]:
     """The operators from shares to the products that read them; of each, the operand that is theirs, and the shape
     of its result's factors. Nothing where something else reads them."""
     found: list[tuple[Operator, str, Shape]] = []
@@ -133,11 +161,13 @@ def _reshaped(shape: Shape, result: Shape, factors: Shape) -> Shape | None:
 
 
 def _divide(
-    graph: Graph, shares: Operator, powers: str, factors: str, steps: list[tuple[Operator, str, Shape]]
+    graph: Graph,
+    parts: dict[str, tuple[str, str]],
+    steps: list[tuple[Operator, str, Shape]],
+    replaced: dict[int, list[Operator]],
 ) -> None:
-    """Repeats the steps with powers in place of shares, and multiplies the products' results."""
-    parts = {shares.outputs[0]: (powers, factors)}
-    replaced: dict[int, list[Operator]] = {id(shares): []}
+    """Repeats the steps with powers in place of shares, and multiplies the products' results; `parts` are the powers
+    and the factors of shares, `replaced` the operators that take the place of others."""
     for op, name, shape in steps:
         build = GraphBuilder.replacing(graph, op)
         new, result = FoldingBuilder(build), op.outputs[0]
@@ -154,7 +184,9 @@ def _divide(
             factors = new.transpose(factors, op.attributes["perms"])
         elif op.op == "SLICE":
             starts = graph.operand_value(op, "start")
-            own = [int(start) if size > 1 else 0 for start, size in zip(starts, new.shape(factors), strict=True)]
+            own = [
+                int(start) if size > 1 else 0 for start, size in zip(starts, new.shape(factors), strict=True)
+            ]
             factors = new.slice(factors, own, shape)
         parts[result], replaced[id(op)] = (step, factors), build.operators
     graph.operators = [
