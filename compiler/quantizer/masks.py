@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from tosaic.compiler.ir import Graph, Operator, Tensor
-from tosaic.compiler.ir.building import add_constant, fresh_name
+from tosaic.compiler.ir.building import add_constant, drop_identities, fresh_name, remove_dead
 from tosaic.compiler.quantizer.calibration import HUGE, Statistics
 from tosaic.compiler.quantizer.functions import data_operands, is_real, less_its_maximum
 from tosaic.compiler.quantizer.plan import MOVES
@@ -43,6 +43,26 @@ def soften_masks(graph: Graph, statistics: Statistics) -> bool:
     """
     _factor_out(graph)
     return _Softening(graph, statistics).soften()
+
+
+def drop_nan_tests(graph: Graph, statistics: Statistics) -> None:
+    """Chooses at once what a test for NaN chooses where calibration saw none, in place: no integer is NaN.
+
+    PyTorch tests the shares behind a mask, which are NaN where it hides a whole row; softened masks hide none.
+    """
+    index = graph.index()
+    for op in graph.operators:
+        test, place = (index.producer(op.inputs[0]), 1) if op.op == "SELECT" else (None, 1)
+        if test is not None and test.op == "LOGICAL_NOT":
+            test, place = index.producer(test.inputs[0]), 2
+        if test is None or test.op != "EQUAL" or test.inputs[0] != test.inputs[1]:
+            continue
+        chosen = op.inputs[place]
+        same = graph.tensors[chosen].shape == graph.tensors[op.outputs[0]].shape
+        if same and test.inputs[0] not in statistics.infinite:
+            op.op, op.inputs = "IDENTITY", [chosen]
+    drop_identities(graph)
+    remove_dead(graph)
 
 
 def masking_inputs(graph: Graph) -> set[str]:
