@@ -27,8 +27,6 @@ CASES = TESTS.parents[1] / "shared" / "cases"
 DIGITS = TESTS.parent / "examples" / "digits" / "digits_tiny.tosa"
 pytestmark = pytest.mark.skipif(not CASES.is_dir(), reason=f"{CASES} is not there")
 
-NOT_YET = pytest.mark.xfail(reason="the value of the table is not reached yet", strict=True)
-
 TESTED = {
     "quantizer/test_encoded_inputs.py": (
         "int8_in_conv_zp-1 uint8_in_conv_zp0 ids_embedding_layernorm bool_mask_softmax qdq_scales_as_constant_nodes "
@@ -129,7 +127,7 @@ def test_a_norm_of_channels_of_many_sizes():
 @pytest.mark.parametrize(
     ("options", "least"),
     [
-        pytest.param({}, 24, marks=NOT_YET),
+        ({}, 24),
         ({"activations": "int16"}, 40),
         ({"activations": "int16", "weights": "int16"}, 40),
     ],

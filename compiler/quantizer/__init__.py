@@ -12,7 +12,7 @@ from tosaic.compiler.quantizer.encoding import Encoding, ScaleError, unsigned_ty
 from tosaic.compiler.quantizer.equalize import equalize
 from tosaic.compiler.quantizer.grids import take_grids
 from tosaic.compiler.quantizer.kept_grids import keep_grids, moved_encoding
-from tosaic.compiler.quantizer.masks import masking_inputs, soften_masks
+from tosaic.compiler.quantizer.masks import drop_nan_tests, masking_inputs, soften_masks
 from tosaic.compiler.quantizer.norms import equalize_norms
 from tosaic.compiler.quantizer.plan import Finer, Plan
 from tosaic.compiler.quantizer.rewrite import Counterpart, Quantized, refuse_infinite, refuse_nan, rewrite
@@ -28,6 +28,7 @@ __all__ = [
     "ScaleError",
     "Statistics",
     "canonical",
+    "drop_nan_tests",
     "equalize",
     "equalize_norms",
     "keep_grids",

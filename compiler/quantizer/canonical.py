@@ -16,6 +16,7 @@ from tosaic.compiler.ir.building import (
     sizes,
 )
 from tosaic.compiler.ir.topology import sort_operators
+from tosaic.compiler.quantizer.shares import divide_products
 
 MACS = ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D")
 """Operators with weights; MATMUL has none."""
@@ -31,6 +32,7 @@ def canonical(graph: Graph, evaluate: Evaluate) -> Graph:
     fold_constants(result, evaluate)
     _reductions_to_products(result)
     drop_identities(result)
+    divide_products(result)
     _products_to_convolutions(result)
     while _absorb_one(result):
         pass

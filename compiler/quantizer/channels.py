@@ -1,7 +1,7 @@
 """Which channels of an earlier tensor the elements of a later one come from."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,6 +17,8 @@ class ChannelOrigin:
 
     source: str
     labels: np.ndarray
+    passed: dict[str, np.ndarray] = field(default_factory=dict)
+    """Of each MATMUL on the way its second operand, and the channel of `source` of each of that's columns [N, W]."""
 
 
 class Tracing:
@@ -36,21 +38,17 @@ class Tracing:
             op = self.producers.get(name)
             if op is None or not self._commutes(op) or (chain and self.readers[name] != 1):
                 break
-            source = op.inputs[1] if op.op == "MATMUL" else op.inputs[0]
+            source = self._source(op)
             if self.readers[source] != 1 or not is_real(self.graph, source):
                 break
             chain.append(op)
             name = source
         found = []
         while True:
-            source = (
-                (chain[-1].inputs[1] if chain[-1].op == "MATMUL" else chain[-1].inputs[0])
-                if chain
-                else tensor
-            )
-            labels = self._labels(source, chain[::-1])
-            if labels is not None:
-                found.append(ChannelOrigin(source, labels))
+            source = self._source(chain[-1]) if chain else tensor
+            origin = self._origin(source, chain[::-1])
+            if origin is not None:
+                found.append(origin)
             if not chain:
                 return found
             chain.pop()
@@ -59,10 +57,21 @@ class Tracing:
         if op.op == "PAD":
             value = self.graph.tensors[op.inputs[2]].data
             return value is not None and not value.any()
-        return op.op in ("RESHAPE", "TRANSPOSE", "MATMUL", *_PER_CHANNEL)
+        return op.op in ("RESHAPE", "TRANSPOSE", "MATMUL", *_PER_CHANNEL) or self._divides_product(op)
 
-    def _labels(self, source: str, chain: list[Operator]) -> np.ndarray | None:
-        shape = self.graph.tensors[source].shape
+    def _divides_product(self, op: Operator) -> bool:
+        """Whether each row of a MATMUL's result is multiplied by a factor, as a softmax in front of it wants."""
+        shapes = [self.graph.tensors[name].shape for name in (*op.inputs[:2], *op.outputs)]
+        maker = self.producers.get(op.inputs[0]) if op.op == "MUL" else None
+        return maker is not None and maker.op == "MATMUL" and shapes[0] == shapes[2] != shapes[1]
+
+    @staticmethod
+    def _source(op: Operator) -> str:
+        """The operand whose channels the result has."""
+        return op.inputs[1] if op.op == "MATMUL" else op.inputs[0]
+
+    def _origin(self, source: str, chain: list[Operator]) -> ChannelOrigin | None:
+        shape, passed = self.graph.tensors[source].shape, dict[str, np.ndarray]()
         labels = np.broadcast_to(np.arange(shape[-1]), shape)
         for op in chain:
             shape = self.graph.tensors[op.outputs[0]].shape
@@ -70,9 +79,12 @@ class Tracing:
                 labels = labels.transpose(op.attributes["perms"])
             elif op.op == "RESHAPE":
                 labels = labels.reshape(shape)
+            elif op.op == "MUL":
+                pass
             elif op.op == "MATMUL":
                 if np.any(labels != labels[:, :1]):
                     return None
+                passed[op.inputs[1]] = labels[:, 0]
                 labels = np.broadcast_to(labels[:, :1], shape)
             else:
                 line = labels[(0,) * (labels.ndim - 1)]
@@ -80,4 +92,4 @@ class Tracing:
                 if np.any(labels != line) or line.size != shape[-1]:
                     return None
                 labels = np.broadcast_to(line, shape)
-        return labels
+        return ChannelOrigin(source, labels, passed)

@@ -5,6 +5,7 @@ factor, as early as it can be, and the weights that read it are multiplied by th
 stays.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -187,7 +188,8 @@ def _equalize_input(
         free = (products >= _MANY_PRODUCTS and not parts) or _is_free(graph, origin.source, readers)
         gain = _GAIN if free else _DEAR_GAIN
         limits = _Limits(levels, gain, _upper_bound(graph, origin.source))
-        factors = _best_factors(seen, by_channel, readers, labels, limits)
+        passed = _Passed.on_the_way(statistics, seen, origin, labels)
+        factors = _best_factors(seen, by_channel, readers, labels, limits, passed)
         if factors is None:
             return False
         _divide(
@@ -220,6 +222,36 @@ class _Limits:
     """The factor by which the noise must fall."""
     bound: float
     """What all channels are cut off at; infinite if nothing is."""
+
+
+@dataclass(frozen=True)
+class _Passed:
+    """What a MATMUL between an origin and its readers holds of the channels: its rounding goes on to the readers."""
+
+    seen: Channels
+    labels: np.ndarray
+    gains: np.ndarray
+    """The share of its rounding that is left in each of the readers' channels: that of what was seen."""
+
+    @classmethod
+    def on_the_way(
+        cls, statistics: Statistics, seen: Channels, origin: ChannelOrigin, labels: np.ndarray
+    ) -> list["_Passed"]:
+        """`labels` are those of the channels `seen` that readers get."""
+        found = []
+        for name, own in origin.passed.items():
+            values = statistics.channels.get((name, (0, 2)))
+            if values is None:
+                continue
+            count = np.bincount(own.reshape(-1), minlength=labels.max() + 1)
+            power = np.bincount(own.reshape(-1), values.power.reshape(-1), len(count)) / np.maximum(count, 1)
+            gains = seen.power / np.where(power[labels] > 0, power[labels], np.inf)
+            found.append(cls(values, own, gains))
+        return found
+
+    def squared_steps(self, factors: np.ndarray, levels: float) -> np.ndarray:
+        """Of its rounding as readers get it, by their channels."""
+        return _step(self.seen, factors[self.labels], levels) ** 2 * self.gains
 
 
 def _upper_bound(graph: Graph, tensor: str) -> float:
@@ -259,6 +291,7 @@ def _best_factors(
     readers: Sequence[Operator],
     labels: np.ndarray,
     limits: "_Limits",
+    passed: "Sequence[_Passed]",
 ) -> np.ndarray | None:
     """Factors for the origin's channels with the least noise; None unless it falls by the wanted gain."""
     count = int(labels.max()) + 1
@@ -269,14 +302,16 @@ def _best_factors(
         strength = np.maximum(strength, _pooled(strongest / (strongest.max() or 1.0), labels, count))
 
     def noise(factors: np.ndarray) -> float:
+        more = sum((part.squared_steps(factors, limits.levels) for part in passed), np.zeros(len(labels)))
         return sum(
-            _noise(seen, weight, op.op == "DEPTHWISE_CONV2D", factors[labels], limits.levels)
+            _noise(seen, weight, op.op == "DEPTHWISE_CONV2D", factors[labels], limits.levels, more)
             for weight, op in zip(weights, readers, strict=True)
         )
 
     best, least = None, noise(np.ones(count)) / limits.gain
-    for exponent in _EXPONENTS:
-        factors = _floored(largest) ** exponent / _floored(strength) ** (1 - exponent)
+    held = [_pooled(part.seen.largest.reshape(-1), part.labels.reshape(-1), count) for part in passed]
+    for exponent, sizes in itertools.product(_EXPONENTS, (largest, *held)):
+        factors = _floored(sizes) ** exponent / _floored(strength) ** (1 - exponent)
         factors = _rounded(factors)
         # Behind the division all channels saturate at one number: none of them below its bound.
         factors = np.maximum(factors, factors.max() * np.minimum(largest / limits.bound, 1.0))
@@ -286,21 +321,34 @@ def _best_factors(
     return best
 
 
-def _noise(seen: Channels, weight: np.ndarray, depthwise: bool, factors: np.ndarray, levels: float) -> float:
-    """Expected noise of a convolution's results, by its input's rounding and its weights', over their power."""
-    step = (
-        max(float((seen.high / factors).max()), 0.0) - min(float((seen.low / factors).min()), 0.0)
-    ) / levels
+def _step(seen: Channels, factors: np.ndarray, levels: float) -> float:
+    """Of an activation whose channels are divided by factors."""
+    high, low = float((seen.high / factors).max()), float((seen.low / factors).min())
+    return (max(high, 0.0) - min(low, 0.0)) / levels
+
+
+def _noise(
+    seen: Channels,
+    weight: np.ndarray,
+    depthwise: bool,
+    factors: np.ndarray,
+    levels: float,
+    more: np.ndarray | float = 0.0,
+) -> float:
+    """Expected noise of a convolution's results, by its input's rounding and its weights', over their power.
+
+    `more` are squared steps of what was rounded before, by channel."""
+    square = _step(seen, factors, levels) ** 2 + more
     scaled = weight * factors
     power = seen.power / factors**2
     if depthwise:
         # Each channel counts for itself: what reads them may amplify any.
-        rounding = step * step / 12 * (scaled * scaled).sum((0, 1))
+        rounding = square / 12 * (scaled * scaled).sum((0, 1))
         signal = (scaled * scaled).sum((0, 1)) * power
         alive = signal > _FLOOR * signal.max()
         return float((rounding[alive] / signal[alive]).mean()) if alive.any() else 0.0
     weight_step = np.abs(scaled).max((1, 2)) / _WEIGHT_LEVELS
-    noise = step * step / 12 * (scaled * scaled).sum()
+    noise = (square / 12 * (scaled * scaled).sum((0, 1))).sum()
     noise += float((weight_step * weight_step).sum()) / 12 * weight.shape[1] * power.sum()
     signal = ((scaled * scaled).sum((0, 1)) * power).sum()
     return float(noise / signal) if signal > 0 else 0.0
@@ -367,8 +415,7 @@ def product_factors(a: Channels, b: Channels, classes: np.ndarray, levels: float
 
     def noise(values: np.ndarray) -> float:
         spread = values[classes]
-        step_a = (max((a.high / spread).max(), 0) - min((a.low / spread).min(), 0)) / levels
-        step_b = (max((b.high * spread).max(), 0) - min((b.low * spread).min(), 0)) / levels
+        step_a, step_b = _step(a, spread, levels), _step(b, 1 / spread, levels)
         return float(step_a**2 * (b.power * spread**2).sum() + step_b**2 * (a.power / spread**2).sum())
 
     return factors if noise(factors) * _GAIN < noise(np.ones(count)) else None

@@ -64,6 +64,18 @@ def is_real(graph: Graph, tensor: str) -> bool:
     return graph.tensors[tensor].dtype.is_float
 
 
+def less_its_maximum(op: Operator, producer: Callable[[str], Operator | None]) -> bool:
+    """Whether a SUB takes the maximum of its first operand from it, as softmax does, or more."""
+    pending = [op.inputs[1]] if op.op == "SUB" else []
+    while pending:
+        maker = producer(pending.pop())
+        if maker is not None and maker.op == "REDUCE_MAX" and maker.inputs[0] == op.inputs[0]:
+            return True
+        if maker is not None and maker.op in ("RESHAPE", "TILE", "IDENTITY", "REDUCE_MAX", "MAXIMUM"):
+            pending += data_operands(maker)[: 2 if maker.op == "MAXIMUM" else 1]
+    return False
+
+
 class UnaryFunctions:
     """Finds tensors that are functions, element by element, of one other tensor: their root.
 

@@ -10,9 +10,9 @@ import math
 import numpy as np
 
 from tosaic.compiler.ir import Graph, Operator, Tensor
-from tosaic.compiler.ir.building import add_constant, fresh_name
+from tosaic.compiler.ir.building import add_constant, drop_identities, fresh_name, remove_dead
 from tosaic.compiler.quantizer.calibration import HUGE, Statistics
-from tosaic.compiler.quantizer.functions import data_operands, is_real
+from tosaic.compiler.quantizer.functions import data_operands, is_real, less_its_maximum
 from tosaic.compiler.quantizer.plan import MOVES
 from tosaic.compiler.quantizer.whole_numbers import whole_numbers
 
@@ -43,6 +43,26 @@ def soften_masks(graph: Graph, statistics: Statistics) -> bool:
     """
     _factor_out(graph)
     return _Softening(graph, statistics).soften()
+
+
+def drop_nan_tests(graph: Graph, statistics: Statistics) -> None:
+    """Chooses at once what a test for NaN chooses where calibration saw none, in place: no integer is NaN.
+
+    PyTorch tests the shares behind a mask, which are NaN where it hides a whole row; softened masks hide none.
+    """
+    index = graph.index()
+    for op in graph.operators:
+        test, place = (index.producer(op.inputs[0]), 1) if op.op == "SELECT" else (None, 1)
+        if test is not None and test.op == "LOGICAL_NOT":
+            test, place = index.producer(test.inputs[0]), 2
+        if test is None or test.op != "EQUAL" or test.inputs[0] != test.inputs[1]:
+            continue
+        chosen = op.inputs[place]
+        same = graph.tensors[chosen].shape == graph.tensors[op.outputs[0]].shape
+        if same and test.inputs[0] not in statistics.infinite:
+            op.op, op.inputs = "IDENTITY", [chosen]
+    drop_identities(graph)
+    remove_dead(graph)
 
 
 def masking_inputs(graph: Graph) -> set[str]:
@@ -125,15 +145,6 @@ class _Ranges:
             self._ordinary[name] = self._find_ordinary(name)
         return self._ordinary[name]
 
-    def shifted(self, op: Operator) -> bool:
-        """Whether a SUB takes the maximum of its first operand from it, as softmax does."""
-        if op.op != "SUB":
-            return False
-        maker = self.producers.get(op.inputs[1])
-        while maker is not None and maker.op in ("RESHAPE", "TILE", "IDENTITY"):
-            maker = self.producers.get(maker.inputs[0])
-        return maker is not None and maker.op == "REDUCE_MAX" and maker.inputs[0] == op.inputs[0]
-
     # --- inside ---------------------------------------------------------------------------------------------
 
     @staticmethod
@@ -145,7 +156,7 @@ class _Ranges:
         (low, high), name = result, op.inputs[place]
         if op.op in ("EXP", "SIGMOID", "TANH"):
             return (self.ordinary(name)[1] - _DEPTH, math.inf) if op.op == "EXP" else (-_DEPTH, _DEPTH)
-        if self.shifted(op):
+        if less_its_maximum(op, self.producers.get):
             return self.ordinary(op.inputs[0])[0] - _DEPTH, math.inf
         if op.op in ("REDUCE_MAX", "REDUCE_MIN", "ARGMAX"):
             return self._chosen(op, name, result)

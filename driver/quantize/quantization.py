@@ -13,6 +13,7 @@ from tosaic.compiler.quantizer import (
     Finer,
     Statistics,
     canonical,
+    drop_nan_tests,
     equalize,
     equalize_norms,
     keep_grids,
@@ -88,6 +89,7 @@ def quantize_graph(
     warn_of_samples(work, seen, extremes, numbers)
     if soften_masks(work, statistics):
         statistics = calibrate(work, seen, method, progress)
+    drop_nan_tests(work, statistics)
     refuse_infinite(work)
     # Grids that the model brings must keep their scales.
     if equalization and not forced:

@@ -1,4 +1,4 @@
-"""Scan, Einsum's diagonals, and lengths and padding that are computed at run time: as ONNX Runtime computes them."""
+"""Scan, Einsum, and lengths and padding that are computed at run time: as ONNX Runtime computes them."""
 
 import numpy as np
 import onnxruntime
@@ -14,6 +14,7 @@ X = RANDOM.standard_normal((3, 4, 2)).astype(np.float32)
 
 
 def agree(nodes, inputs, outputs, atol=1e-6):
+    """The imported graph, which computes what ONNX Runtime does."""
     infos = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
         for name, value in inputs.items()
@@ -28,6 +29,7 @@ def agree(nodes, inputs, outputs, atol=1e-6):
     for name, wanted in zip(outputs, session.run(None, inputs), strict=True):
         assert got[name].shape == wanted.shape
         np.testing.assert_allclose(got[name], wanted, rtol=1e-5, atol=atol)
+    return imported
 
 
 @pytest.mark.parametrize("back", [0, 1])
@@ -62,6 +64,42 @@ def test_diagonals(equation):
     term = equation.partition("->")[0]
     x = RANDOM.standard_normal([dict(b=2, i=3, j=4)[name] for name in term]).astype(np.float32)
     agree([helper.make_node("Einsum", ["x"], ["y"], equation=equation)], {"x": x}, ["y"])
+
+
+@pytest.mark.parametrize(
+    ("equation", "products"),
+    [
+        ("bqhd,bkhd->bhqk", 1),
+        ("bhqk,bkhd->bqhd", 1),
+        ("bkhq,bkhd->bqhd", 1),
+        ("ij,jk->ki", 1),
+        ("...ij,...jk->...ik", 1),
+        ("...ij,jk->...ik", 1),
+        ("bij,jk->bk", 1),
+        ("ij,jk,kl->il", 2),
+        ("bqd,bkd,bk->bq", 2),
+        ("bi,bi->b", 0),
+        ("bi,bj->bij", 0),
+        ("ij,k->ik", 0),
+    ],
+)
+def test_sums_of_products_are_products_of_matrices(equation, products):
+    """Where each operand has axes of its own, or one of them; batches keep theirs."""
+    sizes = dict(b=2, h=3, q=4, k=5, d=6, i=4, j=5, l=3)
+    terms = [term.replace("...", "bh") for term in equation.partition("->")[0].split(",")]
+    arrays = {
+        f"x{place}": RANDOM.standard_normal([sizes[name] for name in term]).astype(np.float32)
+        for place, term in enumerate(terms)
+    }
+    node = helper.make_node("Einsum", list(arrays), ["y"], equation=equation)
+    operators = agree([node], arrays, ["y"], atol=1e-5).operators
+    assert [op.op for op in operators].count("MATMUL") == products
+
+
+def test_an_axis_of_one_is_repeated_where_it_is_summed():
+    x, y = (RANDOM.standard_normal(shape).astype(np.float32) for shape in ((1, 6, 2), (6, 1, 3)))
+    node = helper.make_node("Einsum", ["x", "w"], ["y"], equation="ghi,ghj->ij")
+    agree([node], {"x": x, "w": y}, ["y"])
 
 
 @pytest.mark.parametrize("amounts", [[0, 1, 0, 2, 0, 1], [1, -1, 0, 0, 2, 1], [0, -2, 0, -1, 0, 0]])

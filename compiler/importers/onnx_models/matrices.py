@@ -1,5 +1,7 @@
 """Lowers matrix products."""
 
+import math
+
 import numpy as np
 
 from tosaic.compiler.importers.lowering import Lowering
@@ -7,6 +9,9 @@ from tosaic.compiler.importers.lowering.matrix import matmul as lower_matmul
 from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.registry import handles
 from tosaic.compiler.importers.onnx_models.values import OnnxValue
+
+Named = tuple[str, str]
+"""A tensor and the names of its axes, a letter each."""
 
 
 @handles("MatMul")
@@ -50,16 +55,52 @@ def einsum(node: OnnxNode) -> OnnxValue:
     else:
         once = sorted(c for c in set("".join(terms)) if "".join(terms).count(c) == 1 and c not in ellipsis)
         right = "".join([*ellipsis, *once])
-    names = right + "".join(sorted(set("".join(terms)) - set(right)))
-    product = None
-    for i, whole in enumerate(terms):
-        x, term = _diagonals(low, node.wide(i), whole)
-        sizes = dict(zip(term, low.shape(x), strict=True))
-        x = low.transpose(x, [term.index(name) for name in names if name in term])
-        x = low.reshape(x, [sizes.get(name, 1) for name in names])
-        product = x if product is None else low.mul(product, x)
-    assert product is not None
-    return node.out(low.reduce("SUM", product, range(len(right), len(names)), keep=False))
+    product, have = _diagonals(low, node.wide(0), terms[0])
+    for place, term in enumerate(terms[1:], 1):
+        needed = set(right).union(*terms[place + 1 :])
+        product, have = _contracted(low, (product, have), _diagonals(low, node.wide(place), term), needed)
+    product, have = _summed(low, product, have, set(right))
+    return node.out(low.transpose(product, [have.index(name) for name in right]))
+
+
+def _contracted(low: Lowering, a: Named, b: Named, needed: set[str]) -> Named:
+    """The product of two operands, summed over the axes of both that are not needed: of matrices where there are
+    any, of elements else."""
+    (x, own), (y, other) = _summed(low, *a, needed | set(b[1])), _summed(low, *b, needed | set(a[1]))
+    alike = "".join(name for name in own if name in other and name in needed)
+    gone = "".join(name for name in own if name in other and name not in needed)
+    rows = "".join(name for name in own if name not in other)
+    columns = "".join(name for name in other if name not in own)
+    sizes = [dict(zip(names, low.shape(each), strict=True)) for each, names in ((x, own), (y, other))]
+    depths = [[part[name] for name in gone] for part in sizes]
+    if depths[0] != depths[1] or not gone or not rows + columns or not low.dtype(x).is_float:
+        order = alike + rows + columns + gone
+        x = low.transpose(x, [own.index(name) for name in order if name in own])
+        y = low.transpose(y, [other.index(name) for name in order if name in other])
+        x, y = (
+            low.reshape(each, [part.get(name, 1) for name in order])
+            for each, part in zip((x, y), sizes, strict=True)
+        )
+        return _summed(low, low.mul(x, y), order, needed)
+    x = low.transpose(x, [own.index(name) for name in alike + rows + gone])
+    y = low.transpose(y, [other.index(name) for name in alike + gone + columns])
+    x = low.reshape(
+        x, [*low.shape(x)[: len(alike)], math.prod(sizes[0][name] for name in rows), math.prod(depths[0])]
+    )
+    y = low.reshape(
+        y, [*low.shape(y)[: len(alike)], math.prod(depths[0]), math.prod(sizes[1][name] for name in columns)]
+    )
+    product = lower_matmul(low, x, y)
+    outer = [*(sizes[0][name] for name in rows), *(sizes[1][name] for name in columns)]
+    return low.reshape(product, [*low.shape(product)[:-2], *outer]), alike + rows + columns
+
+
+def _summed(low: Lowering, x: str, have: str, needed: set[str]) -> Named:
+    """An operand and its axes' names, without those that are not needed."""
+    gone = [axis for axis, name in enumerate(have) if name not in needed]
+    if not gone:
+        return x, have
+    return low.reduce("SUM", x, gone, keep=False), "".join(name for name in have if name in needed)
 
 
 def _diagonals(low: Lowering, x: str, term: str) -> tuple[str, str]:
