@@ -209,18 +209,11 @@ def with_differences(text: str, count: int) -> str:
     return "\n".join([head, *added, "end", end])
 
 
-<<<<<<< HEAD
-def _watching(verilog: str, count: int) -> str:
+def watching(verilog: str, count: int) -> str:
     """Returns the Verilog with the output ACTIVE: bit n - 1 tells whether mutant n's bit has been another one
     than the right one before some edge of the clock while WATCHING was chosen. What is compared stands in the
     condition: nothing is computed for it while a mutant is judged.
     """
-=======
-def watching(verilog: str, count: int) -> str:
-    """With the output ACTIVE: bit n - 1 tells whether mutant n's bit has been another one than the right one before
-    some edge of the clock while WATCHING was chosen. What is compared stands in the condition: nothing is computed
-    for it while a mutant is judged."""
->>>>>>> plans
     words = range(active_bits(count) // WORD_BITS)
     differs = []
     for word in words:
