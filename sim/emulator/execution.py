@@ -21,7 +21,7 @@ from tosaic.hw.isa import (
 from .array import Array
 from .decode import decode as decode_weights
 from .faults import Fault
-from .state import State, agreed
+from .state import State
 from .tokens import receivers
 from .trace import Trace
 from .transfer import load, store
@@ -81,7 +81,7 @@ class Execution:
             )
         if address % WINDOW_ALIGNMENT:
             raise self._wrong_place(f"place, byte {address}, is not a multiple of {WINDOW_ALIGNMENT}")
-        self._code = agreed(memory.read(address, size_bytes)).tobytes() if size_bytes else b""
+        self._code = self._state.read_known(address, size_bytes) if size_bytes else b""
         self.protect(range(address, address + size_bytes))
         self._program_bytes = size_bytes
         self.trace = Trace(size_bytes // INSTRUCTION_BYTES, self._core, address)

@@ -19,6 +19,7 @@ from tosaic.compiler.place.weights import MAX_COUNT, Blob
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode, largest
 from tosaic.sim.emulator.array import Array
+from tosaic.sim.emulator.external_memory import ExternalMemory as MemoryWindows
 from tosaic.sim.emulator.state import State
 
 SMALL = get_config("small")
@@ -214,7 +215,7 @@ def test_steps_that_do_not_fit_their_field_go_round_the_memory() -> None:
 
 def sums(slid: Window, early: int | None) -> np.ndarray:
     """What the emulator's array makes of the commands, in order."""
-    state = State(SMALL, SimpleNamespace(samples=1))  # type: ignore[arg-type]
+    state = State(SMALL, MemoryWindows(np.zeros((1, 0), np.uint8)))
     random = np.random.default_rng(1)
     state.am._bytes[:] = random.integers(0, 256, state.am._bytes.shape)
     weights = random.integers(-128, 128, (1, WORD * slid.kh, WORD), dtype=np.int8)

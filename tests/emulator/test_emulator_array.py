@@ -1,7 +1,6 @@
 """The emulator's array alone: windows that lie anywhere over an image, and what it refuses."""
 
 import random
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,8 @@ from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import FIELDS, Instruction, Opcode, make
 from tosaic.sim.emulator.array import Array
+from tosaic.sim.emulator.domain import BYTES
+from tosaic.sim.emulator.external_memory import ExternalMemory
 from tosaic.sim.emulator.faults import Fault
 from tosaic.sim.emulator.hazards import AM, WM
 from tosaic.sim.emulator.state import State
@@ -35,10 +36,15 @@ def command(opcode: Opcode, **fields: int) -> Instruction:
 
 
 def array_of(config: Config, *settings: Instruction) -> Array:
-    array = Array(State(config, SimpleNamespace(samples=1)))  # type: ignore[arg-type]
+    array = Array(State(config, memory_of(1)))
     for instruction in settings:
         array.configure(instruction)
     return array
+
+
+def memory_of(samples: int) -> ExternalMemory:
+    """Of no bytes."""
+    return ExternalMemory(np.zeros((samples, 0), np.uint8))
 
 
 def window(dice: random.Random) -> list[Instruction]:
@@ -109,14 +115,14 @@ def test_each_sample_is_multiplied_by_its_weights(own: bool, samples: int, held:
     operands = dice.integers(-99, 99, (samples, 5, 3))
     weights = dice.integers(-99, 99, (samples if own else 1, 3, WORD))
     wanted = np.stack([operands[i] @ weights[i if own else 0] for i in range(samples)])
-    found = array_module._products(operands.astype(held), weights.astype(held))
+    found = BYTES.products(operands.astype(held), weights.astype(held), np.dtype(held))
     assert found.dtype == np.int32
     np.testing.assert_array_equal(found, wanted)
 
 
 def test_sums_wrap() -> None:
     sums = np.array([2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**40 + 7], np.float64)
-    assert array_module._integers(sums).tolist() == [2**31 - 1, -(2**31), -(2**31), 2**31 - 1, 7]
+    assert BYTES.integers(sums).tolist() == [2**31 - 1, -(2**31), -(2**31), 2**31 - 1, 7]
 
 
 def test_a_go_of_more_weights_than_a_computer_holds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +273,7 @@ def test_a_block_holds_as_many_whole_tiles_as_there_is_room_for(
 ) -> None:
     """But one at least. Tiles are of four pixels, each of four words in all samples together, or 64 operands."""
     monkeypatch.setattr(array_module, "BLOCK_ELEMENTS", elements)
-    state = State(get_config("nano,rows=4"), SimpleNamespace(samples=samples))  # type: ignore[arg-type]
+    state = State(get_config("nano,rows=4"), memory_of(samples))
     array, gathered = Array(state), list[int]()
     gather = array._gather
 
@@ -388,7 +394,7 @@ def test_bytes_that_a_go_reads(seed: int) -> None:
     """Of the image those inside alone, word by word; and all words of its weights."""
     dice, told = random.Random(seed), Told()
     source, over, kernel = settings = window(dice)
-    array = Array(State(NANO, SimpleNamespace(samples=1), told))  # type: ignore[arg-type]
+    array = Array(State(NANO, memory_of(1), told))
     for instruction in settings:
         array.configure(instruction)
     go = command(Opcode.ARRAY_GO, pixels=dice.choice((1, 4, 7, 12)), weights=dice.choice((0, 3)))
@@ -415,7 +421,7 @@ def test_bytes_that_a_go_reads(seed: int) -> None:
 def test_words_that_a_go_of_several_blocks_reads(streamed: int) -> None:
     """Streamed ones are those that loads bring, each when it is there, and no others; the next GO goes on."""
     told = Told()
-    array = Array(State(NANO, SimpleNamespace(samples=1), told))  # type: ignore[arg-type]
+    array = Array(State(NANO, memory_of(1), told))
     for opcode in list(GIVEN)[:3]:
         array.configure(command(opcode))
     go = command(Opcode.ARRAY_GO, pixels=1, weights=5, more_blocks=2, streamed=streamed)
@@ -469,7 +475,7 @@ def test_samples_of_a_batch_are_computed_as_each_alone(seed: int, own_weights: b
     words = np.frombuffer(dice.randbytes(samples * 256), np.int8).reshape(samples, -1, WORD)
 
     def sent(chosen: list[int]) -> list:
-        state = State(config, SimpleNamespace(samples=len(chosen)))  # type: ignore[arg-type]
+        state = State(config, memory_of(len(chosen)))
         array = Array(state)
         state.am.write_rows(np.array([0]), images[chosen])
         state.wm.write(np.arange(words.shape[1]), words[chosen] if own_weights else words[:1])
@@ -493,7 +499,7 @@ def test_samples_of_a_depthwise_go_that_are_computed_together(
     go = command(Opcode.ARRAY_DEPTHWISE_GO, advances=24)
     monkeypatch.setattr(array_module, "DEPTHWISE_ELEMENTS", together * go.advances * WORD)
     images, words = (dice.randbytes(samples * size) for size in (512, 16 * WORD))
-    state = State(config, SimpleNamespace(samples=samples))  # type: ignore[arg-type]
+    state = State(config, memory_of(samples))
     array, wanted = Array(state), []
     state.am.write_rows(np.array([0]), np.frombuffer(images, np.uint8).reshape(samples, 1, -1))
     weights = np.frombuffer(words, np.int8).reshape(samples, -1, WORD)

@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Sequence
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import FIELDS, STORE_STREAM, Element, Instruction, Op, Opcode, Source, make
 from tosaic.sim.emulator.alu import Value
+from tosaic.sim.emulator.external_memory import ExternalMemory
 from tosaic.sim.emulator.faults import Diverged, Fault
 from tosaic.sim.emulator.hazards import AM
 from tosaic.sim.emulator.state import State
@@ -33,7 +33,7 @@ class Machine:
     """A vector unit and its activation memory, of one sample as a rule."""
 
     def __init__(self, samples: int = 1, hazards: object = None, config: Config = CONFIG):
-        self.state = State(config, SimpleNamespace(samples=samples), hazards)  # type: ignore[arg-type]
+        self.state = State(config, ExternalMemory(np.zeros((samples, 0), np.uint8)), hazards)  # type: ignore[arg-type]
         self.vector = Vector(self.state)
 
     def put(self, address: int, data: np.ndarray, sample: int | None = None) -> None:
