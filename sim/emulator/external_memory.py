@@ -71,10 +71,10 @@ def _rows(windows: np.ndarray, rows: np.ndarray, row_bytes: int) -> np.ndarray:
     steps = np.diff(rows)
     if len(steps) and (steps != steps[0]).any():
         return np.lib.stride_tricks.sliding_window_view(windows, row_bytes, axis=1)[:, rows]
-    step = int(steps[0]) if len(steps) else 0
+    step, (pitch, cell) = int(steps[0]) if len(steps) else 0, windows.strides
     return np.lib.stride_tricks.as_strided(
         windows[:, rows[0] :],
         (len(windows), len(rows), row_bytes),
-        (windows.strides[0], step, 1),
+        (pitch, cell * step, cell),
         writeable=False,
     )

@@ -1,0 +1,6 @@
+"""Terms in place of integers: what a graph and a program compute, for all inputs at once.
+
+A term is the value of a polynomial in independent random values, at a random point of a field. `Evaluation` reads a
+TOSA graph from the specification's text; `TermsDomain` lets the emulator execute a program. It may import the IR and
+the emulator, and nothing of the compiler or of golden.
+"""
