@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tosaic.driver.arguments import NodeArg
+    from tosaic.driver.certify import Certificate, certify, check_certificate
     from tosaic.driver.device import Device
     from tosaic.driver.encodings import dequantize, quantize
     from tosaic.driver.evaluate import Evaluation, evaluate
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
+    "Certificate": "tosaic.driver.certify.certificate",
     "Device": "tosaic.driver.device",
     "DeviceError": "tosaic.errors",
     "Error": "tosaic.errors",
@@ -54,6 +56,8 @@ _HOMES = {
     "Session": "tosaic.driver.session",
     "UnpredictableError": "tosaic.errors",
     "UnsupportedError": "tosaic.errors",
+    "certify": "tosaic.driver.certify",
+    "check_certificate": "tosaic.driver.certify",
     "dequantize": "tosaic.driver.encodings",
     "evaluate": "tosaic.driver.evaluate.evaluation",
     "from_torch": "tosaic.driver.from_torch",
@@ -67,6 +71,7 @@ _PACKAGES = ("boards", "compiler", "driver", "errors", "hw", "nnr", "sim")
 """Subpackages that are attributes without an import of their own."""
 
 __all__ = [
+    "Certificate",
     "Device",
     "DeviceError",
     "Error",
@@ -81,6 +86,8 @@ __all__ = [
     "Session",
     "UnpredictableError",
     "UnsupportedError",
+    "certify",
+    "check_certificate",
     "dequantize",
     "evaluate",
     "from_torch",

@@ -30,6 +30,9 @@ class Domain(Protocol):
     sum: np.dtype
     """Of the sums of depthwise products, before `total`."""
 
+    def begin(self, offset: int) -> None:
+        """The instruction at this byte of the program is executed next."""
+
     def unwritten(self, shape: Sequence[int]) -> np.ndarray:
         """Cells that no program has written."""
 
@@ -125,6 +128,9 @@ class Bytes:
     cell, word, sum = np.dtype(np.uint8), np.dtype(np.int8), np.dtype(np.int32)
     constant, add, wrap = staticmethod(alu.constant), staticmethod(alu.add), staticmethod(alu.wrap)
     operate, clamp = staticmethod(alu.operate), staticmethod(alu.clamp)
+
+    def begin(self, offset: int) -> None:
+        pass
 
     def unwritten(self, shape: Sequence[int]) -> np.ndarray:
         return np.zeros(shape, np.uint8)

@@ -58,6 +58,7 @@ class Execution:
         """Instructions of the program that were reached, by their offset."""
         self.done = False
         self._executes = self._executors()
+        self._begins = state.domain.begin
 
     def advance(self, limit: int) -> bool:
         """Execute to END or up to a WAIT that lacks tokens; whether there was anything to execute."""
@@ -118,6 +119,7 @@ class Execution:
     def _execute(self, instruction: Instruction, offset: int) -> None:
         if self._state.hazards:
             self._state.hazards.begin(instruction, offset, self._core)
+        self._begins(offset)
         self._executes[instruction.opcode](instruction)
 
     def _executors(self) -> dict[Opcode, Callable[[Instruction], None]]:

@@ -4,3 +4,25 @@ A term is the value of a polynomial in independent random values, at a random po
 TOSA graph from the specification's text; `TermsDomain` lets the emulator execute a program. It may import the IR and
 the emulator, and nothing of the compiler or of golden.
 """
+
+from . import operators as _operators
+from . import windows as _windows
+from .algebra import AXIOMS, LEMMAS, Algebra, Options, UndecidedError
+from .domain import TermsDomain
+from .graph import READERS, Evaluation, evaluate, inputs_of
+from .values import Terms
+
+__all__ = [
+    "AXIOMS",
+    "LEMMAS",
+    "READERS",
+    "Algebra",
+    "Evaluation",
+    "Options",
+    "Terms",
+    "TermsDomain",
+    "UndecidedError",
+    "evaluate",
+    "inputs_of",
+]
+del _operators, _windows

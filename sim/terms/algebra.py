@@ -31,6 +31,36 @@ AXIOMS = {
 """By name: the law."""
 
 
+LEMMAS = {
+    "RESCALE": "RESCALE, ARITHMETIC_RIGHT_SHIFT with round and a shifted MUL are (x * m * 2^-s) with halves up",
+    "CLAMP": "CLAMP limits to an interval",
+    "MAX": "MAXIMUM is the larger one",
+    "MIN": "MINIMUM is the smaller one",
+    "TABLE8": "TABLE of int8 is entry x + 128",
+    "TABLE16": "TABLE of int16 interpolates between entries (x + 32768) >> 7 and the next",
+    "ASR": "ARITHMETIC_RIGHT_SHIFT rounds down",
+    "ASRR": "ARITHMETIC_RIGHT_SHIFT with round, by a number computed at run time, rounds halves up",
+    "LSL": "LOGICAL_LEFT_SHIFT is a product with a power of 2",
+    "LSR": "LOGICAL_RIGHT_SHIFT is that of the unsigned number",
+    "CLZ": "CLZ counts the leading zeros of 32 bits",
+    "ABS": "ABS is the magnitude",
+    "EQ": "EQUAL compares",
+    "GT": "GREATER compares",
+    "GE": "GREATER_EQUAL compares",
+    "AND": "BITWISE_AND is that of two's complement",
+    "OR": "BITWISE_OR is that of two's complement",
+    "XOR": "BITWISE_XOR is that of two's complement",
+    "S8": "a byte as a signed number",
+    "U8": "a byte as an unsigned number",
+    "BYTE": "a byte of a wider integer",
+    "WRAP8": "the low 8 bits as a signed number",
+    "WRAP16": "the low 16 bits as a signed number",
+    "WRAP32": "the low 32 bits as a signed number",
+    "WRAP48": "the low 48 bits as a signed number",
+}
+"""By function: what golden's and the emulator's operator both are, wherever REQUIRE holds."""
+
+
 class UndecidedError(Exception):
     """The method does not reach this: nothing is known."""
 
@@ -306,9 +336,9 @@ class Algebra:
     def clamp(self, a: Terms, low: int, high: int) -> Terms:
         """At least `low`, then at most `high`."""
         inside = (a.low >= low) & (a.high <= high)
+        self.note("intervals", inside.sum())
         if inside.all() and self.uses("intervals"):
             return a
-        self.note("intervals", inside.sum())
         if low > high:
             return self.constant(np.full(a.shape, high))
         base = a.field

@@ -24,6 +24,9 @@ class TermsDomain:
     def __init__(self, algebra: Algebra):
         self.algebra, self.pool = algebra, Pool(algebra)
 
+    def begin(self, offset: int) -> None:
+        self.pool.writer = offset
+
     # Memory.
 
     def unwritten(self, shape: Sequence[int]) -> np.ndarray:

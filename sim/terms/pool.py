@@ -1,5 +1,7 @@
 """Memory of terms: a cell for each byte, which says of which term it is which byte."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from . import field
@@ -18,6 +20,10 @@ class Pool:
 
     def __init__(self, algebra: Algebra):
         self._algebra = algebra
+        self.writer = -1
+        """Program counter of the instruction whose terms are stored now."""
+        self._writers: list[tuple[int, int]] = []
+        """(first term, its writer)."""
         size, self.count = 1 << 16, 2 * CONSTANTS
         self._field = np.zeros((algebra.seeds, size), np.uint64)
         self._base: np.ndarray | None = None
@@ -37,6 +43,8 @@ class Pool:
             return _constants(terms.low, width)
         self._algebra.degree = max(self._algebra.degree, terms.degree)
         start = self._reserve(terms.size)
+        if not self._writers or self._writers[-1][1] != self.writer:
+            self._writers.append((start, self.writer))
         own = slice(start, self.count)
         self._field[:, own] = terms.field.reshape(len(terms.field), -1)
         self._low[own], self._high[own], self._width[own] = terms.low.ravel(), terms.high.ravel(), width
@@ -54,6 +62,12 @@ class Pool:
         if terms.digits is not None:
             self._place_digits(cells, terms, width)
         return cells
+
+    def stored(self) -> Iterator[tuple[int, np.ndarray]]:
+        """(program counter, uint64 [seeds, terms]): what each GO stored that stored terms, in order."""
+        ends = [first for first, _ in self._writers[1:]] + [self.count]
+        for (first, writer), end in zip(self._writers, ends, strict=True):
+            yield writer, self._field[:, first:end]
 
     def _place_digits(self, cells: np.ndarray, terms: Terms, width: int) -> None:
         """What is joined from bytes has those bytes."""
