@@ -12,7 +12,22 @@ import numpy as np
 
 from . import field
 from .hashing import RandomFunctions, digest
-from .values import CLAMPED, FLIPPED, LARGEST, PLAIN, SMALLEST, Terms, aligned, constant, select
+from .values import (
+    CHOSEN,
+    CLAMPED,
+    DIFFERENCE,
+    FLIPPED,
+    LARGEST,
+    LEFT,
+    LEFT_WRAPPED,
+    PLAIN,
+    SMALLEST,
+    WRAPPED,
+    Terms,
+    aligned,
+    constant,
+    select,
+)
 
 INT32 = (-(1 << 31), (1 << 31) - 1)
 WIDE = 1 << 61
@@ -26,6 +41,9 @@ AXIOMS = {
     "bytes": "an integer is the sum of 256^k times its bytes, the highest one signed",
     "planes": "x XOR 128 has the low byte of x - 256 * (x ASR 8) - 128",
     "booleans": "of 0 and 1, AND is a product, OR a + b - a * b, XOR a + b - 2 * a * b",
+    "complement": "x XOR -1 is -1 - x",
+    "wraps": "the low bits of the low bits; (x * 2^k) ASR k, of the low 32 bits: the low 32 - k bits of x",
+    "choice": "of c in 0..1, b + c * (a - b) lies in the interval of a or in that of b",
     "order": "x - MAX(.., x, ..) is at most 0",
 }
 """By name: the law."""
@@ -164,7 +182,21 @@ class Algebra:
         result = Terms(field.add(a.field, b.field), a.low + b.low, a.high + b.high, degree=degree)
         if a.digits is not None and b.digits is not None:
             result.digits = self._joined_digits(a.digits, b.digits)
+        for part, other in ((a, b), (b, a)):
+            if part.kind is not None and part.base is not None and (part.kind == CHOSEN).any():
+                self._bound_choice(result, part, other)
         return result
+
+    def _bound_choice(self, result: Terms, part: Terms, other: Terms) -> None:
+        """Of part = c * (a - b) and other = b."""
+        if part.base is None or not self.uses("choice"):
+            return
+        chosen = (part.kind == CHOSEN) & (part.base == other.field).all(axis=0)
+        low = np.minimum(other.low, part.low + other.high)
+        high = np.maximum(other.high, part.high + other.low)
+        result.low = np.where(chosen, low, result.low)
+        result.high = np.where(chosen, high, result.high)
+        self.note("choice", chosen.sum())
 
     def subtract(self, a: Terms, b: Terms) -> Terms:
         """a - b."""
@@ -172,7 +204,13 @@ class Algebra:
             return a
         a, b = aligned(a, b)
         high = self._below(a, b, a.high - b.low)
-        return Terms(field.subtract(a.field, b.field), a.low - b.high, high, degree=max(a.degree, b.degree))
+        degree = max(a.degree, b.degree)
+        result = Terms(field.subtract(a.field, b.field), a.low - b.high, high, degree=degree)
+        if b.constant:
+            return result
+        result.kind = np.full(result.shape, DIFFERENCE, np.uint8)
+        result.base = np.broadcast_to(b.field, result.field.shape)
+        return result
 
     def multiply(self, a: Terms, b: Terms, limit: int = WIDE) -> Terms:
         """a * b, below `limit` in magnitude."""
@@ -189,6 +227,12 @@ class Algebra:
         result = Terms(field.multiply(a.field, b.field), low, high, degree=degree)
         if a.digits is not None and b.size == 1 and b.constant:
             result.digits = _shifted_digits(a.digits, int(b.low.reshape(-1)[0]))
+        for part, other in ((a, b), (b, a)):
+            if part.kind is not None and part.base is not None and (part.kind == DIFFERENCE).any():
+                chosen = (part.kind == DIFFERENCE) & (other.low >= 0) & (other.high <= 1)
+                result.kind = np.where(chosen, CHOSEN, PLAIN).astype(np.uint8)
+                result.base = np.broadcast_to(part.base, result.field.shape)
+                return result
         return result
 
     def scaled(self, a: Terms, factor: int) -> Terms:
@@ -267,10 +311,10 @@ class Algebra:
         self.assumed += int(outside.sum())
         return _within(terms, ends)
 
-    def wrap(self, terms: Terms, bits: int, *, signed: bool = True) -> Terms:
-        """The low bits: the same number where it fits, or where REQUIRE says so."""
-        ends = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
-        if bits == 8 and signed and terms.kind is not None and terms.base is not None:
+    def wrap(self, terms: Terms, bits: int) -> Terms:
+        """The low bits, signed: the same number where it fits, or where REQUIRE says so."""
+        ends = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        if bits == 8 and terms.kind is not None and terms.base is not None:
             flipped = terms.kind == FLIPPED
             if flipped.any():
                 self.note("planes", flipped.sum())
@@ -285,13 +329,30 @@ class Algebra:
             outside = outside & ~required
             if not outside.any():
                 return terms
-        shift = 64 - bits
+        wrapped = self._wrapped(terms, bits)
+        return select(outside, wrapped, terms) if self.uses("intervals") else wrapped
+
+    def _wrapped(self, terms: Terms, bits: int) -> Terms:
+        """The low bits of terms that may not fit."""
+        shift, ends = 64 - bits, (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
         def low_bits(values: np.ndarray) -> np.ndarray:
-            return (values << shift) >> shift if signed else values & ((1 << bits) - 1)
+            return (values << shift) >> shift
 
-        wrapped = self.function(f"WRAP{bits}{'' if signed else 'U'}", [terms], ends, low_bits)
-        return select(outside, wrapped, terms) if self.uses("intervals") else wrapped
+        before, known = terms.field, terms.low == terms.high
+        if terms.kind is not None and terms.base is not None and self.uses("wraps"):
+            again = (terms.kind == WRAPPED) & ~known
+            before = np.where(again, terms.base, before)
+            self.note("wraps", again.sum())
+        whole = Terms(before, terms.low, terms.high, degree=terms.degree)
+        result = self.function(f"WRAP{bits}", [whole], ends, low_bits)
+        kind, base = np.where(known, PLAIN, WRAPPED).astype(np.uint8), before
+        if bits == 32 and terms.kind is not None and terms.base is not None:
+            left = (terms.kind >= LEFT) & (terms.kind < LEFT_WRAPPED)
+            kind = np.where(left, terms.kind + (LEFT_WRAPPED - LEFT), kind).astype(np.uint8)
+            base = np.where(left, terms.base, before)
+        result.kind, result.base = kind, base
+        return result
 
     def _is_required(self, terms: Terms, which: np.ndarray) -> np.ndarray:
         found = np.zeros(terms.shape, bool)
@@ -438,31 +499,69 @@ class Algebra:
             return values >> bits
 
         ends = concrete(a.low), concrete(a.high)
-        return self.function("ASR", [a.plain()], ends, concrete, integers=(np.asarray(bits, np.int64),))
+        result = self.function("ASR", [a.plain()], ends, concrete, integers=(np.asarray(bits, np.int64),))
+        if a.kind is None or a.base is None or not self.uses("wraps"):
+            return result
+        for kind in (LEFT + bits, LEFT_WRAPPED + bits):
+            own = (a.kind == kind) & (a.low != a.high)
+            if bits < 32 and own.any():
+                self.note("wraps", own.sum())
+                before = Terms(a.base, *(np.broadcast_to(end, a.shape) for end in ends), degree=a.degree)
+                if kind >= LEFT_WRAPPED:
+                    before.low, before.high = (np.full(a.shape, end) for end in (-WIDE, WIDE))
+                    before = self._wrapped(before, 32 - bits)
+                result = select(own, before, result)
+        return result
+
+    def shifted_left(self, a: Terms, bits: int) -> Terms:
+        """a * 2^bits."""
+        result = self.scaled(a, 1 << bits)
+        if bits:
+            result.kind = np.full(result.shape, LEFT + bits, np.uint8)
+            result.base = a.field
+        return result
 
     def exclusive_or(self, a: Terms, number: int) -> Terms:
         """a XOR a number."""
+        if number == -1 and self.uses("complement"):
+            self.note("complement", a.size)
+            return self.subtract(self.constant(np.int64(-1)), a.plain()).plain()
         result = self.bitwise("XOR", a, self.constant(np.int64(number)))
-        if number != 128 or not self.uses("planes") or a.low.min() < -(1 << 15) or a.high.max() >= 1 << 15:
+        if number != 128 or not self.uses("planes"):
             return result
         rest = self.subtract(a.plain(), self.plus(self.scaled(self.shifted_right(a, 8), 256), 128))
-        kind = np.where(result.low == result.high, PLAIN, FLIPPED).astype(np.uint8)
+        short = (a.low >= -(1 << 15)) & (a.high < 1 << 15) & (result.low != result.high)
+        kind = np.where(short, FLIPPED, PLAIN).astype(np.uint8)
         return Terms(result.field, result.low, result.high, kind, rest.field, degree=rest.degree)
 
     def bitwise(self, name: str, a: Terms, b: Terms) -> Terms:
         """AND, OR or XOR: as narrow as the wider operand."""
-        most = max(-int(min(a.low.min(), b.low.min())), int(max(a.high.max(), b.high.max())) + 1, 1)
-        limit = 1 << (most - 1).bit_length()
         concrete = {"AND": np.bitwise_and, "OR": np.bitwise_or, "XOR": np.bitwise_xor}[name]
-        if all(each.low.min() >= 0 and each.high.max() <= 1 for each in (a, b)) and self.uses("booleans"):
-            self.note("booleans", max(a.size, b.size))
-            return self._boolean(name, a.plain(), b.plain())
         # In one order: they are commutative.
-        if b.constant and not a.constant:
-            a, b = b, a
-        return self.function(name, [a, b], (-limit, limit - 1), concrete)
+        a, b = aligned(*((b, a) if b.constant and not a.constant else (a, b)))
+        a, b = a.plain(), b.plain()
+        if name == "AND" and a.constant and a.is_number(255):
+            return self.byte_of(b)
+        ends = [np.where(end < 0, ~end, end) for end in (a.low, a.high, b.low, b.high)]
+        most = np.maximum(np.maximum(ends[0], ends[1]), np.maximum(ends[2], ends[3]))
+        bits = np.frexp(most.astype(np.float64))[1]
+        limit = np.int64(1) << np.minimum(bits, 62).astype(np.int64)
+        result = self.function(name, [a, b], (-limit, limit - 1), concrete)
+        both = (a.low >= 0) & (a.high <= 1) & (b.low >= 0) & (b.high <= 1)
+        if both.any() and self.uses("booleans"):
+            self.note("booleans", both.sum())
+            result = select(both, self._boolean(name, a, b), result)
+        return result
+
+    def byte_of(self, a: Terms) -> Terms:
+        """a AND 255."""
+        fits = (a.low >= 0) & (a.high <= 255)
+        return a if fits.all() else select(fits, a, self.turned(a, signed=False))
 
     def _boolean(self, name: str, a: Terms, b: Terms) -> Terms:
+        small = ((a.low >= 0) & (a.high <= 1), (b.low >= 0) & (b.high <= 1))
+        zero = self.constant(np.zeros((1,) * a.ndim))
+        a, b = select(small[0], a, zero), select(small[1], b, zero)
         both = self.multiply(a, b)
         if name == "AND":
             return both

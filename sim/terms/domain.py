@@ -148,18 +148,17 @@ class TermsDomain:
             case Op.SUB:
                 return algebra.subtract(x, b)
             case Op.MUL:
-                return multiplied(algebra, x, algebra.wrap(b, 32), uop.shift)
+                factor = algebra.wrap(b, 32)
+                return self._where_narrow(x, 1 << 31, lambda own: multiplied(algebra, own, factor, uop.shift))
             case Op.RESCALE:
-                scale = parameters.multiplier, parameters.shift
-                if not uop.per_channel:
-                    scale = np.full(1, uop.multiplier, np.int64), np.full(1, uop.shift, np.int64)
-                return algebra.add(algebra.rescale(x, *scale, double=bool(uop.round)), b)
+                return algebra.add(self._rescale(uop, x, parameters), b)
             case Op.MAX | Op.MIN:
                 return algebra.extreme(x, b, LARGEST if uop.op == Op.MAX else SMALLEST)
             case Op.TABLE8:
                 return algebra.table(x, (parameters.table[:256] << 48) >> 48)
             case Op.TABLE16:
-                return self._interpolated(x, parameters.table)
+                table = parameters.table
+                return self._where_narrow(x, 1 << 15, lambda own: self._interpolated(own, table))
             case Op.XOR if b.constant and b.size == 1:
                 return algebra.exclusive_or(x, int(b.low.reshape(-1)[0]))
             case Op.AND | Op.OR | Op.XOR:
@@ -169,17 +168,37 @@ class TermsDomain:
             case _:
                 return self._named(uop, x, b)
 
+    def _rescale(self, uop: Instruction, x: Terms, parameters: Parameters) -> Terms:
+        scale = parameters.multiplier, parameters.shift
+        if not uop.per_channel:
+            scale = np.full(1, uop.multiplier, np.int64), np.full(1, uop.shift, np.int64)
+        limit = ((1 << 62) - (1 << 31)) // max(int(np.abs(scale[0]).max()), 1)
+        double = bool(uop.round)
+        return self._where_narrow(x, limit, lambda own: self.algebra.rescale(own, *scale, double=double))
+
+    def _where_narrow(self, x: Terms, limit: int, do: Callable[[Terms], Terms]) -> Terms:
+        """`do(x)` in lanes of which -limit <= x < limit is known. The others may hold anything: those that no store
+        writes are often full of what an earlier program left."""
+        wide = (x.low < -limit) | (x.high >= limit)
+        if not wide.any():
+            return do(x)
+        zero = self.algebra.constant(np.zeros((1,) * x.ndim))
+        result = do(select(wide, zero, x))
+        anything = self.algebra.fresh(result.shape, -(1 << 47), (1 << 47) - 1)
+        return select(np.broadcast_to(wide, result.shape), anything, result)
+
     def _interpolated(self, x: Terms, packed: np.ndarray) -> Terms:
         """Of entries and their next ones in 32 bits; those of a TOSA table follow each other."""
         low, high = (packed << 48) >> 48, packed >> 16
-        if (low[1:] != high[:-1]).any() or x.low.min() < -(1 << 15) or x.high.max() >= 1 << 15:
+        if (low[1:] != high[:-1]).any():
             raise UndecidedError("a table whose entries do not follow each other")
         return self.algebra.interpolated(x, np.append(low, high[-1]))
 
     def _shift(self, uop: Instruction, x: Terms, b: Terms) -> Terms:
         count = int(b.low.reshape(-1)[0]) if b.size == 1 and b.constant else None
         name = f"{Op(uop.op).name}{'R' if uop.op == Op.ASR and uop.round else ''}"
-        return shifted(self.algebra, name, x, b if count is None else count & 63)
+        amount = b if count is None else count & 63
+        return self._where_narrow(x, 1 << 31, lambda own: shifted(self.algebra, name, own, amount))
 
     def _named(self, uop: Instruction, x: Terms, b: Terms) -> Terms:
         """CLZ, ABS and comparisons: as the machine computes them."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .algebra import WIDE, Algebra
-from .values import Terms
+from .values import Terms, select
 
 
 def multiplied(algebra: Algebra, x: Terms, b: Terms, shift: int) -> Terms:
@@ -24,19 +24,27 @@ def shifted(algebra: Algebra, name: str, x: Terms, count: Terms | int) -> Terms:
     """ASR (rounded down), ASRR (halves up), LSL and LSR, by a number or by terms; those of the low 32 bits."""
     if isinstance(count, int):
         if name == "LSL":
-            return algebra.scaled(x, 1 << count) if count < 32 else algebra.constant(np.zeros(x.shape))
+            return algebra.shifted_left(x, count) if count < 32 else algebra.constant(np.zeros(x.shape))
         if name == "ASR":
             return algebra.shifted_right(x, count)
         if name == "ASRR":
             one = np.ones(1, np.int64)
             return algebra.rescale(x, one, one * count, double=False)
+        positive = x.low >= 0
+        if name == "LSR" and positive.any():
+            whole = algebra.shifted_right(x, count)
+            rest = None if positive.all() else shifted(algebra, name, x, algebra.constant(np.int64(count)))
+            return whole if rest is None else select(positive, whole, rest)
         count = algebra.constant(np.int64(count))
-    most = max(abs(int(x.low.min())), abs(int(x.high.max()))) + 1
-    ends = {"LSR": (0, (1 << 32) - 1), "LSL": (-(1 << 47), (1 << 47) - 1)}.get(name, (-most, most))
-    concrete = _SHIFTS[name]
-    if name == "LSL" and most >= 1 << 16:
-        return algebra.function("LSL:48", [x, count], ends, lambda v, c: (concrete(v, c) << 16) >> 16)
-    return algebra.function(name, [x, count], ends, concrete)
+    concrete, most = _SHIFTS[name], np.maximum(np.abs(x.low), np.abs(x.high)) + 1
+    if name == "LSL":
+
+        def low_bits(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+            return (concrete(values, counts) << 16) >> 16
+
+        return algebra.function(name, [x.plain(), count.plain()], (-(1 << 47), (1 << 47) - 1), low_bits)
+    ends = (0, (1 << 32) - 1) if name == "LSR" else (-most, most)
+    return algebra.function(name, [x.plain(), count.plain()], ends, concrete)
 
 
 def _rounded_down(values: np.ndarray, count: np.ndarray) -> np.ndarray:

@@ -108,8 +108,7 @@ def _bitwise(case: Case) -> Terms:
 
 @reads("BITWISE_NOT")
 def _bitwise_not(case: Case) -> Terms:
-    # -1 - x has the bits of x inverted.
-    return case.algebra.subtract(case.algebra.constant(np.int64(-1)), case.term(0))
+    return case.algebra.exclusive_or(case.term(0), -1)
 
 
 @reads("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_XOR")
@@ -145,6 +144,8 @@ def _shift(case: Case) -> Terms:
     name = {"A": "ASR", "LOGICAL_L": "LSL", "LOGICAL_R": "LSR"}[case.name[: 1 if case.name[0] == "A" else 9]]
     if name == "ASR" and case.attribute("round"):
         name = "ASRR"
+    if name == "LSR" and case.out.bits < 32:
+        value = _unsigned(case, value, 0)
     constant = case.constant(1)
     if constant is not None and constant.size and (constant == constant.reshape(-1)[0]).all():
         result = shifted(algebra, name, value, int(constant.reshape(-1)[0]))

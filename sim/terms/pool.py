@@ -126,11 +126,12 @@ class Pool:
         if not whole.all():
             joined = self._joined(cells, signed=bool(np.issubdtype(dtype, np.signedinteger)))
             terms = select(whole, terms, joined)
-        if width <= 4:
+        signed = bool(np.issubdtype(dtype, np.signedinteger))
+        if width <= 4 and not (signed and whole.all()):
             terms.digits = np.zeros(terms.shape, DIGITS)
             for k in range(width):
                 terms.digits[str(k)] = cells[..., k]
-            terms.digits["signed"] = width if np.issubdtype(dtype, np.signedinteger) else 0
+            terms.digits["signed"] = width * signed
         return terms
 
     def bytes(self, cells: np.ndarray, *, signed: bool) -> Terms:
@@ -143,9 +144,9 @@ class Pool:
         fits = self._fits[ids] & flag != 0
         if not fits.all():
             terms = select(fits, terms, self._parts(cells, signed=signed))
-        if not signed:
+        if not signed or not fits.all():
             terms.digits = np.zeros(terms.shape, DIGITS)
-            terms.digits["0"] = cells
+            terms.digits["0"], terms.digits["signed"] = cells, int(signed)
         return terms
 
     def _parts(self, cells: np.ndarray, *, signed: bool) -> Terms:

@@ -8,7 +8,9 @@ import numpy as np
 
 from . import field
 
-PLAIN, CLAMPED, LARGEST, SMALLEST, FLIPPED = range(5)
+PLAIN, CLAMPED, LARGEST, SMALLEST, FLIPPED, WRAPPED, DIFFERENCE, CHOSEN = range(8)
+LEFT, LEFT_WRAPPED = 64, 128
+"""Plus k: 2^k times a term, and the low 32 bits of it."""
 """What the last step of a term was, as far as an axiom looks through it."""
 DIGITS = np.dtype([("0", "i4"), ("1", "i4"), ("2", "i4"), ("3", "i4"), ("signed", "i4")])
 """The bytes that a sum of 256^k times unsigned bytes has: of each its cell, 0 for the byte 0, or -1: not known.
@@ -28,7 +30,8 @@ class Terms:
     """uint8 [*shape]; None: all PLAIN."""
     base: np.ndarray | None = None
     """uint64 [seeds, *shape]: of CLAMPED the term that was clamped, of LARGEST and SMALLEST the hash of its set,
-    of FLIPPED (XOR 128) the signed low byte."""
+    of FLIPPED (XOR 128) the signed low byte, of WRAPPED and of what is shifted left the term before it, of DIFFERENCE
+    (a - b) and CHOSEN (0 or a - b) the term b."""
     digits: np.ndarray | None = None
     """DIGITS [*shape]; None: not known."""
     degree: int = 1
