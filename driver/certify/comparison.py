@@ -14,6 +14,10 @@ from tosaic.sim.terms import Algebra, Terms, TermsDomain, UndecidedError, evalua
 from .certificate import DIFFERENT, EQUAL, OutputVerdict, Place
 
 
+class OtherPortsError(UndecidedError):
+    """The program is none of the graph's."""
+
+
 @dataclasses.dataclass
 class Comparison:
     """What came out. `outputs` says DIFFERENT of terms that differ: the integers need not."""
@@ -51,13 +55,13 @@ def _check_ports(graph: Graph, program: Program) -> None:
     """Both have the same outputs, and what the program is given is what the graph is given."""
     results = {port.name for port in program.outputs}
     if results != set(graph.run_outputs) or {port.name for port in program.states} != set(graph.states):
-        raise UndecidedError("a program whose outputs or states are not those of its graph")
+        raise OtherPortsError("a program whose outputs or states are not those of its graph")
     for port in (*program.inputs, *program.outputs, *program.states):
         tensor = graph.tensors.get(port.name)
         if tensor is None or tuple(tensor.shape) != tuple(port.shape) or tensor.dtype is not port.dtype:
-            raise UndecidedError(f"{port.name!r}, which has another shape or type in the graph")
+            raise OtherPortsError(f"{port.name!r}, which has another shape or type in the graph")
     if not {port.name for port in program.inputs} <= set(graph.run_inputs):
-        raise UndecidedError("a program whose inputs are not those of its graph")
+        raise OtherPortsError("a program whose inputs are not those of its graph")
 
 
 def _executed(program: Program, inputs: dict[str, Terms], domain: TermsDomain) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.program import Program
 from tosaic.errors import UnpredictableError
-from tosaic.sim.emulator import Emulator
+from tosaic.sim.emulator import Emulator, ExternalMemory
 from tosaic.sim.golden import evaluate
 
 from .certificate import Witness
@@ -41,10 +41,12 @@ def differs_on(
         return None
     emulator, memory = emulator or Emulator(program.config), program.memory()
     if program.boot is not None:
-        emulator.run(memory, program.boot.program_address, program.boot.program_bytes)
+        boot = program.boot
+        emulator.execute(ExternalMemory.of(memory), boot.program_address, boot.program_bytes)
     for port in (*program.inputs, *program.states):
         port.write(memory, inputs[port.name])
-    emulator.run(memory, program.program_address, program.program_bytes, others=program.others)
+    place = program.program_address, program.program_bytes
+    emulator.execute(ExternalMemory.of(memory), *place, others=program.others)
     left = {port.name: graph.states[port.name].output for port in program.states}
     for port in (*program.outputs, *program.states):
         wanted = results[left.get(port.name, port.name)]

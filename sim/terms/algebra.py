@@ -194,8 +194,8 @@ class Algebra:
         chosen = (part.kind == CHOSEN) & (part.base == other.field).all(axis=0)
         low = np.minimum(other.low, part.low + other.high)
         high = np.maximum(other.high, part.high + other.low)
-        result.low = np.where(chosen, low, result.low)
-        result.high = np.where(chosen, high, result.high)
+        result.low = np.where(chosen, np.maximum(low, result.low), result.low)
+        result.high = np.where(chosen, np.minimum(high, result.high), result.high)
         self.note("choice", chosen.sum())
 
     def subtract(self, a: Terms, b: Terms) -> Terms:
@@ -206,7 +206,7 @@ class Algebra:
         high = self._below(a, b, a.high - b.low)
         degree = max(a.degree, b.degree)
         result = Terms(field.subtract(a.field, b.field), a.low - b.high, high, degree=degree)
-        if b.constant:
+        if a.constant and b.constant:
             return result
         result.kind = np.full(result.shape, DIFFERENCE, np.uint8)
         result.base = np.broadcast_to(b.field, result.field.shape)
@@ -540,8 +540,8 @@ class Algebra:
         # In one order: they are commutative.
         a, b = aligned(*((b, a) if b.constant and not a.constant else (a, b)))
         a, b = a.plain(), b.plain()
-        if name == "AND" and a.constant and a.is_number(255):
-            return self.byte_of(b)
+        if name == "AND" and (a.is_number(255) or a.is_number(65535)):
+            return self.unsigned(b, 8 if a.is_number(255) else 16)
         ends = [np.where(end < 0, ~end, end) for end in (a.low, a.high, b.low, b.high)]
         most = np.maximum(np.maximum(ends[0], ends[1]), np.maximum(ends[2], ends[3]))
         bits = np.frexp(most.astype(np.float64))[1]
@@ -553,10 +553,15 @@ class Algebra:
             result = select(both, self._boolean(name, a, b), result)
         return result
 
-    def byte_of(self, a: Terms) -> Terms:
-        """a AND 255."""
-        fits = (a.low >= 0) & (a.high <= 255)
-        return a if fits.all() else select(fits, a, self.turned(a, signed=False))
+    def unsigned(self, a: Terms, bits: int) -> Terms:
+        """The low 8 or 16 bits as an unsigned number."""
+        fits = (a.low >= 0) & (a.high < 1 << bits)
+        if fits.all():
+            return a
+        if bits == 8:
+            return select(fits, a, self.turned(a.plain(), signed=False))
+        parts = [self.byte(a, k, 2, signed=False) for k in range(2)]
+        return select(fits, a, self.add(parts[0], self.scaled(parts[1], 256)))
 
     def _boolean(self, name: str, a: Terms, b: Terms) -> Terms:
         small = ((a.low >= 0) & (a.high <= 1), (b.low >= 0) & (b.high <= 1))
@@ -572,9 +577,11 @@ class Algebra:
         """`one` where the condition is 1, `other` where it is 0."""
         difference = self.multiply(condition, self.subtract(one.plain(), other.plain()))
         result = self.add(other.plain(), difference)
-        low, high = np.minimum(one.low, other.low), np.maximum(one.high, other.high)
-        shape = result.shape
-        return dataclasses.replace(result, low=np.broadcast_to(low, shape), high=np.broadcast_to(high, shape))
+        # Where the condition is a constant.
+        for always, term in ((condition.low == 1, one), (condition.high == 0, other)):
+            result.low = np.where(always, term.low, result.low)
+            result.high = np.where(always, term.high, result.high)
+        return result
 
     def turned(self, terms: Terms, *, signed: bool) -> Terms:
         """The low byte as a signed or an unsigned number."""

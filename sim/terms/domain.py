@@ -149,7 +149,10 @@ class TermsDomain:
                 return algebra.subtract(x, b)
             case Op.MUL:
                 factor = algebra.wrap(b, 32)
-                return self._where_narrow(x, 1 << 31, lambda own: multiplied(algebra, own, factor, uop.shift))
+                largest = max(abs(int(factor.low.min())), abs(int(factor.high.max())), 1)
+                return self._where_narrow(
+                    x, (1 << 62) // largest, lambda own: multiplied(algebra, own, factor, uop.shift)
+                )
             case Op.RESCALE:
                 return algebra.add(self._rescale(uop, x, parameters), b)
             case Op.MAX | Op.MIN:

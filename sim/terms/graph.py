@@ -151,7 +151,7 @@ def evaluate(
 def _evaluated(graph: Graph, operator: Operator, values: Mapping[str, Terms], algebra: Algebra) -> Terms:
     reader = READERS.get(operator.op)
     if reader is None or len(operator.outputs) != 1:
-        raise UndecidedError(f"no reader for {operator.op}")
+        raise UndecidedError(operator.op)
     tensors = tuple(graph.tensor(name) for name in operator.inputs)
     output = graph.tensor(operator.outputs[0])
     if not (output.dtype.is_integer or output.dtype is DType.BOOL):

@@ -53,16 +53,10 @@ def _rescale(case: Case) -> Terms:
 
 def _unsigned(case: Case, terms: Terms, operand: int) -> Terms:
     """The bits of a signed type as an unsigned number."""
-    algebra, bits = case.algebra, case.tensors[operand].dtype.bits
-    fits = terms.low >= 0
-    if fits.all():
-        return terms
-    if bits == 8:
-        return select(fits, terms, algebra.turned(terms.plain(), signed=False))
-    if bits != 16:
+    bits = case.tensors[operand].dtype.bits
+    if bits not in (8, 16):
         raise UndecidedError(f"unsigned values of {bits} bits")
-    low, high = (algebra.byte(terms, k, 2, signed=False) for k in range(2))
-    return select(fits, terms, algebra.add(low, algebra.scaled(high, 256)))
+    return case.algebra.unsigned(terms, bits)
 
 
 def _signed(case: Case, terms: Terms) -> Terms:

@@ -132,12 +132,6 @@ def _reached(count: int, stride: int, first: int, size: int) -> tuple[np.ndarray
     return places[inside], pixels[inside]
 
 
-@reads("FULLY_CONNECTED")
-def _connected(case: Case) -> Terms:
-    weight = _centred_weight(case)
-    return _biased(case, _products(case.algebra, case.centred(0, 3).plain(), _tap(weight, ()), case))
-
-
 @reads("MATMUL")
 def _matmul(case: Case) -> Terms:
     a, b = case.centred(0, 2).plain(), case.centred(1, 3).plain()
