@@ -25,6 +25,8 @@ ALLOWED = {
     "boards": {"boards", "hw"},
     "nnr": {"nnr", "hw.nnr_tables", "errors", "install"},
 }
+TERMS = {"sim.terms", "sim.emulator.alu", "sim.emulator.streams", "compiler.ir", "hw.isa"}
+"""The second reader of TOSA, and the emulator's domain of terms."""
 GOLDEN = {"sim.golden", "compiler.ir", "errors"}
 PARTS = {
     "compiler/ir": {"compiler.ir", "errors"},
@@ -103,6 +105,27 @@ def test_golden_imports_only_the_ir() -> None:
         for path in sources("sim/golden")
         for name in imports(path)
         if not within(name, GOLDEN)
+    ]
+    assert wrong == []
+
+
+def test_terms_import_neither_compiler_nor_golden() -> None:
+    wrong = [
+        (str(path), name)
+        for path in sources("sim/terms")
+        for name in imports(path)
+        if not within(name, TERMS) or within(name, {"compiler.ir.building"})
+    ]
+    assert wrong == []
+
+
+def test_what_reads_the_specification_does_not_know_the_emulator() -> None:
+    readers = [ROOT / "sim/terms" / name for name in ("graph.py", "operators.py", "windows.py", "algebra.py")]
+    wrong = [
+        (str(path), name)
+        for path in readers
+        for name in imports(path)
+        if within(name, {"sim.emulator", "hw"})
     ]
     assert wrong == []
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tosaic.driver.arguments import NodeArg
+    from tosaic.driver.certify import Certificate, certify, check_certificate
     from tosaic.driver.device import Device
     from tosaic.driver.encodings import dequantize, quantize
     from tosaic.driver.evaluate import Evaluation, evaluate
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
+    "Certificate": "tosaic.driver.certify.certificate",
     "Device": "tosaic.driver.device",
     "DeviceError": "tosaic.errors",
     "Error": "tosaic.errors",
@@ -56,6 +58,8 @@ _HOMES = {
     "UnpredictableError": "tosaic.errors",
     "UnsupportedError": "tosaic.errors",
     "Wave": "tosaic.sim.rtl.wave",
+    "certify": "tosaic.driver.certify",
+    "check_certificate": "tosaic.driver.certify",
     "dequantize": "tosaic.driver.encodings",
     "evaluate": "tosaic.driver.evaluate.evaluation",
     "from_torch": "tosaic.driver.from_torch",
@@ -69,6 +73,7 @@ _PACKAGES = ("boards", "compiler", "driver", "errors", "hw", "nnr", "sim")
 """Subpackages that are attributes without an import of their own."""
 
 __all__ = [
+    "Certificate",
     "Device",
     "DeviceError",
     "Error",
@@ -84,6 +89,8 @@ __all__ = [
     "UnpredictableError",
     "UnsupportedError",
     "Wave",
+    "certify",
+    "check_certificate",
     "dequantize",
     "evaluate",
     "from_torch",

@@ -45,27 +45,24 @@ def wrap(value: Value, bits: int) -> Value:
     return Value((value.lanes << (64 - bits)) >> (64 - bits), limit)
 
 
-def micro_op(
-    uop: Instruction, bounds: tuple[int, int], a: Value, b: Value, parameters: Parameters, vector_bits: int
-) -> Value:
-    """The result of one micro-op: (A - a_zp + bias) op B, + out_zp, clamped to `bounds`, wrapped."""
-    x = a
-    if uop.a_zp:
-        x = Value(x.lanes - uop.a_zp, x.bound + abs(uop.a_zp))
-    if uop.bias:
-        x = Value(x.lanes + parameters.bias, x.bound + _magnitude(parameters.bias))
-    x = wrap(x, vector_bits)
-    y = _operate(uop, x, b, parameters)
-    if uop.out_zp:
-        y = Value(y.lanes + uop.out_zp, y.bound + abs(uop.out_zp))
-    y = wrap(y, vector_bits)
-    if uop.clamp:
-        low, high = bounds
-        y = Value(np.minimum(np.maximum(y.lanes, low), high), max(abs(low), abs(high)))
-    return wrap(y, 32) if uop.wrap32 else y
+def constant(number: int) -> Value:
+    """The same number in all lanes."""
+    return Value(np.full(1, number, np.int64), abs(number))
 
 
-def _operate(uop: Instruction, x: Value, b: Value, parameters: Parameters) -> Value:
+def add(value: Value, other: int | np.ndarray) -> Value:
+    """With an integer, or one for each lane."""
+    magnitude = abs(other) if isinstance(other, int) else _magnitude(other)
+    return Value(value.lanes + other, value.bound + magnitude)
+
+
+def clamp(value: Value, low: int, high: int) -> Value:
+    """At least `low`, then at most `high`."""
+    return Value(np.minimum(np.maximum(value.lanes, low), high), max(abs(low), abs(high)))
+
+
+def operate(uop: Instruction, x: Value, b: Value, parameters: Parameters) -> Value:
+    """The operation of a micro-op alone."""
     match uop.op:
         case Op.MOV:
             return x

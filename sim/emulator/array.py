@@ -1,6 +1,7 @@
 """ARRAY: convolution and matrix products (ARRAY_GO), tap-stationary depthwise (ARRAY_DEPTHWISE_GO)."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -17,8 +18,6 @@ MOST_WORDS = 1 << 22
 """Words of weights that an output needs, all of which are in the computer's memory at once."""
 DEPTHWISE_ELEMENTS = 1 << 16
 """The same of a depthwise GO, for the samples of a batch that are computed together."""
-EXACT_FLOAT32 = 1 << 24
-"""Sums of integers are exact in float32 as long as none is larger."""
 
 SUMS, PARTIAL, _EARLIER = "sums", "partial sums", "partial sums of earlier GOs"
 """What a GO may go on from."""
@@ -66,14 +65,14 @@ class Array:
     """Configuration, accumulators and execution of the array."""
 
     def __init__(self, state: State):
-        self._state = state
+        self._state, self._domain = state, state.domain
         self._setup: dict[str, Instruction] = {}
         self._steps: _Steps | None = None
         """Those of the last ARRAY_KERNEL, once a GO has needed them."""
-        self._accumulators: np.ndarray | None = None
+        self._accumulators: Any = None
         """int32 [samples, rows, W] that the last GO left; None: there was none, or it left none."""
-        self._partial_sums = np.zeros(
-            (state.samples, state.config.partial_sums, state.config.columns), np.int32
+        self._partial_sums = self._domain.accumulators(
+            (state.samples, state.config.partial_sums, state.config.columns)
         )
         """What depthwise GOs hand on."""
         self.left: dict[str, int] = {}
@@ -93,7 +92,7 @@ class Array:
         rows, columns = self._state.config.rows, self._state.config.columns
         self._check_go(go, kernel)
         if self._accumulators is None:
-            self._accumulators = np.zeros((self._state.samples, rows, columns), np.int32)
+            self._accumulators = self._domain.accumulators((self._state.samples, rows, columns))
         depth = kernel.ky_count * kernel.run_count * kernel.chunks * columns
         if depth > MOST_WORDS:
             raise UnsupportedError(
@@ -117,9 +116,9 @@ class Array:
                         go.weights + number * depth, depth, streamed=bool(go.streamed), used=False
                     )
                     dtype = self._exact_type(weights)
-                sums = _products(operands.astype(dtype, copy=False), weights.astype(dtype))
+                sums = self._domain.products(operands, weights, dtype)
                 if go.accumulate:
-                    sums += self._accumulators[:, : sums.shape[1]]
+                    sums = self._domain.accumulate(sums, self._accumulators[:, : sums.shape[1]])
                 if go.drain:
                     self._send(sums, lanes[number])
             tail = sums[:, (sums.shape[1] - 1) // rows * rows :]
@@ -212,7 +211,7 @@ class Array:
         positions = depthwise.skip + rows - 1 + y[:, None] + x
         if positions.size and positions.max() >= go.advances:
             positions = positions[positions < go.advances][None]
-        taps = taps.astype(dtype)
+        taps = self._domain.taps(taps, dtype)
         used = []
         """(tap's row, stream, by how many pixels it lies behind), but of taps that are zero."""
         for row in np.flatnonzero(taps.any(axis=(0, 2))).tolist():
@@ -226,7 +225,7 @@ class Array:
         count = min(positions.size, config.partial_sums)
         before = self._require(PARTIAL, count) if go.accumulate else None
         if go.accumulate:
-            result += self._partial_sums[:, places]
+            result = self._domain.accumulate(result, self._partial_sums[:, places])
         known = self._known_words(go.weights, rows)
         lanes = None if known is None else self._lanes_of(known, go.weights, before)
         if go.drain:
@@ -242,14 +241,14 @@ class Array:
         positions: np.ndarray,
         taps: np.ndarray,
         used: list[tuple[int, int, int]],
-    ) -> np.ndarray:
+    ) -> Any:
         """int32 [samples, positions, W]: the sums of taps with the pixels that lie `behind` each position [n, m]; along
         both axes positions are equally far apart, unless there is one row of them."""
         columns = self._state.config.columns
         streams = self._gather(0, advances, steps, taps.dtype)
         # Nothing comes before the first pixel.
         front = max((behind for _, _, behind in used), default=0)
-        result = np.zeros((len(streams), *positions.shape, columns), np.int32)
+        result = np.zeros((len(streams), *positions.shape, columns), self._domain.sum)
         group = max(DEPTHWISE_ELEMENTS // (advances * columns), 1)
         for first in range(0, len(streams), group):
             own = streams[first : first + group]
@@ -261,8 +260,8 @@ class Array:
                 factors = (taps if len(taps) == 1 else taps[first : first + group])[:, row, None, None]
                 np.multiply(_picked(padded[stream], positions, front - behind), factors, out=product)
                 sums += product
-            result[first : first + group] = _integers(sums)
-        return result.reshape(len(streams), -1, columns)
+            result[first : first + group] = self._domain.integers(sums)
+        return self._domain.total(result.reshape(len(streams), -1, columns))
 
     def _check_operands(self) -> None:
         """The image has pixels, and operands minus their zero points fit the multipliers' 9 bits."""
@@ -370,28 +369,25 @@ class Array:
             used |= inside.any(axis=0)
         return used.ravel()
 
-    def _weights(self, word: int, count: int, *, streamed: bool = False, used: bool = True) -> np.ndarray:
+    def _weights(self, word: int, count: int, *, streamed: bool = False, used: bool = True) -> Any:
         """int16 [1 or samples, count, W]: weights minus their zero point. `used`: as of Hazards.read."""
         if self._state.hazards:
             columns = self._state.config.columns
             places = word * columns + np.arange(count * columns)
             self._state.hazards.read(WM, places, ordered=streamed, used=used)
         words = self._state.wm.read(self._state.wm.places(word, count))
-        return words.astype(np.int16) - np.int16(self._get("input").weight_zp)
+        return self._domain.weights(words, int(self._get("input").weight_zp))
 
-    def _exact_type(self, weights: np.ndarray) -> np.dtype:
-        """The float type in which sums of operands times [1 or samples, count, W] weights are exact, in any order.
-
-        Products are below 2**18, so that float64 sums of any depth that fits the memories are."""
+    def _exact_type(self, weights: Any) -> np.dtype:
+        """The float type in which sums of operands times [1 or samples, count, W] weights are exact, in any order."""
         source = self._get("input")
         low, high = (0, 255) if source.unsigned_input else (-128, 127)
         largest = max(abs(low - source.input_zp), abs(high - source.input_zp))
-        bound = largest * int(np.abs(weights).sum(axis=1, dtype=np.int64).max(initial=0))
-        return np.dtype(np.float32 if bound <= EXACT_FLOAT32 else np.float64)
+        return self._domain.exact_type(weights, int(largest))
 
     def _gather(self, first: int, count: int, steps: _Steps, dtype: np.dtype) -> np.ndarray:
-        """[samples, count, steps, W]: the input operands of every step of pixels from `first` on, masked and minus
-        their zero point."""
+        """[samples or more, count, steps, W]: the input operands of every step of pixels from `first` on, masked and
+        minus their zero point."""
         source, window = self._get("input"), self._get("window")
         columns = self._state.config.columns
         data = self._nested(first, count, steps)
@@ -400,12 +396,11 @@ class Array:
             address = source.address + py * window.y_step_bytes + px * window.x_step
             addresses = address[:, None] + steps.addresses
             data = self._state.am.read_words(addresses[None])
-        operands = (data if source.unsigned_input else data.view(np.int8)).astype(dtype, order="C")
-        operands = operands.reshape(self._state.samples, -1, len(steps.rows), columns)
+        unsigned, zero_point = bool(source.unsigned_input), int(source.input_zp)
+        operands = self._domain.operands(data, unsigned, zero_point, dtype)
+        operands = operands.reshape(len(operands), -1, len(steps.rows), columns)
         if operands.shape[1] > count:
             operands = operands[:, first % window.width :][:, :count]
-        if source.input_zp:
-            operands -= source.input_zp
         if self._all_inside(first, count, steps):
             if self._state.hazards:
                 self._state.hazards.read(AM, np.unique(addresses)[:, None] + np.arange(columns))
@@ -479,16 +474,3 @@ def _picked(pixels: np.ndarray, positions: np.ndarray, offset: int) -> np.ndarra
         (pitch, (below - first) * step, across * step, width),
     )
     return np.ndarray(shape, pixels.dtype, pixels, (first + offset) * step, strides)
-
-
-def _products(operands: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """int32 [samples, pixels, W] of exact floats [samples, pixels, depth] and [1 or samples, depth, W]."""
-    if len(weights) > 1:
-        return _integers(operands @ weights)
-    samples, pixels, depth = operands.shape
-    return _integers(operands.reshape(-1, depth) @ weights[0]).reshape(samples, pixels, -1)
-
-
-def _integers(sums: np.ndarray) -> np.ndarray:
-    """int32 of exact floats, which wrap."""
-    return sums.astype(np.int32) if sums.dtype == np.float32 else sums.astype(np.int64).astype(np.int32)

@@ -11,7 +11,7 @@ from tosaic.nnr import levels as codec
 
 from .faults import Fault
 from .hazards import AM, MEMORY, WM
-from .state import State, agreed
+from .state import State
 
 
 def decode(state: State, go: Instruction, setup: dict[Opcode, Instruction]) -> int:
@@ -31,7 +31,7 @@ def decode(state: State, go: Instruction, setup: dict[Opcode, Instruction]) -> i
             Error.MEMORY_RANGE,
             f"bytes {go.memory_address}..{end - 1} leave the {len(state.memory)} bytes of external memory",
         )
-    block = agreed(state.memory.read(go.memory_address, go.row_bytes)).tobytes()
+    block = state.read_known(go.memory_address, go.row_bytes)
     levels, dependent = _levels(block, lengths, go.weights, tensor, word_bytes)
     low, high = (-8, 7) if tensor.int4 else (-128, 127)
     weights = np.zeros(-(-go.weights // word_bytes) * word_bytes, np.int8)
@@ -107,9 +107,10 @@ def _write(state: State, go: Instruction, weights: np.ndarray) -> None:
     if state.hazards:
         state.hazards.read(MEMORY, go.memory_address + np.arange(go.row_bytes))
         state.hazards.write(WM if go.space else AM, go.local_address + np.arange(weights.size))
+    cells = state.domain.cells(weights.view(np.uint8))
     if not go.space:
-        state.am.write_rows(np.array([go.local_address]), weights.view(np.uint8)[None, None])
+        state.am.write_rows(np.array([go.local_address]), cells[None, None])
         return
-    words = weights.reshape(1, -1, state.config.word_bytes)
+    words = cells.view(state.domain.word).reshape(1, -1, state.config.word_bytes)
     start = go.local_address // state.config.word_bytes
     state.wm.write((start + np.arange(words.shape[1])) % state.config.wm_words, words)

@@ -21,7 +21,7 @@ from tosaic.hw.isa import (
 from .array import Array
 from .decode import decode as decode_weights
 from .faults import Fault
-from .state import State, agreed
+from .state import State
 from .tokens import receivers
 from .trace import Trace
 from .transfer import load, store
@@ -58,6 +58,7 @@ class Execution:
         """Instructions of the program that were reached, by their offset."""
         self.done = False
         self._executes = self._executors()
+        self._begins = state.domain.begin
 
     def advance(self, limit: int) -> bool:
         """Execute to END or up to a WAIT that lacks tokens; whether there was anything to execute."""
@@ -81,7 +82,7 @@ class Execution:
             )
         if address % WINDOW_ALIGNMENT:
             raise self._wrong_place(f"place, byte {address}, is not a multiple of {WINDOW_ALIGNMENT}")
-        self._code = agreed(memory.read(address, size_bytes)).tobytes() if size_bytes else b""
+        self._code = self._state.read_known(address, size_bytes) if size_bytes else b""
         self.protect(range(address, address + size_bytes))
         self._program_bytes = size_bytes
         self.trace = Trace(size_bytes // INSTRUCTION_BYTES, self._core, address)
@@ -118,6 +119,7 @@ class Execution:
     def _execute(self, instruction: Instruction, offset: int) -> None:
         if self._state.hazards:
             self._state.hazards.begin(instruction, offset, self._core)
+        self._begins(offset)
         self._executes[instruction.opcode](instruction)
 
     def _executors(self) -> dict[Opcode, Callable[[Instruction], None]]:

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from .domain import BYTES, Domain
+
 
 class ExternalMemory:
     """What LOAD reads and STORE writes, for one sample or for many that the same program is executed on.
@@ -9,10 +11,12 @@ class ExternalMemory:
     The first bytes of all windows, a program's image, may be the same; they are kept once until a STORE changes them.
     """
 
-    def __init__(self, windows: np.ndarray, common: np.ndarray | None = None):
-        """`windows` uint8 [samples, bytes] is what follows `common` (uint8 [bytes], not changed) in each window."""
+    def __init__(self, windows: np.ndarray, common: np.ndarray | None = None, domain: Domain = BYTES):
+        """`windows` uint8 [samples, bytes] is what follows `common` (uint8 [bytes], not changed) in each window; cells
+        in place of uint8 where the `domain` has others."""
+        self.domain = domain
         self._windows = windows
-        self._common = np.zeros(0, np.uint8) if common is None else common
+        self._common = np.zeros(0, domain.cell) if common is None else common
 
     @classmethod
     def of(cls, window: np.ndarray) -> "ExternalMemory":
@@ -67,10 +71,10 @@ def _rows(windows: np.ndarray, rows: np.ndarray, row_bytes: int) -> np.ndarray:
     steps = np.diff(rows)
     if len(steps) and (steps != steps[0]).any():
         return np.lib.stride_tricks.sliding_window_view(windows, row_bytes, axis=1)[:, rows]
-    step = int(steps[0]) if len(steps) else 0
+    step, (pitch, cell) = int(steps[0]) if len(steps) else 0, windows.strides
     return np.lib.stride_tricks.as_strided(
         windows[:, rows[0] :],
         (len(windows), len(rows), row_bytes),
-        (windows.strides[0], step, 1),
+        (pitch, cell * step, cell),
         writeable=False,
     )

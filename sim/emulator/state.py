@@ -8,6 +8,7 @@ import numpy as np
 
 from tosaic.hw.config import Config
 
+from .domain import BYTES, Domain
 from .external_memory import ExternalMemory
 from .faults import Diverged, Fault
 from .hazards import Hazards
@@ -19,18 +20,19 @@ class ActivationMemory:
     Each sample has its own contents. Addresses have one row for each sample, or a single one for all.
     """
 
-    def __init__(self, samples: int, size_bytes: int, word_bytes: int):
+    def __init__(self, samples: int, size_bytes: int, word_bytes: int, domain: Domain = BYTES):
         self.size_bytes = size_bytes
         self.word_bytes = word_bytes
         # The first word is repeated behind the last byte so that no read of a word has to wrap.
-        self._bytes = np.zeros((samples, size_bytes + word_bytes), np.uint8)
+        self._bytes = domain.unwritten((samples, size_bytes + word_bytes))
+        self._mirror()
 
     def read_words(self, addresses: np.ndarray) -> np.ndarray:
         """uint8 [samples, ..., word_bytes] of int64 addresses [1 or samples, ...]."""
-        result = np.empty((len(self._bytes), *addresses.shape[1:]), _item(self.word_bytes))
+        result = np.empty((len(self._bytes), *addresses.shape[1:]), self._item(self.word_bytes))
         for sample, (words, starts) in enumerate(self._items(addresses, self.word_bytes)):
             result[sample] = words[starts]
-        return result[..., None].view(np.uint8)
+        return result[..., None].view(self._bytes.dtype)
 
     def read(self, address: int, count: int) -> np.ndarray:
         """uint8 [samples, count] from `address` on, each sample's in one piece; a view where they do not wrap."""
@@ -49,8 +51,9 @@ class ActivationMemory:
         start, content = (address - before) & (self.size_bytes - 1), self._bytes
         if start + count > content.shape[1]:
             start, content = 0, self.read(address - before, count)
-        shape, pitch = (len(content), *counts), content.strides[0]
-        return np.ndarray(shape, np.uint8, content.data, start + before, (pitch, *strides))
+        shape, (pitch, cell) = (len(content), *counts), content.strides
+        steps = [cell * stride for stride in strides]
+        return np.ndarray(shape, content.dtype, content.data, cell * (start + before), (pitch, *steps))
 
     def write(self, addresses: np.ndarray, data: np.ndarray) -> None:
         """Scatter uint8 [samples, n, bytes] to addresses [1 or samples, n]; where they overlap, the last one stays."""
@@ -58,7 +61,7 @@ class ActivationMemory:
         if not width or not addresses.size:
             return
         if (addresses & (self.size_bytes - 1)).max() + width <= self.size_bytes:
-            content = np.ascontiguousarray(data).view(_item(width))[..., 0]
+            content = np.ascontiguousarray(data).view(self._item(width))[..., 0]
             for own, (items, starts) in zip(content, self._items(addresses, width), strict=True):
                 items[starts] = own
         else:
@@ -83,18 +86,17 @@ class ActivationMemory:
 
     def _items(self, addresses: np.ndarray, width: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """For each sample: an item of `width` bytes from every address on, and the wrapped `addresses`."""
-        size, pitch = self._bytes.shape[1], self._bytes.strides[0]
+        size = self._bytes.shape[1]
         shape = (len(self._bytes), size - width + 1)
-        items: np.ndarray = np.ndarray(shape, _item(width), self._bytes.data, 0, (pitch, 1))
+        items: np.ndarray = np.ndarray(shape, self._item(width), self._bytes.data, 0, self._bytes.strides)
         return zip(items, _each(addresses & (self.size_bytes - 1), len(items)), strict=True)
+
+    def _item(self, width: int) -> np.dtype:
+        """What NumPy moves `width` bytes at once as."""
+        return np.dtype((np.void, width * self._bytes.itemsize))
 
     def _mirror(self) -> None:
         self._bytes[:, self.size_bytes :] = self._bytes[:, : self.word_bytes]
-
-
-def _item(width: int) -> np.dtype:
-    """What NumPy moves `width` bytes at once as."""
-    return np.dtype((np.void, width))
 
 
 def _each(values: np.ndarray, samples: int) -> np.ndarray:
@@ -105,9 +107,9 @@ def _each(values: np.ndarray, samples: int) -> np.ndarray:
 class WeightMemory:
     """Words of weights, kept once where they are the same for all samples of a batch."""
 
-    def __init__(self, samples: int, words: int, columns: int):
+    def __init__(self, samples: int, words: int, columns: int, domain: Domain = BYTES):
         self._samples = samples
-        self._common = np.zeros((words, columns), np.int8)
+        self._common = domain.unwritten((words, columns)).view(domain.word)
         self._own: np.ndarray | None = None
         """int8 [samples, words, columns]; None until one is needed."""
         self._differs = np.zeros(words, bool)
@@ -126,7 +128,7 @@ class WeightMemory:
             self._common[places] = words[0]
             return
         if self._own is None:
-            self._own = np.zeros((self._samples, *self._common.shape), np.int8)
+            self._own = np.zeros((self._samples, *self._common.shape), self._common.dtype)
         self._own[:, places] = words
 
     def read(self, places: np.ndarray | slice) -> np.ndarray:
@@ -148,8 +150,8 @@ class KnownLanes(NamedTuple):
 class AccumulatorQueue:
     """Vectors of W int32 on their way from the array to the vector unit, of every sample."""
 
-    def __init__(self, samples: int, columns: int):
-        self._empty = np.zeros((samples, 0, columns), np.int32)
+    def __init__(self, samples: int, columns: int, domain: Domain = BYTES):
+        self._empty = domain.accumulators((samples, 0, columns))
         self._blocks: collections.deque[np.ndarray] = collections.deque()
         self._lanes: collections.deque[tuple[int, KnownLanes]] = collections.deque()
         """(vectors, what is known of each)."""
@@ -200,13 +202,18 @@ class State:
         self.samples = samples = memory.samples
         self.memory = memory
         self.hazards = hazards
-        self.am = ActivationMemory(samples, config.am_bytes, config.columns)
-        self.wm = WeightMemory(samples, config.wm_words, config.columns)
-        self.accumulator_queue = AccumulatorQueue(samples, config.columns)
+        self.domain = domain = memory.domain
+        self.am = ActivationMemory(samples, config.am_bytes, config.columns, domain)
+        self.wm = WeightMemory(samples, config.wm_words, config.columns, domain)
+        self.accumulator_queue = AccumulatorQueue(samples, config.columns, domain)
         self.streamed_words: collections.deque[np.ndarray] = collections.deque()
         """Weight memory words of rows of `streamed` loads that no `streamed` ARRAY_GO has read yet."""
         self.programs: list[range] = []
         """Bytes of external memory from which programs are read, which STORE may not write."""
+
+    def read_known(self, address: int, count: int) -> bytes:
+        """Bytes of external memory that are the same for all samples, and no results of a computation."""
+        return agreed(self.domain.known(self.memory.read(address, count))).tobytes()
 
 
 def agreed(values: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from tosaic.hw.packed_weights import PackedError, unpack
 
 from .faults import Fault
 from .hazards import AM, MEMORY, WM
-from .state import State, agreed
+from .state import State
 
 MEMORY_ADDRESSES = 1 << 32
 LOCAL_ADDRESSES = 1 << 24
@@ -46,7 +46,7 @@ def load(state: State, go: Instruction, pitch: Instruction | None) -> list[Unpac
         state.am.write_rows(local_rows, data)
         return []
     word = state.config.word_bytes
-    words = np.ascontiguousarray(data).reshape(len(data), go.rows, -1, word).view(np.int8)
+    words = np.ascontiguousarray(data).reshape(len(data), go.rows, -1, word).view(state.domain.word)
     for row, start in enumerate((local_rows // word).tolist()):
         _place_words(state, go, start, words[:, row])
     return []
@@ -63,12 +63,12 @@ def _place_words(state: State, go: Instruction, start: int, words: np.ndarray) -
 def _unpack(state: State, go: Instruction, start: int, local: int) -> UnpackedRow:
     """A row of packed weights."""
     word = state.config.word_bytes
-    row = agreed(state.memory.read(start, go.row_bytes)).tobytes()
+    row = state.read_known(start, go.row_bytes)
     try:
         weights, cycles = unpack(row, word)
     except PackedError as error:
         raise Fault(Error.ILLEGAL, f"the packed row at {start} is wrong: {error}") from None
-    words = weights.reshape(1, -1, word)
+    words = state.domain.cells(weights.reshape(1, -1, word).view(np.uint8)).view(state.domain.word)
     if state.hazards:
         state.hazards.read(MEMORY, start + np.arange(go.row_bytes))
         state.hazards.write(WM, local + np.arange(weights.size))

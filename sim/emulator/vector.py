@@ -1,13 +1,15 @@
 """VECTOR: micro-programs over batches of vectors, executed for many batches at once."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from tosaic.hw.constants import BIAS_BYTES, MULTIPLIER_BYTES, NARROW_BIAS_BYTES, SCALE_BYTES
 from tosaic.hw.isa import OFFSETS_MAX, STORE_STREAM, Element, Error, Instruction, Opcode, Source
 
-from .alu import Parameters, Value, micro_op, wrap
+from .alu import Parameters, Value
+from .domain import micro_op
 from .faults import Fault
 from .hazards import AM, WM
 from .known import unknown
@@ -24,7 +26,7 @@ from .micro_ops import (
 )
 from .state import State, agreed
 from .stored_lanes import StoredLanes, carried_registers
-from .streams import ELEMENT_BOUNDS, ELEMENT_DTYPES, Accesses, Stream
+from .streams import Accesses, Stream
 
 GROUP_LANES = 1 << 15
 """Lanes computed at once: intermediate results then stay in the processor's cache."""
@@ -39,7 +41,7 @@ class Vector:
 
     def __init__(self, state: State):
         config = state.config
-        self._state = state
+        self._state, self._domain = state, state.domain
         self._uops: dict[int, Instruction] = {}
         self._bounds: dict[int, Instruction] = {}
         self._used: set[str] = set()
@@ -58,8 +60,8 @@ class Vector:
         self._params_end = 0
         self.flag = False
         """What the last VECTOR_TEST found."""
-        self._registers = np.zeros(
-            (config.vector_registers, state.samples, config.vector_slots, config.columns), np.int64
+        self._registers = self._domain.registers(
+            (config.vector_registers, state.samples, config.vector_slots, config.columns)
         )
 
     def configure(self, instruction: Instruction) -> None:
@@ -89,7 +91,7 @@ class Vector:
             case Opcode.VECTOR_PARAM:
                 self._load_parameters(instruction)
             case Opcode.VECTOR_TEST:
-                self.flag = bool(agreed(self._read(instruction.address, 1) != 0)[0])
+                self.flag = bool(agreed(self._domain.known(self._read(instruction.address, 1)) != 0)[0])
             case Opcode.VECTOR_TABLE:
                 if instruction.entries not in (256, 512):
                     raise Fault(Error.ILLEGAL, f"a table has 256 or 512 entries, not {instruction.entries}")
@@ -99,8 +101,8 @@ class Vector:
             case Opcode.VECTOR_OFFSETS:
                 if not 1 <= instruction.count <= OFFSETS_MAX:
                     raise Fault(Error.ILLEGAL, f"there are 1..{OFFSETS_MAX} offsets, not {instruction.count}")
-                raw = np.ascontiguousarray(self._read(instruction.address, 4 * instruction.count))
-                self._offsets = raw.view("<i4").astype(np.int64)
+                raw = self._domain.known(self._read(instruction.address, 4 * instruction.count))
+                self._offsets = np.ascontiguousarray(raw).view("<i4").astype(np.int64)
 
     def _load_parameters(self, instruction: Instruction) -> None:
         self._params_end, self._params = instruction.address, instruction
@@ -117,7 +119,9 @@ class Vector:
         bias_bytes, scale_bytes = columns * each * instruction.bias, columns * SCALE_BYTES
         self._params_end += bias_bytes + scale_bytes * instruction.scale
         if instruction.bias:
-            self._parameters.bias = self._common(address, bias_bytes).view(f"<i{each}").astype(np.int64)
+            raw = self._read(address, bias_bytes)
+            element = Element.INT16 if instruction.narrow else Element.INT32
+            self._parameters.bias = agreed(self._domain.parameters(raw, element))
             address += bias_bytes
         if instruction.scale:
             raw = self._common(address, scale_bytes)
@@ -127,7 +131,7 @@ class Vector:
 
     def _common(self, address: int, size: int) -> np.ndarray:
         """uint8 [size] of the activation memory, which must be the same for all samples."""
-        return agreed(self._read(address, size)).copy()
+        return agreed(self._domain.known(self._read(address, size))).copy()
 
     def _read(self, address: int, size: int) -> np.ndarray:
         """uint8 [samples, size]."""
@@ -177,7 +181,7 @@ class _Run:
     """One VECTOR_GO."""
 
     def __init__(self, vector: Vector, go: Instruction):
-        self._state, self._go = vector._state, go
+        self._state, self._domain, self._go = vector._state, vector._domain, go
         self._streams, self._offsets = vector._streams, vector._offsets
         self._parameters, self._registers = vector._parameters, vector._registers
         self._program = [vector._uops[index] for index in range(go.uops)]
@@ -235,9 +239,8 @@ class _Run:
 
     def _run_batches(self, first: int, batches: int, slots: int) -> None:
         """Batches first..first+batches-1, of `slots` slots each, all micro-ops."""
-        columns = self._state.config.columns
-        shape = (self._state.samples, batches, slots, columns)
-        limit = 1 << (self._state.config.vector_bits - 1)
+        columns, bits = self._state.config.columns, self._state.config.vector_bits
+        shape, limit = (self._state.samples, batches, slots, columns), 1 << (bits - 1)
         registers: dict[int, Value] = {}
         changed: set[int] = set()
         position = dict.fromkeys(self._accesses, 0)
@@ -258,7 +261,7 @@ class _Run:
         def operand(source: int, index: int, uop: Instruction, turn: int) -> Value:
             match source:
                 case Source.NONE:
-                    return _constant(0)
+                    return self._domain.constant(0)
                 case Source.REGISTER:
                     return register(index)
                 case Source.LOAD:
@@ -267,9 +270,9 @@ class _Run:
                     return Value(self._from_array(accesses(ARRAY), used), 1 << 31)
                 case Source.IMMEDIATE:
                     bounds = self._bounds.get(uop.index)
-                    return _constant(bounds.immediate if bounds else 0)
+                    return self._domain.constant(bounds.immediate if bounds else 0)
                 case Source.ITERATION:
-                    return _constant(turn)
+                    return self._domain.constant(turn)
             raise AssertionError(f"unknown source {source}")
 
         for index, turn in self._sequence:
@@ -278,7 +281,7 @@ class _Run:
             b = operand(uop.b_source, uop.b_index, uop, turn)
             bounds = self._bounds.get(index)
             limits = (bounds.low, bounds.high) if bounds else (0, 0)
-            y = micro_op(uop, limits, a, b, self._parameters, self._state.config.vector_bits)
+            y = micro_op(uop, limits, a, b, self._parameters, bits, self._domain)
             if uop.to_memory:
                 lanes = y.lanes if y.lanes.shape == shape else np.broadcast_to(y.lanes, shape)
                 self._store(accesses(STORE_STREAM), lanes, self._lanes[index])
@@ -292,7 +295,7 @@ class _Run:
         for number, lanes in last.items():
             self._registers[number, :, :slots] = lanes
 
-    def _from_array(self, accesses: Accesses, used_lanes: np.ndarray | None) -> np.ndarray:
+    def _from_array(self, accesses: Accesses, used_lanes: np.ndarray | None) -> Any:
         """int64 [samples, batches, slots, W]; `used_lanes` as of `_load`."""
         if used_lanes is not None and self._known_lanes:
             for number, used in zip(accesses.numbers.ravel().tolist(), used_lanes.ravel(), strict=True):
@@ -323,16 +326,12 @@ class _Run:
         starts = addresses[..., None] if words == 1 else addresses[..., None] + columns * np.arange(words)
         data = self._state.am.read_words(starts)
         data = data.reshape(-1, accesses.batches, accesses.slots, words * columns)
-        lanes = data.view(ELEMENT_DTYPES[stream.element])
-        if stream.splat:
-            lanes = np.repeat(lanes[..., :1], columns, axis=-1)
-        lanes = lanes.astype(np.int64)
-        value = Value(lanes, ELEMENT_BOUNDS[stream.element])
-        return wrap(value, self._state.config.vector_bits)
+        # A splat's one lane stands for all.
+        value = self._domain.load(data[..., : stream.element.bytes] if stream.splat else data, stream.element)
+        return self._domain.wrap(value, self._state.config.vector_bits)
 
-    def _store(self, accesses: Accesses, lanes: np.ndarray, lanes_stored: int) -> None:
-        dtype = ELEMENT_DTYPES[self._streams[STORE_STREAM].element]
-        stored = np.ascontiguousarray(lanes.astype(dtype)).view(np.uint8)
+    def _store(self, accesses: Accesses, lanes: Any, lanes_stored: int) -> None:
+        stored = self._domain.store(lanes, self._streams[STORE_STREAM].element)
         stored = stored.reshape(self._state.samples, accesses.batches * accesses.slots, -1)
         self._stores.append((accesses, stored, min(self._go.tail_lanes, lanes_stored)))
 
@@ -396,10 +395,6 @@ def _first_lanes(value: Value, lanes: int, before: Value, shape: tuple[int, ...]
     merged = np.broadcast_to(before.lanes, shape).copy()
     merged[..., :lanes] = np.broadcast_to(value.lanes, shape)[..., :lanes]
     return Value(merged, max(value.bound, before.bound))
-
-
-def _constant(number: int) -> Value:
-    return Value(np.full(1, number, np.int64), abs(number))
 
 
 def _streams_used(uop: Instruction) -> list[int | str]:

@@ -8,7 +8,8 @@ from scalar_machine import ScalarMachine
 
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import FIELDS, Instruction, Op, Opcode, make
-from tosaic.sim.emulator.alu import Parameters, Value, micro_op
+from tosaic.sim.emulator.alu import Parameters, Value
+from tosaic.sim.emulator.domain import micro_op
 
 MAGNITUDES = (0, 1, 5, 127, 128, 32767, 32768, 1 << 20, (1 << 31) - 1, 1 << 31, 1 << 40, (1 << 47) - 1)
 DRAWS = 60

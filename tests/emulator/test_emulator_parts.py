@@ -12,7 +12,8 @@ from tosaic.nnr import levels as coded
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.bandwidth import THOUSAND
 from tosaic.sim.emulator import Emulator
-from tosaic.sim.emulator.alu import Parameters, Value, micro_op, wrap
+from tosaic.sim.emulator.alu import Parameters, Value, wrap
+from tosaic.sim.emulator.domain import micro_op
 from tosaic.sim.emulator.events import Timeline
 from tosaic.sim.emulator.faults import Fault
 from tosaic.sim.emulator.stored_lanes import StoredLanes, carried_registers

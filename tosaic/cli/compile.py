@@ -42,6 +42,14 @@ def compile_(
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the network in every stage of the compiler.")
     ] = False,
+    certify: Annotated[
+        bool,
+        typer.Option(
+            "--certify",
+            help="Show that the program computes what the model says, for all inputs; the certificate is written "
+            "beside it (.certificate.json). Exit codes as of `tosaic certify`.",
+        ),
+    ] = False,
     compress: options.Compress = None,
     drop_dead_channels: options.DropDeadChannels = False,
     memory_bandwidth: options.Bandwidth = None,
@@ -57,6 +65,8 @@ def compile_(
         raise typer.BadParameter("give -o FILE.tsc (or .c, .h), or --explain, or both")
     if explain and (compress is not None or drop_dead_channels):
         raise typer.BadParameter("--explain shows the stages without -O2 and --compress: leave them out")
+    if certify and output is None:
+        raise typer.BadParameter("--certify needs -o FILE: the certificate is written beside the program")
     if model.endswith(".tsc"):
         raise InputError(f"{model} is a compiled program already: run it, or give the .tosa model")
     _check_output(output)
@@ -74,6 +84,19 @@ def compile_(
             batch=batch,
         )
         _write(output, session, config, compressed=compress is not None)
+        if certify:
+            _certify(model, bound, session, batch, output)
+
+
+def _certify(model: str, bound: Bindings, session: Session, batch: int, output: pathlib.Path) -> None:
+    """Certifies the program that was written; typer.Exit unless it is EQUAL."""
+    from tosaic.cli.certify import report
+    from tosaic.driver.certify import certify
+
+    graph = open_model(model, bound)
+    assert isinstance(graph, Graph)
+    done = certify(batched(graph, batch), session.program, keyed=False)
+    report(done, model, output.with_suffix(".certificate.json"))
 
 
 def _check_output(output: pathlib.Path | None) -> None:

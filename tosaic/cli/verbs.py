@@ -11,6 +11,8 @@ VERBS = {
     "compile": ("tosaic.cli.compile", "compile_"),
     "check": ("tosaic.cli.check", "check"),
     "verify": ("tosaic.cli.verify", "verify"),
+    "certify": ("tosaic.cli.certify", "certify"),
+    "check-certificate": ("tosaic.cli.certify", "check_certificate"),
     "import": ("tosaic.cli.import_", "import_"),
     "quantize": ("tosaic.cli.quantize", "quantize"),
     "evaluate": ("tosaic.cli.evaluate", "evaluate"),

@@ -17,7 +17,8 @@ from tosaic.hw.config import Config
 from tosaic.hw.isa import Instruction, Op
 from tosaic.hw.vector.alu import Alu
 from tosaic.hw.vector.pipeline import Pipeline
-from tosaic.sim.emulator.alu import Parameters, Value, micro_op
+from tosaic.sim.emulator.alu import Parameters, Value
+from tosaic.sim.emulator.domain import micro_op
 from tosaic.sim.golden import evaluate_operator
 
 BITS = TINY.vector_bits

@@ -1,0 +1,119 @@
+"""Terms of a graph beside those of its program."""
+
+import collections
+import dataclasses
+
+import numpy as np
+
+from tosaic.compiler.ir import DType, Graph
+from tosaic.compiler.program import Port, Program
+from tosaic.hw.isa import INSTRUCTION_BYTES, decode
+from tosaic.sim.emulator import Emulator, ExternalMemory
+from tosaic.sim.terms import Algebra, Terms, TermsDomain, UndecidedError, evaluate, inputs_of
+
+from .certificate import DIFFERENT, EQUAL, OutputVerdict, Place
+
+
+class OtherPortsError(UndecidedError):
+    """The program is none of the graph's."""
+
+
+@dataclasses.dataclass
+class Comparison:
+    """What came out. `outputs` says DIFFERENT of terms that differ: the integers need not."""
+
+    outputs: dict[str, OutputVerdict]
+    required: collections.Counter[str]
+    place: Place | None
+
+
+def compare(graph: Graph, program: Program, algebra: Algebra) -> Comparison:
+    """Evaluate both; UndecidedError where the method ends, DeviceError where the program does wrong."""
+    _check_ports(graph, program)
+    inputs = inputs_of(graph, algebra)
+    left = {port.name: graph.states[port.name].output for port in program.states}
+    ports = {port.name: port for port in (*program.outputs, *program.kept, *program.states)}
+    wanted = evaluate(graph, inputs, algebra, keep=frozenset([*ports, *left.values()]))
+    there = {**wanted.kept, **wanted.outputs}
+    domain = TermsDomain(algebra)
+    memory = _executed(program, inputs, domain)
+    outputs, differs = {}, False
+    for name, port in ports.items():
+        own = there.get(left.get(name, name))
+        if own is None:
+            # A tensor of the compiler's, kept for a look at it.
+            continue
+        wrong = _wrong(_read(domain, memory, port), own)
+        differs |= bool(wrong.any())
+        verdict = DIFFERENT if wrong.any() else EQUAL
+        outputs[name] = OutputVerdict(verdict, wrong.size, int(wrong.sum()))
+    place = _first_place(graph, program, inputs, algebra, domain) if differs else None
+    return Comparison(outputs, wanted.required, place)
+
+
+def _check_ports(graph: Graph, program: Program) -> None:
+    """Both have the same outputs, and what the program is given is what the graph is given."""
+    results = {port.name for port in program.outputs}
+    if results != set(graph.run_outputs) or {port.name for port in program.states} != set(graph.states):
+        raise OtherPortsError("a program whose outputs or states are not those of its graph")
+    for port in (*program.inputs, *program.outputs, *program.states):
+        tensor = graph.tensors.get(port.name)
+        if tensor is None or tuple(tensor.shape) != tuple(port.shape) or tensor.dtype is not port.dtype:
+            raise OtherPortsError(f"{port.name!r}, which has another shape or type in the graph")
+    if not {port.name for port in program.inputs} <= set(graph.run_inputs):
+        raise OtherPortsError("a program whose inputs are not those of its graph")
+
+
+def _executed(program: Program, inputs: dict[str, Terms], domain: TermsDomain) -> np.ndarray:
+    """The cells of external memory that the program leaves."""
+    cells = domain.unwritten((program.memory_bytes,))
+    cells[: len(program.image)] = domain.cells(np.frombuffer(program.image, np.uint8))
+    memory, emulator = ExternalMemory(cells[None], domain=domain), Emulator(program.config)
+    if program.boot is not None:
+        emulator.execute(memory, program.boot.program_address, program.boot.program_bytes)
+    for port in (*program.inputs, *program.states):
+        own = domain.pool.store(inputs[port.name], port.numpy.itemsize)
+        cells[port.address : port.address + port.bytes] = own.ravel()
+    emulator.execute(memory, program.program_address, program.program_bytes, others=program.others)
+    return cells
+
+
+def _read(domain: TermsDomain, cells: np.ndarray, port: Port) -> Terms:
+    own = cells[port.address : port.address + port.bytes].reshape(*port.shape, port.numpy.itemsize)
+    return domain.pool.load(own, np.dtype(np.int8) if port.dtype is DType.BOOL else port.numpy)
+
+
+def _wrong(found: Terms, wanted: Terms) -> np.ndarray:
+    return (found.field != np.broadcast_to(wanted.field, found.field.shape)).any(axis=0)
+
+
+def _first_place(
+    graph: Graph, program: Program, inputs: dict[str, Terms], algebra: Algebra, domain: TermsDomain
+) -> Place | None:
+    """The first layer whose result the program never stores, and the first GO from there on that stores a term that the
+    graph does not have."""
+    tensors = frozenset(name for operator in graph.operators for name in operator.outputs)
+    every = evaluate(graph, inputs, algebra, keep=tensors)
+    there = {**every.kept, **every.outputs}
+    stored = np.unique(np.concatenate([values[0] for _, values in domain.pool.stored()]))
+    place = None
+    for layer in program.layers:
+        terms = there.get(layer.output)
+        if terms is not None and not np.isin(terms.field[0][terms.low != terms.high], stored).all():
+            place = layer
+            break
+    known = np.unique(
+        np.concatenate([terms.field[0].ravel() for terms in (*there.values(), *inputs.values())])
+    )
+    wanted = None if place is None else np.unique(there[place.output].field[0])
+    before = wanted is None
+    for writer, values in domain.pool.stored():
+        if writer < 0:
+            continue
+        own = np.isin(values[0], known)
+        before |= wanted is not None and bool(np.isin(values[0], wanted).any())
+        if before and not own.all():
+            raw = program.image[program.program_address + writer :][:INSTRUCTION_BYTES]
+            name = place.output if place else ""
+            return Place(name, place.name if place else "", writer, str(decode(raw)))
+    return None if place is None else Place(place.output, place.name, None, "")

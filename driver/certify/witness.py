@@ -1,0 +1,81 @@
+"""Looks for inputs on which a program and its graph differ."""
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from tosaic.compiler.ir import Graph
+from tosaic.compiler.program import Program
+from tosaic.errors import UnpredictableError
+from tosaic.sim.emulator import Emulator, ExternalMemory
+from tosaic.sim.golden import evaluate
+
+from .certificate import Witness
+
+SECONDS = 20.0
+"""Of processor time, at most."""
+
+
+def find_witness(graph: Graph, program: Program, tries: int) -> tuple[Witness | None, int]:
+    """The first of so many inputs, random and extreme ones, that shows a difference; and how many were tried."""
+    emulator, started, count = Emulator(program.config), time.process_time(), 0
+    for inputs in _inputs(graph, tries):
+        if time.process_time() - started > SECONDS:
+            break
+        found = differs_on(graph, program, inputs, emulator)
+        count += 1
+        if found is not None:
+            return found, count
+    return None, count
+
+
+def differs_on(
+    graph: Graph, program: Program, inputs: dict[str, np.ndarray], emulator: Emulator | None = None
+) -> Witness | None:
+    """The witness that these inputs are; None where they show no difference, or the specification leaves the results
+    open."""
+    try:
+        results = evaluate(graph, inputs, strict=True, keep=True)
+    except UnpredictableError:
+        return None
+    emulator, memory = emulator or Emulator(program.config), program.memory()
+    if program.boot is not None:
+        boot = program.boot
+        emulator.execute(ExternalMemory.of(memory), boot.program_address, boot.program_bytes)
+    for port in (*program.inputs, *program.states):
+        port.write(memory, inputs[port.name])
+    place = program.program_address, program.program_bytes
+    emulator.execute(ExternalMemory.of(memory), *place, others=program.others)
+    left = {port.name: graph.states[port.name].output for port in program.states}
+    for port in (*program.outputs, *program.states):
+        wanted = results[left.get(port.name, port.name)]
+        found = port.read(memory)
+        wrong = np.argwhere(np.asarray(wanted != found))
+        if len(wrong):
+            index = tuple(int(i) for i in wrong[0])
+            return Witness(inputs, port.name, index, int(wanted[index]), int(found[index]))
+    return None
+
+
+def _inputs(graph: Graph, tries: int) -> Iterator[dict[str, np.ndarray]]:
+    rng = np.random.default_rng(0)
+    for number in range(tries):
+        yield {
+            name: _values(graph.tensor(name).shape, graph.tensor(name).dtype, number, rng)
+            for name in graph.inputs
+        }
+
+
+def _values(shape: tuple[int, ...], dtype: object, number: int, rng: np.random.Generator) -> np.ndarray:
+    low, high = (0, 1) if dtype.numpy == np.bool_ else (int(dtype.min), int(dtype.max))  # type: ignore[attr-defined]
+    kind = number % 4
+    if kind == 0:
+        values = rng.integers(low, high, shape, endpoint=True)
+    elif kind == 1:
+        values = rng.choice(np.array([low, high, 0, 1 if high else 0]), shape)
+    elif kind == 2:
+        values = np.clip(rng.normal(0, max(high / 64, 1), shape), low, high)
+    else:
+        values = np.broadcast_to(rng.integers(low, high, shape[-1:], endpoint=True), shape)
+    return np.ascontiguousarray(values).astype(dtype.numpy)  # type: ignore[attr-defined]

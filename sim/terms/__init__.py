@@ -1,0 +1,28 @@
+"""Terms in place of integers: what a graph and a program compute, for all inputs at once.
+
+A term is the value of a polynomial in independent random values, at a random point of a field. `Evaluation` reads a
+TOSA graph from the specification's text; `TermsDomain` lets the emulator execute a program. It may import the IR and
+the emulator, and nothing of the compiler or of golden.
+"""
+
+from . import operators as _operators
+from . import windows as _windows
+from .algebra import AXIOMS, LEMMAS, Algebra, Options, UndecidedError
+from .domain import TermsDomain
+from .graph import READERS, Evaluation, evaluate, inputs_of
+from .values import Terms
+
+__all__ = [
+    "AXIOMS",
+    "LEMMAS",
+    "READERS",
+    "Algebra",
+    "Evaluation",
+    "Options",
+    "Terms",
+    "TermsDomain",
+    "UndecidedError",
+    "evaluate",
+    "inputs_of",
+]
+del _operators, _windows

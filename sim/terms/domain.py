@@ -1,0 +1,235 @@
+"""The emulator's domain of terms: its memories hold cells of a pool, its units compute with an algebra."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tosaic.hw.isa import Element, Instruction, Op
+
+from ..emulator.alu import Parameters, Value, operate
+from ..emulator.streams import ELEMENT_DTYPES
+from .algebra import INT32, Algebra, UndecidedError
+from .functions import multiplied, named, shifted
+from .pool import CELL, CONSTANTS, Pool
+from .values import LARGEST, SMALLEST, Terms, select
+
+
+class TermsDomain:
+    """What the emulator asks for, of terms; one sample."""
+
+    cell = word = CELL
+    sum = np.dtype(np.float64)
+
+    def __init__(self, algebra: Algebra):
+        self.algebra, self.pool = algebra, Pool(algebra)
+
+    def begin(self, offset: int) -> None:
+        self.pool.writer = offset
+
+    # Memory.
+
+    def unwritten(self, shape: Sequence[int]) -> np.ndarray:
+        """Anything may be there."""
+        return self.pool.store(self.algebra.fresh(shape, -128, 127), 1)[..., 0]
+
+    def cells(self, data: np.ndarray) -> np.ndarray:
+        return data.astype(CELL) * 8
+
+    def known(self, cells: np.ndarray) -> np.ndarray:
+        if (cells >= 8 * CONSTANTS).any():
+            raise UndecidedError("a program, a parameter, an offset or a branch that is computed at run time")
+        return (cells >> 3).astype(np.uint8)
+
+    # The array.
+
+    def operands(self, cells: np.ndarray, unsigned: bool, zero_point: int, dtype: np.dtype) -> np.ndarray:
+        def planes(own: np.ndarray) -> np.ndarray:
+            terms = self.pool.bytes(own, signed=not unsigned).plain()
+            return self.algebra.planes(self.algebra.plus(terms, -zero_point))
+
+        result = np.ascontiguousarray(_overlapping(cells, planes))
+        # The one sample's axis is that of the planes.
+        return result.reshape(len(result), *cells.shape[1:])
+
+    def weights(self, words: np.ndarray, zero_point: int) -> Any:
+        if not (words >= 8 * CONSTANTS).any():
+            return (words >> 3).astype(np.uint8).view(np.int8).astype(np.int16) - np.int16(zero_point)
+        return self.algebra.plus(self.pool.bytes(words, signed=True).plain(), -zero_point)
+
+    def exact_type(self, weights: Any, largest: int) -> np.dtype:
+        return np.dtype(np.float64)
+
+    def products(self, operands: np.ndarray, weights: Any, dtype: np.dtype) -> Terms:
+        if isinstance(weights, Terms):
+            sums = self.algebra.matmul(self.algebra.of_planes(operands), weights[0])
+        else:
+            sums = self.algebra.linear(operands, weights[0])
+        return self.algebra.wrap(sums.reshape(1, *sums.shape), 32)
+
+    def taps(self, weights: Any, dtype: np.dtype) -> np.ndarray:
+        if isinstance(weights, Terms):
+            raise UndecidedError("weights of a depthwise convolution that are computed at run time")
+        planes = np.repeat(weights.astype(np.float64), 2 * self.algebra.seeds + 2, axis=0)
+        planes[-1] = np.abs(planes[-1])
+        return planes
+
+    def total(self, sums: np.ndarray) -> Terms:
+        terms = self.algebra.of_planes(sums)
+        return self.algebra.wrap(terms.reshape(1, *terms.shape), 32)
+
+    def integers(self, sums: np.ndarray) -> np.ndarray:
+        return sums
+
+    def accumulate(self, sums: Terms, before: Terms) -> Terms:
+        return self.algebra.wrap(self.algebra.add(sums, before), 32)
+
+    def accumulators(self, shape: Sequence[int]) -> Terms:
+        return self.algebra.fresh(shape, *INT32)
+
+    # The vector unit.
+
+    def registers(self, shape: Sequence[int]) -> Terms:
+        return self.algebra.fresh(shape, -(1 << 31), (1 << 31) - 1)
+
+    def constant(self, number: int) -> Value:
+        return Value(self.algebra.constant(np.full(1, number)), abs(number))  # type: ignore[arg-type]
+
+    def parameters(self, cells: np.ndarray, element: Element) -> Any:
+        terms = self._elements(cells, element)
+        return terms.low if terms.constant else terms
+
+    def load(self, cells: np.ndarray, element: Element) -> Value:
+        return _value(self._elements(cells, element))
+
+    def _elements(self, cells: np.ndarray, element: Element) -> Terms:
+        return self.pool.load(cells.reshape(*cells.shape[:-1], -1, element.bytes), ELEMENT_DTYPES[element])
+
+    def store(self, lanes: Terms, element: Element) -> np.ndarray:
+        bits = 8 * element.bytes
+        # The bits are the term's, whatever their sign is said to be.
+        fits = (lanes.low >= -(1 << (bits - 1))) & (lanes.high < 1 << min(bits, 62))
+        if bits <= 32 and not fits.all():
+            digits = lanes.digits
+            lanes = (
+                self.algebra.wrap(lanes, bits)
+                if not fits.any()
+                else select(fits, lanes, self.algebra.wrap(lanes, bits))
+            )
+            lanes.digits = digits
+        elif bits == 8:
+            lanes = self.algebra.wrap(lanes, 8) if lanes.kind is not None and lanes.low.min() < 0 else lanes
+        cells = self.pool.store(lanes, element.bytes)
+        return cells.reshape(*cells.shape[:-2], -1)
+
+    def add(self, value: Value, other: Any) -> Value:
+        lanes: Any = value.lanes
+        if isinstance(other, int):
+            return _value(self.algebra.plus(lanes, other))
+        other = other if isinstance(other, Terms) else self.algebra.constant(other)
+        return _value(self.algebra.add(lanes, other))
+
+    def wrap(self, value: Value, bits: int) -> Value:
+        return _value(self.algebra.wrap(value.lanes, bits))  # type: ignore[arg-type]
+
+    def clamp(self, value: Value, low: int, high: int) -> Value:
+        return _value(self.algebra.clamp(value.lanes, low, high))  # type: ignore[arg-type]
+
+    def operate(self, uop: Instruction, x: Value, b: Value, parameters: Parameters) -> Value:
+        return _value(self._operation(uop, x.lanes, b.lanes, parameters))
+
+    def _operation(self, uop: Instruction, x: Any, b: Any, parameters: Parameters) -> Terms:
+        algebra = self.algebra
+        match uop.op:
+            case Op.MOV:
+                return x
+            case Op.ADD:
+                return algebra.add(x, b)
+            case Op.SUB:
+                return algebra.subtract(x, b)
+            case Op.MUL:
+                factor = algebra.wrap(b, 32)
+                largest = max(abs(int(factor.low.min())), abs(int(factor.high.max())), 1)
+                return self._where_narrow(
+                    x, (1 << 62) // largest, lambda own: multiplied(algebra, own, factor, uop.shift)
+                )
+            case Op.RESCALE:
+                return algebra.add(self._rescale(uop, x, parameters), b)
+            case Op.MAX | Op.MIN:
+                return algebra.extreme(x, b, LARGEST if uop.op == Op.MAX else SMALLEST)
+            case Op.TABLE8:
+                return algebra.table(x, (parameters.table[:256] << 48) >> 48)
+            case Op.TABLE16:
+                table = parameters.table
+                return self._where_narrow(x, 1 << 15, lambda own: self._interpolated(own, table))
+            case Op.XOR if b.constant and b.size == 1:
+                return algebra.exclusive_or(x, int(b.low.reshape(-1)[0]))
+            case Op.AND | Op.OR | Op.XOR:
+                return algebra.bitwise(Op(uop.op).name, x, b)
+            case Op.ASR | Op.LSL | Op.LSR:
+                return self._shift(uop, x, b)
+            case _:
+                return self._named(uop, x, b)
+
+    def _rescale(self, uop: Instruction, x: Terms, parameters: Parameters) -> Terms:
+        scale = parameters.multiplier, parameters.shift
+        if not uop.per_channel:
+            scale = np.full(1, uop.multiplier, np.int64), np.full(1, uop.shift, np.int64)
+        limit = ((1 << 62) - (1 << 31)) // max(int(np.abs(scale[0]).max()), 1)
+        double = bool(uop.round)
+        return self._where_narrow(x, limit, lambda own: self.algebra.rescale(own, *scale, double=double))
+
+    def _where_narrow(self, x: Terms, limit: int, do: Callable[[Terms], Terms]) -> Terms:
+        """`do(x)` in lanes of which -limit <= x < limit is known. The others may hold anything: those that no store
+        writes are often full of what an earlier program left."""
+        wide = (x.low < -limit) | (x.high >= limit)
+        if not wide.any():
+            return do(x)
+        zero = self.algebra.constant(np.zeros((1,) * x.ndim))
+        result = do(select(wide, zero, x))
+        anything = self.algebra.fresh(result.shape, -(1 << 47), (1 << 47) - 1)
+        return select(np.broadcast_to(wide, result.shape), anything, result)
+
+    def _interpolated(self, x: Terms, packed: np.ndarray) -> Terms:
+        """Of entries and their next ones in 32 bits; those of a TOSA table follow each other."""
+        low, high = (packed << 48) >> 48, packed >> 16
+        if (low[1:] != high[:-1]).any():
+            raise UndecidedError("a table whose entries do not follow each other")
+        return self.algebra.interpolated(x, np.append(low, high[-1]))
+
+    def _shift(self, uop: Instruction, x: Terms, b: Terms) -> Terms:
+        count = int(b.low.reshape(-1)[0]) if b.size == 1 and b.constant else None
+        name = f"{Op(uop.op).name}{'R' if uop.op == Op.ASR and uop.round else ''}"
+        amount = b if count is None else count & 63
+        return self._where_narrow(x, 1 << 31, lambda own: shifted(self.algebra, name, own, amount))
+
+    def _named(self, uop: Instruction, x: Terms, b: Terms) -> Terms:
+        """CLZ, ABS and comparisons: as the machine computes them."""
+
+        def concrete(*values: np.ndarray) -> np.ndarray:
+            lanes = [Value(own, 1 << 47) for own in (*values, *values)[:2]]
+            return operate(uop, *lanes, Parameters.empty(1)).lanes
+
+        return named(self.algebra, Op(uop.op).name, x, b, concrete)
+
+
+def _value(lanes: Any) -> Value:
+    return Value(lanes, 0)
+
+
+def _overlapping(cells: np.ndarray, do: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """`do(cells)` with a first axis more, computed once for cells that a view shows several times."""
+    step = cells.itemsize
+    reach = (
+        sum((n - 1) * abs(stride) for n, stride in zip(cells.shape, cells.strides, strict=True)) // step + 1
+    )
+    if reach >= cells.size:
+        return do(cells)
+    before = sum((n - 1) * -min(stride, 0) for n, stride in zip(cells.shape, cells.strides, strict=True))
+    first = cells[tuple(slice(-1, None) if stride < 0 else slice(1) for stride in cells.strides)]
+    flat = np.lib.stride_tricks.as_strided(first, (reach,), (step,))
+    done = do(flat)
+    strides = [stride // step * done.itemsize for stride in cells.strides]
+    return np.lib.stride_tricks.as_strided(
+        done[:, before // step :], (len(done), *cells.shape), (done.strides[0], *strides), writeable=False
+    )

@@ -1,0 +1,161 @@
+"""A second reader of TOSA: the integer operators of the specification's text, on terms."""
+
+import collections
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tosaic.compiler.ir import DType, Graph, Operator, Tensor
+
+from .algebra import Algebra, UndecidedError
+from .values import Terms
+
+Reader = Callable[["Case"], Terms]
+READERS: dict[str, Reader] = {}
+"""By operator. What is not there is undecided."""
+
+
+def reads(*names: str) -> Callable[[Reader], Reader]:
+    """Register the decorated function as the reader of these operators."""
+
+    def register(reader: Reader) -> Reader:
+        READERS.update(dict.fromkeys(names, reader))
+        return reader
+
+    return register
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """An operator with its operands."""
+
+    algebra: Algebra
+    operator: Operator
+    tensors: tuple[Tensor, ...]
+    """Of the operands."""
+    output: Tensor
+    values: tuple[Terms | None, ...]
+    """Of the operands; None: the constant is its tensor's data."""
+
+    @property
+    def name(self) -> str:
+        return self.operator.op
+
+    @property
+    def out(self) -> DType:
+        """The result's type."""
+        return self.output.dtype
+
+    def attribute(self, name: str, otherwise: Any = None) -> Any:
+        """The value of an attribute."""
+        return self.operator.attributes.get(name, otherwise)
+
+    def term(self, number: int) -> Terms:
+        """An operand."""
+        value = self.values[number]
+        if value is not None:
+            return value
+        data = self.tensors[number].data
+        assert data is not None
+        return self.algebra.constant(np.broadcast_to(data, self.tensors[number].shape).astype(np.int64))
+
+    def data(self, number: int) -> np.ndarray:
+        """int64 of an operand that is a constant."""
+        found = self.constant(number)
+        if found is None:
+            raise UndecidedError(f"{self.name} whose operand {number} is computed at run time")
+        return found
+
+    def constant(self, number: int) -> np.ndarray | None:
+        """int64 of an operand; None where it is computed at run time."""
+        value = self.values[number]
+        if value is not None:
+            return value.low if value.constant else None
+        data = self.tensors[number].data
+        assert data is not None
+        return np.broadcast_to(data, self.tensors[number].shape).astype(np.int64)
+
+    def centred(self, number: int, zero_point: int) -> Terms:
+        """An operand minus its zero point, another operand."""
+        return self.algebra.subtract(self.term(number), self.zero(zero_point))
+
+    def zero(self, number: int) -> Terms:
+        """A zero point, of one element and no axis; 0 where the operator has none."""
+        if number >= len(self.values):
+            return self.algebra.constant(np.int64(0))
+        return self.term(number).reshape(-1)[0:1].reshape(())
+
+    def required(self, terms: Terms, dtype: DType | None = None) -> Terms:
+        """The specification demands that these lie in the range of the type (else: of the result's)."""
+        dtype = dtype or self.out
+        return self.algebra.require(terms, (dtype.min, dtype.max))
+
+    def clipped(self, terms: Terms) -> Terms:
+        """apply_clip to the result's range."""
+        return self.algebra.clamp(terms, self.out.min, self.out.max)
+
+
+@dataclasses.dataclass
+class Evaluation:
+    """What a graph computes. `required`: of each operator how many values a REQUIRE bounds that intervals do not."""
+
+    outputs: dict[str, Terms]
+    kept: dict[str, Terms]
+    required: collections.Counter[str]
+
+
+def inputs_of(graph: Graph, algebra: Algebra) -> dict[str, Terms]:
+    """Anything that the inputs may be."""
+    return {
+        name: algebra.fresh(graph.tensor(name).shape, *_range(graph.tensor(name).dtype))
+        for name in graph.inputs
+    }
+
+
+def _range(dtype: DType) -> tuple[int, int]:
+    if dtype is DType.BOOL:
+        return 0, 1
+    if not dtype.is_integer:
+        raise UndecidedError(f"values of type {dtype.name}")
+    return int(dtype.min), int(dtype.max)
+
+
+def evaluate(
+    graph: Graph, inputs: Mapping[str, Terms], algebra: Algebra, *, keep: frozenset[str] = frozenset()
+) -> Evaluation:
+    """The terms of the outputs of a graph, and of the tensors in `keep`."""
+    values, kept = dict(inputs), dict[str, Terms]()
+    readers = collections.Counter(name for operator in graph.operators for name in operator.inputs)
+    readers.update(graph.outputs)
+    required = collections.Counter[str]()
+    for operator in graph.operators:
+        before = algebra.assumed
+        values[operator.outputs[0]] = _evaluated(graph, operator, values, algebra)
+        if algebra.assumed > before:
+            required[str(operator)] += algebra.assumed - before
+        if operator.outputs[0] in keep:
+            kept[operator.outputs[0]] = values[operator.outputs[0]]
+        for name in operator.inputs:
+            readers[name] -= 1
+            if not readers[name]:
+                values.pop(name, None)
+    outputs = {}
+    for name in graph.outputs:
+        data = graph.tensor(name).data
+        outputs[name] = values[name] if data is None else algebra.constant(data.astype(np.int64))
+    return Evaluation(outputs, kept, required)
+
+
+def _evaluated(graph: Graph, operator: Operator, values: Mapping[str, Terms], algebra: Algebra) -> Terms:
+    reader = READERS.get(operator.op)
+    if reader is None or len(operator.outputs) != 1:
+        raise UndecidedError(operator.op)
+    tensors = tuple(graph.tensor(name) for name in operator.inputs)
+    output = graph.tensor(operator.outputs[0])
+    if not (output.dtype.is_integer or output.dtype is DType.BOOL):
+        raise UndecidedError(f"{operator.op} of type {output.dtype.name}")
+    given = tuple(values.get(name) for name in operator.inputs)
+    result = reader(Case(algebra, operator, tensors, output, given))
+    return result.broadcast(tuple(output.shape))

@@ -1,0 +1,195 @@
+"""Arrays of terms: what an element is for all inputs, at random points of a field."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import field
+
+PLAIN, CLAMPED, LARGEST, SMALLEST, FLIPPED, WRAPPED, DIFFERENCE, CHOSEN = range(8)
+LEFT, LEFT_WRAPPED = 64, 128
+"""Plus k: 2^k times a term, and the low 32 bits of it."""
+"""What the last step of a term was, as far as an axiom looks through it."""
+DIGITS = np.dtype([("0", "i4"), ("1", "i4"), ("2", "i4"), ("3", "i4"), ("signed", "i4")])
+"""The bytes that a sum of 256^k times unsigned bytes has: of each its cell, 0 for the byte 0, or -1: not known.
+`signed` is the width of an element whose highest byte counts as a signed one."""
+
+
+@dataclasses.dataclass
+class Terms:
+    """An array of terms. It has the shape, the indices and the copies of a NumPy array; an `Algebra` computes."""
+
+    field: np.ndarray
+    """uint64 [seeds, *shape]: the term's value at each seed's random point."""
+    low: np.ndarray
+    """int64 [*shape]: what holds for all inputs, low <= value <= high. Equal ones are a constant."""
+    high: np.ndarray
+    kind: np.ndarray | None = None
+    """uint8 [*shape]; None: all PLAIN."""
+    base: np.ndarray | None = None
+    """uint64 [seeds, *shape]: of CLAMPED the term that was clamped, of LARGEST and SMALLEST the hash of its set,
+    of FLIPPED (XOR 128) the signed low byte, of WRAPPED and of what is shifted left the term before it, of DIFFERENCE
+    (a - b) and CHOSEN (0 or a - b) the term b."""
+    digits: np.ndarray | None = None
+    """DIGITS [*shape]; None: not known."""
+    degree: int = 1
+    """Of the terms as polynomials in independent random values, at most."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.low.shape
+
+    @property
+    def size(self) -> int:
+        return self.low.size
+
+    @property
+    def ndim(self) -> int:
+        return self.low.ndim
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    @property
+    def constant(self) -> bool:
+        """Whether all are constants."""
+        return bool((self.low == self.high).all())
+
+    def is_number(self, number: int) -> bool:
+        """Whether all are this constant."""
+        return bool((self.low == number).all() and (self.high == number).all())
+
+    def each(self, do: Callable[[np.ndarray, int], np.ndarray]) -> "Terms":
+        """`do(array, axes in front of the shape)` on every part."""
+        return Terms(
+            do(self.field, 1),
+            do(self.low, 0),
+            do(self.high, 0),
+            None if self.kind is None else do(self.kind, 0),
+            None if self.base is None else do(self.base, 1),
+            None if self.digits is None else do(self.digits, 0),
+            self.degree,
+        )
+
+    def __getitem__(self, key: Any) -> "Terms":
+        key = key if isinstance(key, tuple) else (key,)
+        return self.each(lambda part, lead: part[(slice(None),) * lead + key])
+
+    def __setitem__(self, key: Any, value: "Terms") -> None:
+        key = key if isinstance(key, tuple) else (key,)
+        lead = (slice(None), *key)
+        self.field[lead], self.low[key], self.high[key] = value.field, value.low, value.high
+        if self.kind is not None or value.kind is not None:
+            own, other = self.with_kind(), value.with_kind()
+            self.kind, self.base = own.kind, own.base
+            self.kind[key], self.base[lead] = other.kind, other.base  # type: ignore[index]
+        self.digits = None
+        self.degree = max(self.degree, value.degree)
+
+    def with_kind(self) -> "Terms":
+        """The same with `kind` and `base` there."""
+        if self.kind is not None:
+            return self
+        kind = np.zeros(self.shape, np.uint8)
+        return dataclasses.replace(self, kind=kind, base=np.zeros(self.field.shape, np.uint64))
+
+    def plain(self) -> "Terms":
+        """The same without what axioms look at."""
+        return Terms(self.field, self.low, self.high, degree=self.degree)
+
+    def reshape(self, *shape: Any) -> "Terms":
+        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
+        wanted = np.broadcast_to(0, self.shape).reshape(wanted).shape if -1 in wanted else tuple(wanted)
+        return self.each(lambda part, lead: part.reshape(part.shape[:lead] + wanted))
+
+    def astype(self, _: Any) -> "Terms":
+        """Itself: terms are integers."""
+        return self
+
+    def copy(self) -> "Terms":
+        return self.each(lambda part, _: part.copy())
+
+    def broadcast(self, shape: tuple[int, ...]) -> "Terms":
+        """As np.broadcast_to."""
+        if self.shape == shape:
+            return self
+
+        def do(part: np.ndarray, lead: int) -> np.ndarray:
+            own = part.shape[lead:]
+            inside = part.reshape(part.shape[:lead] + (1,) * (len(shape) - len(own)) + own)
+            return np.broadcast_to(inside, part.shape[:lead] + shape)
+
+        return self.each(do)
+
+    def along(self, axis: int, do: Callable[[np.ndarray, int], np.ndarray]) -> "Terms":
+        """`do(array, axis)` on every part, with the axis where it is there."""
+        axis %= self.ndim
+        return self.each(lambda part, lead: do(part, axis + lead))
+
+    def padded(self, widths: Sequence[tuple[int, int]], value: int) -> "Terms":
+        """As np.pad with a constant."""
+        inside = tuple(slice(before, before + n) for (before, _), n in zip(widths, self.shape, strict=True))
+        shape = tuple(n + sum(width) for n, width in zip(self.shape, widths, strict=True))
+        result = constant(np.broadcast_to(np.int64(value), shape), len(self.field)).copy()
+        result[inside] = self
+        return result
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function is np.broadcast_to:
+            return self.broadcast(tuple(args[1]))
+        if function is np.concatenate:
+            return concatenate(args[0], kwargs.get("axis", args[1] if len(args) > 1 else 0))
+        return NotImplemented
+
+
+def constant(values: Any, seeds: int) -> Terms:
+    """Terms that are integers."""
+    values = np.asarray(values, np.int64)
+    embedded = field.of_integers(values)
+    return Terms(np.broadcast_to(embedded, (seeds, *values.shape)), values, values)
+
+
+def concatenate(parts: Sequence[Terms], axis: int = 0) -> Terms:
+    """As np.concatenate."""
+    if len(parts) == 1:
+        return parts[0]
+    axis %= parts[0].ndim
+    if any(part.kind is not None for part in parts):
+        parts = [part.with_kind() for part in parts]
+    if any(part.digits is None for part in parts):
+        parts = [dataclasses.replace(part, digits=None) for part in parts]
+    first = parts[0]
+    return Terms(
+        np.concatenate([part.field for part in parts], axis + 1),
+        np.concatenate([part.low for part in parts], axis),
+        np.concatenate([part.high for part in parts], axis),
+        None if first.kind is None else np.concatenate([part.kind for part in parts], axis),
+        None if first.base is None else np.concatenate([part.base for part in parts], axis + 1),
+        None if first.digits is None else np.concatenate([part.digits for part in parts], axis),
+        max(part.degree for part in parts),
+    )
+
+
+def select(where: np.ndarray, a: Terms, b: Terms) -> Terms:
+    """As np.where."""
+    if a.kind is not None or b.kind is not None:
+        a, b = a.with_kind(), b.with_kind()
+    return Terms(
+        np.where(where, a.field, b.field),
+        np.where(where, a.low, b.low),
+        np.where(where, a.high, b.high),
+        None if a.kind is None or b.kind is None else np.where(where, a.kind, b.kind),
+        None if a.base is None or b.base is None else np.where(where, a.base, b.base),
+        None,
+        max(a.degree, b.degree),
+    )
+
+
+def aligned(*parts: Terms) -> list[Terms]:
+    """With as many axes each, as NumPy's rules of broadcasting add them."""
+    most = max(part.ndim for part in parts)
+    return [
+        part if part.ndim == most else part.reshape((1,) * (most - part.ndim) + part.shape) for part in parts
+    ]
