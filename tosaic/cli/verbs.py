@@ -10,6 +10,7 @@ VERBS = {
     "run": ("tosaic.cli.run", "run"),
     "compile": ("tosaic.cli.compile", "compile_"),
     "check": ("tosaic.cli.check", "check"),
+    "c-kit": ("tosaic.cli.c_kit", "c_kit"),
     "verify": ("tosaic.cli.verify", "verify"),
     "import": ("tosaic.cli.import_", "import_"),
     "quantize": ("tosaic.cli.quantize", "quantize"),
