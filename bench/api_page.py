@@ -19,7 +19,7 @@ After `run` a session has `stats` (cycles, utilization, counters, layers), `stat
 `kept` (intermediate tensors, with `keep_layers`). `inputs` and `outputs` are lists of `NodeArg`; `labels`, `config`,
 `program` and `graph` are those of the model.
 """
-CLASSES = ("Session", "NodeArg", "Device", "Evaluation", "RunReport")
+CLASSES = ("Session", "InferenceSession", "NodeArg", "Device", "Evaluation", "RunReport")
 
 
 def signature(name: str, value: object) -> str:

@@ -102,13 +102,17 @@ class ValueInfo:
     """An input or output as onnxruntime tells it."""
 
     name: str
-    shape: list[int]
+    shape: list[Any]
+    """Sizes; of a model whose shapes are open a name or None for each open one."""
     type: str
     """The type as onnxruntime writes it: "tensor(int8)"."""
 
 
 def value_info(argument: NodeArg, dtype: np.dtype | None = None) -> ValueInfo:
     """An argument in onnxruntime's terms; `dtype` where users give another one than the machine's."""
-    kind = (dtype or argument.numpy).name
-    told = {"float32": "float", "float64": "double"}.get(kind, kind)
-    return ValueInfo(argument.name, list(argument.shape), f"tensor({told})")
+    return ValueInfo(argument.name, list(argument.shape), tensor_type(dtype or argument.numpy))
+
+
+def tensor_type(dtype: np.dtype) -> str:
+    """A NumPy type in onnxruntime's terms, as "tensor(float)"."""
+    return f"tensor({ {'float32': 'float', 'float64': 'double', 'object': 'string'}.get(dtype.name, dtype.name) })"

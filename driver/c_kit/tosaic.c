@@ -21,6 +21,20 @@ static uint32_t field(uint32_t value, uint32_t mask, uint32_t shift)
     return (value & mask) >> shift;
 }
 
+static int is_lost(const struct tosaic *device)
+{
+    return device->port->lost != NULL && device->port->lost(device->port->context) != 0;
+}
+
+/* The result, unless the way to the machine was lost meanwhile. */
+static enum tosaic_result told(struct tosaic *device, enum tosaic_result result)
+{
+    if (!is_lost(device))
+        return result;
+    device->program = NULL;
+    return TOSAIC_RESULT_LINK_LOST;
+}
+
 static void forget_fault(struct tosaic_fault *fault)
 {
     uint32_t unit;
@@ -63,7 +77,7 @@ static void note_fault(struct tosaic *device)
 static enum tosaic_result fail(struct tosaic *device, enum tosaic_result result)
 {
     note_fault(device);
-    return tosaic_reset(device) == TOSAIC_RESULT_OK ? result : TOSAIC_RESULT_RESET_TIMEOUT;
+    return told(device, tosaic_reset(device) == TOSAIC_RESULT_OK ? result : TOSAIC_RESULT_RESET_TIMEOUT);
 }
 
 static enum tosaic_result check_window(const struct tosaic_port *port, const struct tosaic_program *program)
@@ -163,13 +177,10 @@ static enum tosaic_result boot(struct tosaic *device)
     return result;
 }
 
-enum tosaic_result tosaic_open(struct tosaic *device, const struct tosaic_port *port)
+static enum tosaic_result identify(const struct tosaic *device)
 {
     uint32_t version;
 
-    device->port = port;
-    device->program = NULL;
-    forget_fault(&device->fault);
     if (read(device, TOSAIC_ID) != TOSAIC_ID_VALUE)
         return TOSAIC_RESULT_NO_MACHINE;
     version = read(device, TOSAIC_VERSION);
@@ -178,7 +189,15 @@ enum tosaic_result tosaic_open(struct tosaic *device, const struct tosaic_port *
     return TOSAIC_RESULT_OK;
 }
 
-enum tosaic_result tosaic_load(struct tosaic *device, const struct tosaic_program *program)
+enum tosaic_result tosaic_open(struct tosaic *device, const struct tosaic_port *port)
+{
+    device->port = port;
+    device->program = NULL;
+    forget_fault(&device->fault);
+    return told(device, identify(device));
+}
+
+static enum tosaic_result load(struct tosaic *device, const struct tosaic_program *program)
 {
     const struct tosaic_port *port = device->port;
     enum tosaic_result result;
@@ -208,12 +227,17 @@ enum tosaic_result tosaic_load(struct tosaic *device, const struct tosaic_progra
     return TOSAIC_RESULT_OK;
 }
 
+enum tosaic_result tosaic_load(struct tosaic *device, const struct tosaic_program *program)
+{
+    return told(device, load(device, program));
+}
+
 enum tosaic_result tosaic_write(struct tosaic *device, const struct tosaic_tensor *tensor, const void *data)
 {
     if (device->program == NULL)
         return TOSAIC_RESULT_NOT_LOADED;
     device->port->write_memory(device->port->context, tensor->address, data, tensor->bytes);
-    return TOSAIC_RESULT_OK;
+    return told(device, TOSAIC_RESULT_OK);
 }
 
 enum tosaic_result tosaic_read(struct tosaic *device, const struct tosaic_tensor *tensor, void *data)
@@ -221,7 +245,7 @@ enum tosaic_result tosaic_read(struct tosaic *device, const struct tosaic_tensor
     if (device->program == NULL)
         return TOSAIC_RESULT_NOT_LOADED;
     device->port->read_memory(device->port->context, tensor->address, data, tensor->bytes);
-    return TOSAIC_RESULT_OK;
+    return told(device, TOSAIC_RESULT_OK);
 }
 
 enum tosaic_result tosaic_reset_states(struct tosaic *device)
@@ -229,7 +253,7 @@ enum tosaic_result tosaic_reset_states(struct tosaic *device)
     if (device->program == NULL)
         return TOSAIC_RESULT_NOT_LOADED;
     send_states(device->port, device->program);
-    return TOSAIC_RESULT_OK;
+    return told(device, TOSAIC_RESULT_OK);
 }
 
 enum tosaic_result tosaic_start(struct tosaic *device)
@@ -238,7 +262,7 @@ enum tosaic_result tosaic_start(struct tosaic *device)
 
     if (program == NULL)
         return TOSAIC_RESULT_NOT_LOADED;
-    return start(device, program->program_address, program->program_bytes);
+    return told(device, start(device, program->program_address, program->program_bytes));
 }
 
 enum tosaic_result tosaic_poll(struct tosaic *device, uint64_t max_cycles)
@@ -248,11 +272,13 @@ enum tosaic_result tosaic_poll(struct tosaic *device, uint64_t max_cycles)
     if (device->program == NULL)
         return TOSAIC_RESULT_NOT_LOADED;
     status = read(device, TOSAIC_STATUS);
+    if (is_lost(device))
+        return told(device, TOSAIC_RESULT_LINK_LOST);
     if (status & TOSAIC_STATUS_ERROR)
         return fail(device, TOSAIC_RESULT_MACHINE_FAULT);
     if (status & TOSAIC_STATUS_DONE) {
         tosaic_acknowledge(device);
-        return TOSAIC_RESULT_OK;
+        return told(device, TOSAIC_RESULT_OK);
     }
     if (!(status & TOSAIC_STATUS_RUNNING))
         return fail(device, TOSAIC_RESULT_WAS_RESET);
@@ -280,12 +306,12 @@ enum tosaic_result tosaic_reset(struct tosaic *device)
     device->program = NULL;
     if (!(read(device, TOSAIC_STATUS) & TOSAIC_STATUS_IDLE))
         write(device, TOSAIC_CONTROL, TOSAIC_CONTROL_SOFT_RESET);
-    for (looks = 0; looks < RESET_LOOKS_MAX; looks++)
+    for (looks = 0; looks < RESET_LOOKS_MAX && !is_lost(device); looks++)
         if (read(device, TOSAIC_STATUS) & TOSAIC_STATUS_IDLE) {
             tosaic_acknowledge(device);
-            return TOSAIC_RESULT_OK;
+            return told(device, TOSAIC_RESULT_OK);
         }
-    return TOSAIC_RESULT_RESET_TIMEOUT;
+    return told(device, TOSAIC_RESULT_RESET_TIMEOUT);
 }
 
 uint64_t tosaic_cycles(const struct tosaic *device)

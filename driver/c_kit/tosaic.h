@@ -30,7 +30,8 @@ extern "C" {
     X(TIMEOUT, "the program did not end in time") \
     X(WAS_RESET, "the machine was reset while the program ran") \
     X(RESET_TIMEOUT, "the soft reset does not end: reset the machine by hardware") \
-    X(WRONG_WEIGHTS, "the boot part decoded wrong weights: the image or the memory is damaged")
+    X(WRONG_WEIGHTS, "the boot part decoded wrong weights: the image or the memory is damaged") \
+    X(LINK_LOST, "the way to the machine is lost: the port tells why")
 
 #define TOSAIC_MEMBER(name, text) TOSAIC_RESULT_##name,
 enum tosaic_result { TOSAIC_EACH_RESULT(TOSAIC_MEMBER) TOSAIC_RESULTS };
@@ -111,6 +112,8 @@ struct tosaic_port {
     /* Lets time go by until the next look at STATUS: sleeps for a while, or until the interrupt, whose handler calls
      * tosaic_acknowledge. Not 0: give up, the run ends in TIMEOUT. NULL: look again at once. */
     int (*wait)(void *context);
+    /* Not 0 once the way to the machine is lost: what the port reads then means nothing. NULL: it cannot be lost. */
+    int (*lost)(void *context);
 };
 
 /* Where the machine stood when a run failed. */

@@ -109,4 +109,5 @@ void tosaic_mapped_port(
     port->read_memory = read_memory;
     port->write_memory = write_memory;
     port->wait = wait;
+    port->lost = NULL;
 }

@@ -46,8 +46,7 @@ def make_soc(folder: pathlib.Path) -> tuple[NpuSoc, str]:
     """The SoC and its Verilog, whose memories begin with the files in `folder`. The NPU is in the form that simulates
     fastest; its modules are not those of `tosaic verilog`, its ports and cycles are."""
     platform = Platform()
-    columns = get_config(CONFIG).columns
-    soc = NpuSoc(platform, [0], folder, columns, baud=CLOCK_HZ // BIT_CYCLES)
+    soc = NpuSoc(platform, [0], CONFIG, baud=CLOCK_HZ // BIT_CYCLES, verilog=False)
     soc.finalize()
     found = platform.get_verilog(soc, name="soc", regular_comb=False)
     for name, content in found.data_files.items():

@@ -8,9 +8,8 @@ from litex.gen import LiteXModule
 from litex.soc.integration.soc_core import SoCCore
 from migen import ClockDomain
 from migen.genlib.resetsync import AsyncResetSynchronizer
-from tosaic_npu import TosaicNpu
 
-from tosaic.boards.dram.repairs import repair_litedram
+from tosaic.boards.litex_soc import Tosaic
 
 CLOCK_HZ = 50_000_000
 ROM_BYTES = 256 << 10
@@ -46,19 +45,19 @@ class Clocks(LiteXModule):
 
 
 class NpuSoc(SoCCore):
-    """`firmware`: 32-bit words, from the reset on. `verilog`, `columns`: as of TosaicNpu."""
+    """`firmware`: 32-bit words, from the reset on. `config`, `verilog`: as of Tosaic. `linux`: the processor has
+    an MMU, supervisor mode and caches, as Linux wants it."""
 
-    def __init__(self, platform, firmware, verilog, columns, baud):
-        repair_litedram()
+    def __init__(self, platform, firmware, config, baud, verilog=True, linux=False):
         self.crg = Clocks(platform)
         SoCCore.__init__(
             self,
             platform,
             CLOCK_HZ,
             ident="Tosaic on ULX3S",
-            # Without a data cache: what the NPU writes is seen.
+            # `lite` has no data cache: what the NPU writes is seen. Linux maps npu_memory uncached.
             cpu_type="vexriscv",
-            cpu_variant="lite",
+            cpu_variant="linux" if linux else "lite",
             integrated_rom_size=ROM_BYTES,
             integrated_rom_init=firmware,
             integrated_sram_size=SRAM_BYTES,
@@ -67,5 +66,4 @@ class NpuSoc(SoCCore):
         chip = MT48LC16M16(CLOCK_HZ, "1:1")
         self.sdrphy = GENSDRPHY(platform.request("sdram"), CLOCK_HZ)
         self.add_sdram("sdram", phy=self.sdrphy, module=chip, l2_cache_size=0)
-        self.npu = TosaicNpu(platform, verilog, columns)
-        self.npu.attach(self)
+        self.npu = Tosaic(self, config, verilog=verilog)

@@ -157,3 +157,16 @@ def test_only_what_is_read_and_written_without_a_sign_has_none():
         build.output(build.add("ABS", [build.add("CAST", [result], dtype=DType.INT32)], output=name))
     build.output(build.add("CAST", [ports[2]], dtype=DType.INT32, output="magnitude"))
     assert unsigned_ports(build.graph) == {"bytes", "whole"}
+
+
+@pytest.mark.parametrize("as_bytes", [False, True])
+def test_an_inference_session_takes_bytes_or_reals(classifier, as_bytes):
+    path, samples, scores = classifier
+    session = tosaic.InferenceSession(path.read_bytes() if as_bytes else path)
+    assert [each.type for each in (*session.get_inputs(), *session.get_outputs())] == ["tensor(float)"] * 2
+    (given,) = session.run(None, {"t0": samples[:, 0]})
+    assert given.dtype == np.uint8 and np.array_equal(given, scores)
+    (given,) = session.run(None, {"t0": tosaic.dequantize(samples[:, 0], SCALE, ZERO_POINT)})
+    assert given.dtype == np.float32 and np.array_equal(
+        given, tosaic.dequantize(scores, float(np.float32(0.12)), 90)
+    )

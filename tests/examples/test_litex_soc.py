@@ -27,18 +27,24 @@ def example(monkeypatch):
     logging.disable(logging.INFO)
     yield
     logging.disable(logging.NOTSET)
-    for name in ("soc", "simulate", "firmware_build", "tosaic_npu"):
+    for name in ("soc", "simulate", "firmware_build"):
         sys.modules.pop(name, None)
 
 
-def test_ports_and_places(example, tmp_path):
-    """Every port of the accelerator is connected once; registers, interrupt and SDRAM are in the processor's map."""
+def made(linux=False, config="nano"):
+    """The SoC, and its Verilog without the accelerator's."""
     from soc import NpuSoc, Platform
 
     platform = Platform()
-    soc = NpuSoc(platform, [0], tmp_path, 4, 1_000_000)
+    soc = NpuSoc(platform, [0], config, 1_000_000, verilog=False, linux=linux)
     soc.finalize()
-    text = platform.get_verilog(soc, name="soc", regular_comb=False).main_source
+    return soc, platform.get_verilog(soc, name="soc", regular_comb=False).main_source
+
+
+@pytest.mark.parametrize("linux", [False, True])
+def test_ports_and_places(example, linux):
+    """Every port of the accelerator is connected once; registers, interrupt and SDRAM are in the processor's map."""
+    soc, text = made(linux)
     instance = re.search(r"^tosaic tosaic\((.*?)^\);", text, re.MULTILINE | re.DOTALL)
     assert instance is not None
     connected = re.findall(r"\.(\w+)\s*\(", instance[1])
@@ -47,7 +53,40 @@ def test_ports_and_places(example, tmp_path):
     regions = {name: (region.origin, region.size) for name, region in soc.mem_regions.items()}
     assert regions["npu"] == (0x8000_0000, 0x1000)
     assert regions["main_ram"] == (0x4000_0000, 32 << 20)
+    assert regions["npu_memory"] == (0x4180_0000, 8 << 20)
     assert soc.constants["NPU_INTERRUPT"] == 2
+    assert ("VexRiscv_Linux" if linux else "VexRiscv_Lite") in str(soc.platform.sources)
+
+
+def test_the_bus_is_as_wide_as_the_configurations(example):
+    _, text = made(config="small")
+    assert re.search(
+        r"^wire\s+\[63:0\] \w*memory\w*r_payload_data;|^\w+\s+\[63:0\] npu\w*_r_payload_data", text, re.M
+    )
+
+
+def test_what_a_soc_cannot_take_is_refused(example, tmp_path):
+    from litex.soc.integration.soc_core import SoCCore
+    from soc import CLOCK_HZ, Clocks, NpuSoc, Platform
+
+    from tosaic.boards.litex_soc import Tosaic
+
+    platform = Platform()
+    plain = SoCCore(platform, CLOCK_HZ, cpu_type=None, integrated_sram_size=4096)
+    plain.crg = Clocks(platform)
+    with pytest.raises(ValueError, match=r"^the SoC has no SDRAM: call add_sdram before Tosaic$"):
+        Tosaic(plain)
+    command = rf"{tmp_path} does not hold the Verilog of nano: tosaic verilog --config nano -o {tmp_path}"
+    with pytest.raises(ValueError, match=f"^{command}$"):
+        NpuSoc(Platform(), [0], "nano", 1_000_000, verilog=tmp_path)
+    with_sdram = NpuSoc(Platform(), [0], "nano", 1_000_000, verilog=False)
+    with pytest.raises(
+        ValueError, match="^memory_bytes must be a multiple of 32 up to main_ram's 33554432, not 100$"
+    ):
+        Tosaic(with_sdram, memory_bytes=100, name="other", verilog=False)
+    with_sdram.l2_cache = Clocks
+    with pytest.raises(ValueError, match=r"L2 cache does not see .*: add_sdram\(..., l2_cache_size=0\)$"):
+        Tosaic(with_sdram, name="other", verilog=False)
 
 
 @pytest.mark.nightly

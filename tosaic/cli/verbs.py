@@ -10,6 +10,7 @@ VERBS = {
     "run": ("tosaic.cli.run", "run"),
     "compile": ("tosaic.cli.compile", "compile_"),
     "check": ("tosaic.cli.check", "check"),
+    "c-kit": ("tosaic.cli.c_kit", "c_kit"),
     "verify": ("tosaic.cli.verify", "verify"),
     "certify": ("tosaic.cli.certify", "certify"),
     "check-certificate": ("tosaic.cli.certify", "check_certificate"),

@@ -7,7 +7,7 @@
 
 static struct tosaic_mapped npu = {
     .registers = (uint32_t *)NPU_BASE,
-    .memory = (uint8_t *)MAIN_RAM_BASE,
+    .memory = (uint8_t *)NPU_MEMORY_BASE,
 };
 static struct tosaic_port port;
 static struct tosaic device;
@@ -77,7 +77,7 @@ int main(void)
 
     sdram_start();
     npu.wait = wait_for_npu;
-    tosaic_mapped_port(&port, &npu, MAIN_RAM_BASE, MAIN_RAM_SIZE);
+    tosaic_mapped_port(&port, &npu, NPU_MEMORY_BASE, NPU_MEMORY_SIZE);
     result = tosaic_open(&device, &port);
     enable_npu_interrupt();
     for (index = 0; index < MODEL_COUNT && result == TOSAIC_RESULT_OK; index++) {
