@@ -22,6 +22,17 @@ class State:
     initial: np.ndarray
 
 
+@dataclass(frozen=True)
+class Declared:
+    """What a function that a graph was traced from says of an input or an output: NumPy's type and shape, and what its
+    values lie in. Of an input that is what the graph was made for: other values give wrong integers."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    low: int
+    high: int
+
+
 @dataclass
 class Graph:
     """A TOSA graph, or one branch of a control-flow operator.
@@ -44,6 +55,8 @@ class Graph:
     """Class labels by output, of a classifier: what its elements stand for. Not in a .tosa file."""
     why_floats: str = ""
     """Why a model that brings encodings has not become integers: the refusal of whoever needs these. Not in a file."""
+    declared: dict[str, Declared] = field(default_factory=dict)
+    """Of a traced function, by input or output. Not in a .tosa file."""
 
     @property
     def run_inputs(self) -> list[str]:
@@ -142,6 +155,7 @@ class Graph:
             dict(self.states),
             dict(self.labels),
             self.why_floats,
+            dict(self.declared),
         )
 
 
