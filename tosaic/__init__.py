@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     import urllib.parse
     from collections.abc import Mapping
 
+    from tosaic.compiler.numpy_in import rescale, trace, while_loop
     from tosaic.driver.arguments import NodeArg
     from tosaic.driver.device import Device
     from tosaic.driver.encodings import dequantize, quantize
     from tosaic.driver.evaluate import Evaluation, evaluate
     from tosaic.driver.from_torch import from_torch
+    from tosaic.driver.numpy_functions import function
     from tosaic.driver.report.page import RunReport, write_report
     from tosaic.driver.session import Session, run
     from tosaic.driver.transports import Transport
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
         MismatchError,
         ModelError,
         ModelWarning,
+        TraceError,
         UnpredictableError,
         UnsupportedError,
     )
@@ -52,14 +55,19 @@ _HOMES = {
     "NodeArg": "tosaic.driver.arguments",
     "RunReport": "tosaic.driver.report.page",
     "Session": "tosaic.driver.session",
+    "TraceError": "tosaic.errors",
     "UnpredictableError": "tosaic.errors",
     "UnsupportedError": "tosaic.errors",
     "dequantize": "tosaic.driver.encodings",
     "evaluate": "tosaic.driver.evaluate.evaluation",
     "from_torch": "tosaic.driver.from_torch",
+    "function": "tosaic.driver.numpy_functions",
     "quantize": "tosaic.driver.encodings",
     "register_custom": "tosaic.sim.golden.custom",
+    "rescale": "tosaic.compiler.numpy_in.control",
     "run": "tosaic.driver.session",
+    "trace": "tosaic.compiler.numpy_in.functions",
+    "while_loop": "tosaic.compiler.numpy_in.control",
     "write_report": "tosaic.driver.report.page",
 }
 """The module that defines each public name."""
@@ -79,14 +87,19 @@ __all__ = [
     "NodeArg",
     "RunReport",
     "Session",
+    "TraceError",
     "UnpredictableError",
     "UnsupportedError",
     "dequantize",
     "evaluate",
     "from_torch",
+    "function",
     "quantize",
     "register_custom",
+    "rescale",
     "run",
+    "trace",
+    "while_loop",
     "write_report",
 ]
 

@@ -12,8 +12,9 @@ import numpy as np
 from tosaic.compiler.ir import Graph
 from tosaic.errors import InputError
 
-Shapes = Mapping[str, int | Sequence[int]]
-"""A symbolic dimension's name to its size, or an input's name to its whole shape."""
+Shapes = Mapping[str, "int | Sequence[int] | str"]
+"""A symbolic dimension's name to its size, or an input's name to its whole shape; of a NumPy function an argument's name
+to its type and shape, "uint8[240,320,3]"."""
 Values = Mapping[str, "float | Sequence[float] | np.ndarray"]
 """By input: one number for every element, or as many numbers as it has elements."""
 
@@ -32,6 +33,16 @@ class Bindings:
 
 
 Bound = Bindings | Shapes | None
+
+
+def refuse_types(bound: Bindings, model: str) -> None:
+    """InputError for a shape with a type, where the model is no function."""
+    for name, shape in bound.shapes.items():
+        if isinstance(shape, str):
+            raise InputError(
+                f"{model}: {name}={shape} is for a NumPy function (FILE.py:FUNCTION); a model's inputs have their types: "
+                f"give --shape {name}={shape.partition('[')[2].rstrip(']') or 1}"
+            )
 
 
 def bound_array(

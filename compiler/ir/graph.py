@@ -4,11 +4,13 @@ Parameters that 0.30 keeps in attributes (zero points, multipliers, shifts, padd
 constant operands here. CONST and CONST_SHAPE are not operators: their value is the `data` of a tensor.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.operators import OPERATORS
 from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.errors import ModelError, UnsupportedError
@@ -31,6 +33,17 @@ class Declared:
     shape: tuple[int, ...]
     low: int
     high: int
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> "Declared":
+        """What `dataclasses.asdict` made of one, out of JSON."""
+        return cls(str(fields["dtype"]), tuple(map(int, fields["shape"])), int(fields["low"]), int(fields["high"]))
+
+    def fits(self, shape: Sequence[int], dtype: DType) -> bool:
+        """Whether a tensor of that shape and type may be it: another model of the same name may have other ones."""
+        own = np.dtype(self.dtype)
+        held = DType.INT32 if own.itemsize == 8 else DType.BOOL if own == np.bool_ else DType[f"INT{8 * own.itemsize}"]
+        return dtype is held and (self.shape or (1,)) == tuple(shape)
 
 
 @dataclass

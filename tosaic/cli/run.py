@@ -13,6 +13,7 @@ from tosaic.cli import options
 from tosaic.cli.files import check_file, make_folder, writing, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.driver.arguments import NodeArg, check_shapes, made_up
+from tosaic.driver.numpy_functions import is_function
 from tosaic.driver.session import Session
 from tosaic.driver.source import NOT_THE_NETWORK
 from tosaic.errors import InputError, MismatchError
@@ -74,7 +75,7 @@ def run(
     ] = None,
     compress: options.Compress = None,
     batch: options.Batch = 1,
-    shape: options.Shape = None,
+    shape: options.RunShape = None,
     value: options.Value = None,
     verbose: options.Verbose = False,
 ) -> None:
@@ -87,7 +88,8 @@ def run(
         (golden and compress is not None, "--compress is for the accelerator's programs: golden has none"),
     )
     _check_places(output, stats, report, trace)
-    bound = options.bindings(shape, value)
+    inputs, typed = _typed_inputs(model, inputs or [])
+    bound = options.bindings([*(shape or []), *typed], value)
     with progress_bar(f"open {model}") as progress:
         session = Session(
             model,
@@ -106,7 +108,7 @@ def run(
             values=bound.values,
             source=source,
         )
-        values = _inputs(session.inputs, inputs or [], random, session.state)
+        values = _inputs(session.inputs, inputs, random, session.state)
         for name in values.keys() & session.state.keys():
             session.state[name] = values.pop(name)
         progress(f"run on {on}", 0, 1)
@@ -285,6 +287,20 @@ def _inputs(
         )
     check_shapes(wanted, values)
     return values
+
+
+def _typed_inputs(model: str, given: list[str]) -> tuple[list[str], list[str]]:
+    """The `-i` options that give arrays, and what a function is traced for: types and shapes in the place of files, and
+    those of the arrays."""
+    arrays = [text for text in given if not options.typed_shape(text.partition("=")[2])]
+    typed = [text for text in given if text not in arrays]
+    told = {text.partition("=")[0] for text in typed}
+    for text in arrays if is_function(model) else ():
+        name, _, file = text.partition("=")
+        if file and name not in told:
+            array = _load(name, file)
+            typed.append(f"{name}={array.dtype}[{','.join(map(str, array.shape))}]")
+    return arrays, [text for text in typed if options.typed_shape(text.partition("=")[2])]
 
 
 def _load(name: str, file: str) -> np.ndarray:
