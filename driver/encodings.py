@@ -61,17 +61,21 @@ def encodings_text(
 
 
 def declared_of(model: str | pathlib.Path, graph: Graph) -> dict[str, Declared]:
-    """What the function that a .tosa file was traced from says of inputs and outputs, out of the file beside it; {} where
-    there is none, or where it is another model's. InputError for a damaged one."""
+    """What the function that a .tosa file was traced from says of inputs and outputs, out of the file beside it; {}
+    where there is none, or where it is another model's. InputError for a damaged one."""
     path = sidecar(model)
     if not path.is_file():
         return {}
     try:
-        found = {name: Declared.of(each) for name, each in json.loads(path.read_text()).get("declared", {}).items()}
+        found = {
+            name: Declared.of(each) for name, each in json.loads(path.read_text()).get("declared", {}).items()
+        }
         ports = {name: graph.tensors[name] for name in (*graph.inputs, *graph.outputs) if name in found}
         return {name: found[name] for name, port in ports.items() if found[name].fits(port.shape, port.dtype)}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"{path}: cannot be read ({in_words(error)}); write it again by tosaic import") from None
+        raise InputError(
+            f"{path}: cannot be read ({in_words(error)}); write it again by tosaic import"
+        ) from None
 
 
 def encodings_of(model: str | pathlib.Path) -> Encodings:

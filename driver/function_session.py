@@ -17,7 +17,9 @@ class FunctionSession(Session):
     machine holds it. Everything else is as in `Session`.
     """
 
-    def __init__(self, traced: Traced, name: str, target: Any = "emulator", config: Any = None, **options: Any):
+    def __init__(
+        self, traced: Traced, name: str, target: Any = "emulator", config: Any = None, **options: Any
+    ):
         super().__init__(traced.graph, target, config, **options)
         self.model = name
         self._traced = traced

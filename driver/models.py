@@ -96,7 +96,7 @@ def _encoded(path: pathlib.Path, bound: Bound) -> tuple[Graph, Encodings] | None
         from tosaic.compiler.importers.tflite import import_tflite_integers
 
         bindings = Bindings.of(bound)
-        graph, held = import_tflite_integers(path, bindings.shapes)
+        graph, held = import_tflite_integers(path, bindings.sizes)
         encodings = {name: Encoding(*encoding) for name, encoding in held.items()}
         bind_values(
             graph, {name: _held(value, encodings.get(name)) for name, value in bindings.values.items()}

@@ -2,6 +2,7 @@
 
 import functools
 import importlib.util
+import inspect
 import pathlib
 import re
 import sys
@@ -37,6 +38,7 @@ class Function:
         specs: Mapping[str, Any] | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
+        self.__name__: str = getattr(function, "__name__", "function")
         self._function = function
         self._ranges, self._states, self._specs = dict(ranges or {}), tuple(states), dict(specs or {})
 
@@ -62,8 +64,8 @@ class Function:
         states: Sequence[str] | None = None,
         **specs: Any,
     ) -> "FunctionSession":
-        """A session that takes and gives NumPy's own types, and is called as the function is. `specs` and the rest as in
-        `graph`; for more options of a session there is `tosaic.Session(f.graph(...), ...)`."""
+        """A session that takes and gives NumPy's own types, and is called as the function is. `specs` and the rest as
+        in `graph`; for more options of a session there is `tosaic.Session(f.graph(...), ...)`."""
         from tosaic.driver.function_session import FunctionSession
 
         return FunctionSession(self._traced(ranges, states, specs), self.__name__, target, config)
@@ -83,8 +85,6 @@ class Function:
 
     def _bound(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Arguments by name."""
-        import inspect
-
         try:
             bound = inspect.signature(self._function).bind(*arrays, **named)
         except TypeError as error:
@@ -92,10 +92,7 @@ class Function:
         return {name: np.asarray(value) for name, value in bound.arguments.items()}
 
     def _compare(self, traced: "Traced", wanted: Any, got: Any) -> None:
-        items = lambda result: (  # noqa: E731
-            list(result.values()) if isinstance(result, dict) else result if isinstance(result, list | tuple) else [result]
-        )
-        for name, a, b in zip(traced.graph.run_outputs, items(got), items(wanted), strict=True):
+        for name, a, b in zip(traced.graph.run_outputs, _listed(got), _listed(wanted), strict=True):
             b = np.asarray(b)
             if a.dtype != b.dtype:
                 raise MismatchError(f"{self.__name__}: {name} is {a.dtype}, the function gives {b.dtype}")
@@ -114,14 +111,24 @@ class Function:
         whole = self._specs | dict(specs)
         if not whole:
             raise InputError(
-                f"{self.__name__}: say shape and type of each argument, as x=((240, 320, 3), np.uint8), or in the decorator"
+                f"{self.__name__}: say shape and type of each argument, as x=((240, 320, 3), np.uint8), or in the "
+                "decorator"
             )
         return trace_function(
             self._function,
             whole,
-            {name: each for name, each in self._ranges.items() if name in whole} if ranges is None else ranges,
+            {name: each for name, each in self._ranges.items() if name in whole}
+            if ranges is None
+            else ranges,
             self._states if states is None else states,
         )
+
+
+def _listed(result: Any) -> list[Any]:
+    """The arrays that a function gives."""
+    if isinstance(result, dict):
+        return list(result.values())
+    return list(result) if isinstance(result, list | tuple) else [result]
 
 
 def _spec_of(array: np.ndarray) -> tuple[tuple[int, ...], np.dtype]:
@@ -158,8 +165,8 @@ def is_function(source: Any) -> bool:
 
 
 def open_function(source: str | pathlib.Path, bound: Bindings) -> Graph:
-    """The graph of a function that a file has; `bound.shapes` has shape and type of each argument ("uint8[3,4]"), as far
-    as its decorator does not say them.
+    """The graph of a function that a file has; `bound.shapes` has shape and type of each argument ("uint8[3,4]"), as
+    far as its decorator does not say them.
 
     The file is run. InputError for a file or function that is not there, ModelError for a file that fails, TraceError
     for what cannot be traced, and for what NumPy refuses, with the function's line.
@@ -168,9 +175,12 @@ def open_function(source: str | pathlib.Path, bound: Bindings) -> Graph:
     assert match is not None
     path, name = pathlib.Path(match["file"]), match["name"]
     found = _named(path, name, _module(path))
-    specs = {argument: spec if isinstance(spec, str) else _untyped(source, argument, spec) for argument, spec in bound.shapes.items()}
+    specs = {
+        argument: spec if isinstance(spec, str) else _untyped(source, argument, spec)
+        for argument, spec in bound.shapes.items()
+    }
     try:
-        graph = found.graph(**specs)
+        graph = found.graph(None, None, **specs)
     except InputError as error:
         raise InputError(f"{source}: {error}; on the command line --input x=uint8[240,320,3]") from None
     except Error:
@@ -201,7 +211,9 @@ def _module(path: pathlib.Path) -> Any:
     except Error:
         raise
     except (Exception, SystemExit) as error:
-        raise ModelError(f"{_line_of(path, error)}: the file fails: {in_words(error)}; make `python {path}` work first") from error
+        raise ModelError(
+            f"{_line_of(path, error)}: the file fails: {in_words(error)}; make `python {path}` work first"
+        ) from error
     finally:
         sys.path.remove(str(path.resolve().parent))
     return module
@@ -213,19 +225,19 @@ def _named(path: pathlib.Path, name: str, module: Any) -> Function:
         return found
     if callable(found) and not isinstance(found, type):
         return Function(found)
-    own = [
-        key
-        for key, value in vars(module).items()
-        if not key.startswith("_") and (isinstance(value, Function) or getattr(value, "__module__", "") == module.__name__)
-    ]
+    own = [key for key, value in vars(module).items() if _is_own(value, module) and not key.startswith("_")]
     raise InputError(f"{path}: has no function {name!r}; it has {', '.join(own) or 'none'}")
+
+
+def _is_own(value: Any, module: Any) -> bool:
+    """Whether a module has made a value itself."""
+    return isinstance(value, Function) or getattr(value, "__module__", "") == module.__name__
 
 
 def _line_of(path: pathlib.Path, error: BaseException) -> str:
     """The innermost line of the file that an error came through."""
     if isinstance(error, SyntaxError):
         return f"{path.name}:{error.lineno}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if pathlib.Path(frame.filename) == path.resolve() or frame.filename == str(path)]
+    files = (str(path), str(path.resolve()))
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
     return f"{path.name}:{lines[-1]}" if lines else str(path)
-
-

@@ -12,9 +12,10 @@ import numpy as np
 from tosaic.compiler.ir import Graph
 from tosaic.errors import InputError
 
-Shapes = Mapping[str, "int | Sequence[int] | str"]
-"""A symbolic dimension's name to its size, or an input's name to its whole shape; of a NumPy function an argument's name
-to its type and shape, "uint8[240,320,3]"."""
+Sizes = Mapping[str, int | Sequence[int]]
+"""A symbolic dimension's name to its size, or an input's name to its whole shape."""
+Shapes = Mapping[str, int | Sequence[int] | str]
+"""As sizes; of a NumPy function an argument's name to its type and shape, "uint8[240,320,3]"."""
 Values = Mapping[str, "float | Sequence[float] | np.ndarray"]
 """By input: one number for every element, or as many numbers as it has elements."""
 
@@ -25,6 +26,11 @@ class Bindings:
 
     shapes: Shapes = field(default_factory=dict)
     values: Values = field(default_factory=dict)
+
+    @property
+    def sizes(self) -> Sizes:
+        """The shapes of what is no NumPy function."""
+        return {name: shape for name, shape in self.shapes.items() if not isinstance(shape, str)}
 
     @classmethod
     def of(cls, bound: "Bound") -> "Bindings":
@@ -40,8 +46,8 @@ def refuse_types(bound: Bindings, model: str) -> None:
     for name, shape in bound.shapes.items():
         if isinstance(shape, str):
             raise InputError(
-                f"{model}: {name}={shape} is for a NumPy function (FILE.py:FUNCTION); a model's inputs have their types: "
-                f"give --shape {name}={shape.partition('[')[2].rstrip(']') or 1}"
+                f"{model}: {name}={shape} is for a NumPy function (FILE.py:FUNCTION); a model's inputs have their types"
+                f": give --shape {name}={shape.partition('[')[2].rstrip(']') or 1}"
             )
 
 

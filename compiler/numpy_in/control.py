@@ -8,19 +8,10 @@ import numpy as np
 
 from tosaic.compiler.ir import DType
 from tosaic.compiler.ir.tensors import Operator
+from tosaic.compiler.numpy_in.forms import BOOL, NARROW, Form
 from tosaic.compiler.numpy_in.intervals import INT32, Interval, of_type
 from tosaic.compiler.numpy_in.recording import Recorder, refuse
-from tosaic.compiler.numpy_in.tracer import (
-    BOOL,
-    NARROW,
-    Form,
-    TracedArray,
-    flat,
-    input_array,
-    known,
-    lift,
-    recorder_of,
-)
+from tosaic.compiler.numpy_in.tracer import TracedArray, flat, input_array, known, lift, recorder_of
 from tosaic.errors import InputError
 
 _MOST_SHIFT = 62
@@ -36,12 +27,17 @@ def rescale(x: Any, multiplier: int, shift: int, dtype: Any = np.int8, zero_poin
     if not isinstance(x, TracedArray):
         x = np.asarray(x)
     if x.dtype.kind not in "iub" or kind.kind not in "iu" or kind.itemsize > 4:
-        raise InputError(f"tosaic.rescale is from integers to integers of at most 32 bits, not {x.dtype} to {kind}")
+        raise InputError(
+            f"tosaic.rescale is from integers to integers of at most 32 bits, not {x.dtype} to {kind}"
+        )
     if int(multiplier) not in INT32 or not 1 <= shift <= _MOST_SHIFT:
         raise InputError(f"tosaic.rescale takes a multiplier of 32 bits and a shift of 1 to {_MOST_SHIFT}")
     factor, half, limits = int(multiplier), 1 << (int(shift) - 1), of_type(kind)
     if not isinstance(x, TracedArray):
-        scaled = [min(max(((int(v) * factor + half) >> shift) + zero_point, limits.low), limits.high) for v in x.flat]
+        scaled = [
+            min(max(((int(v) * factor + half) >> shift) + zero_point, limits.low), limits.high)
+            for v in x.flat
+        ]
         return np.array(scaled, kind).reshape(x.shape)
     ends = [(v * factor + half) >> shift for v in (x.interval.low, x.interval.high)]
     interval = Interval(min(ends), max(ends))
@@ -92,18 +88,19 @@ class _Loop:
     def run(self, arrays: Sequence[TracedArray]) -> tuple[TracedArray, ...]:
         for each in arrays:
             if each.itemsize == 8:
-                refuse(f"a loop's value is {each.dtype}: give it a type of at most 32 bits (astype(np.int32))")
+                refuse(
+                    f"a loop's value is {each.dtype}: give it a type of at most 32 bits (astype(np.int32))"
+                )
         captured = self._captured(arrays)
         everything = [*arrays, *captured]
         self.recorder.root.loops += 1
         number = self.recorder.root.loops
-        names = [
-            self._branch(f"{what}{number}", arrays, captured) for what in ("cond", "body")
-        ]
+        names = [self._branch(f"{what}{number}", arrays, captured) for what in ("cond", "body")]
         graph = self.recorder.build.graph
         kinds = [_kind(each) for each in everything]
         results = [
-            self.recorder.build.declare(each.shape or (1,), kind) for each, kind in zip(everything, kinds, strict=True)
+            self.recorder.build.declare(each.shape or (1,), kind)
+            for each, kind in zip(everything, kinds, strict=True)
         ]
         inputs = [each.tensor(each.port_form) for each in everything]
         attributes = {"cond_graph": names[0], "body_graph": names[1]}
@@ -141,7 +138,9 @@ class _Loop:
         inputs = self._inputs(recorder, arrays)
         for i, outer in enumerate(captured):
             inner = input_array(recorder, f"{name}_outer{i}", outer.shape, outer.dtype, outer.interval)
-            inner.fixed = "a loop's branch writes to an array from outside: pass it as one of the loop's values"
+            inner.fixed = (
+                "a loop's branch writes to an array from outside: pass it as one of the loop's values"
+            )
             recorder.captured[id(outer)] = (outer, inner)
         outputs = self._called(recorder, what, inputs)
         if what == "cond":
@@ -170,7 +169,7 @@ def _condition(array: TracedArray) -> TracedArray:
     if array.size != 1:
         refuse("a loop's condition has more than one element: use .any() or .all()")
     truth: Any = array if array.dtype == BOOL else array != 0
-    return truth.reshape(1) if truth.shape != (1,) else truth  # type: ignore[no-any-return]
+    return truth.reshape(1) if truth.shape != (1,) else truth
 
 
 def _kind(a: TracedArray) -> DType:

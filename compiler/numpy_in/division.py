@@ -5,9 +5,12 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.ir import DType
+from tosaic.compiler.numpy_in.conversion import wrapped
+from tosaic.compiler.numpy_in.forms import Form
 from tosaic.compiler.numpy_in.intervals import INT32, UINT32, Interval
 from tosaic.compiler.numpy_in.recording import Recorder, refuse
-from tosaic.compiler.numpy_in.tracer import Form, TracedArray, ufunc_rule, wrapped
+from tosaic.compiler.numpy_in.rules import ufunc_rule
+from tosaic.compiler.numpy_in.tracer import TracedArray
 from tosaic.compiler.numpy_in.ufuncs import Shape
 
 
@@ -36,10 +39,12 @@ def _constant(b: TracedArray) -> int:
 
 
 @ufunc_rule(np.floor_divide)
-def floor_divide(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray) -> TracedArray:
+def floor_divide(
+    recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray
+) -> TracedArray:
     divisor = _constant(b)
     if divisor and divisor & (divisor - 1) == 0:
-        return a.astype(dtype) >> dtype.type(divisor.bit_length() - 1)  # type: ignore[operator,no-any-return]
+        return a.astype(dtype) >> dtype.type(divisor.bit_length() - 1)
     if not (INT32.holds(a.interval) and INT32.holds(b.interval)):
         return _unsigned(a, b)[0].astype(dtype)
     if divisor and (found := reciprocal(a.interval, divisor)) is not None:
@@ -52,7 +57,9 @@ def floor_divide(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArr
     return _by_intdiv(recorder, dtype, shape, a, b)
 
 
-def _by_intdiv(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray) -> TracedArray:
+def _by_intdiv(
+    recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray
+) -> TracedArray:
     """INTDIV truncates: one less where a remainder has the other sign. NumPy gives 0 for a divisor of 0."""
     by_zero = recorder.elementwise("EQUAL", b.wide, recorder.number(0)) if 0 in b.interval else None
     divisor = b.wide
@@ -80,14 +87,14 @@ def _unsigned(a: TracedArray, b: TracedArray) -> tuple[TracedArray, TracedArray]
     x: Any = a.astype(np.uint32)
     y: Any = b.astype(np.uint32)
     large = y > np.uint32(INT32.high)
-    small = np.where(large | (y == 0), np.uint32(1), y)
+    small: Any = np.where(large | (y == 0), np.uint32(1), y)
     small = small if INT32.holds(small.interval) else _bounded(small.view(np.int32), Interval(1, INT32.high))
     half: Any = _bounded((x >> np.uint32(1)).view(np.int32), Interval(0, x.interval.high >> 1))
     quotient = (half // small.astype(np.int32)).astype(np.uint32) << np.uint32(1)
     rest = x - quotient * y
     quotient = np.where(large, (x >= y).astype(np.uint32), quotient + (rest >= y))
     quotient = np.where(y == 0, np.uint32(0), quotient)
-    return quotient, np.where(y == 0, np.uint32(0), x - quotient * y)  # type: ignore[return-value]
+    return quotient, np.where(y == 0, np.uint32(0), x - quotient * y)
 
 
 def _bounded(a: TracedArray, interval: Interval) -> TracedArray:
@@ -98,7 +105,9 @@ def _bounded(a: TracedArray, interval: Interval) -> TracedArray:
 
 
 @ufunc_rule(np.remainder)
-def remainder(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray) -> TracedArray:
+def remainder(
+    recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray
+) -> TracedArray:
     divisor = _constant(b)
     if divisor and divisor & (divisor - 1) == 0:
         name = recorder.elementwise("BITWISE_AND", a.tensor(Form.LOW), recorder.number(divisor - 1))
@@ -112,5 +121,3 @@ def remainder(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray,
         rest = recorder.elementwise("SELECT", by_zero, recorder.number(0), rest)
     interval = Interval(min(b.interval.low + 1, 0), max(b.interval.high - 1, 0))
     return TracedArray(recorder, shape, dtype, interval, forms={Form.WIDE: rest})
-
-

@@ -10,11 +10,22 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.ir import Declared, Graph, State
-from tosaic.compiler.numpy_in import control, division, indexing, moves, products, reductions, ufuncs  # noqa: F401
+from tosaic.compiler.numpy_in import (  # noqa: F401  (importing them registers their rules)
+    calls,
+    control,
+    conversion,
+    division,
+    indexing,
+    moves,
+    products,
+    reductions,
+    ufuncs,
+)
+from tosaic.compiler.numpy_in.forms import BOOL, MAX_RANK, Form
 from tosaic.compiler.numpy_in.intervals import Interval, of_type
 from tosaic.compiler.numpy_in.namespace import Replacer
 from tosaic.compiler.numpy_in.recording import Recorder
-from tosaic.compiler.numpy_in.tracer import BOOL, MAX_RANK, Form, TracedArray, input_array, lift
+from tosaic.compiler.numpy_in.tracer import TracedArray, input_array, lift
 from tosaic.errors import InputError, TraceError
 
 ARGUMENTS = frozenset(np.dtype(t) for t in ("bool", "i1", "u1", "i2", "u2", "i4", "u4"))
@@ -58,7 +69,7 @@ class Traced:
 
 
 def argument_of(name: str, spec: Spec) -> Argument:
-    """What a spec says. InputError for what is none, for a type that no tensor has, and for a shape without elements."""
+    """What a spec says. InputError for what is none, for a type that no tensor has, and for an empty shape."""
     try:
         found = _argument(spec)
     except (TypeError, ValueError):
@@ -130,18 +141,23 @@ def trace_function(
     plain = inspect.unwrap(function)
     for name in states:
         if name not in arguments:
-            raise InputError(f"state {name!r} is no argument with a spec: there is {', '.join(arguments) or 'none'}")
+            raise InputError(
+                f"state {name!r} is no argument with a spec: there is {', '.join(arguments) or 'none'}"
+            )
     limits = {name: _limits(name, each, ranges or {}) for name, each in arguments.items()}
     for name in (ranges or {}).keys() - arguments.keys():
-        raise InputError(f"ranges has {name!r}, which is no argument: there is {', '.join(arguments) or 'none'}")
+        raise InputError(
+            f"ranges has {name!r}, which is no argument: there is {', '.join(arguments) or 'none'}"
+        )
     first, second = (_Tracing(plain, arguments, limits, states).run() for _ in range(2))
     difference = _difference(first.graph, second.graph)
     if difference:
         code = getattr(plain, "__code__", None)
         place = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}: " if code else ""
+        name = getattr(plain, "__name__", "the function")
         raise TraceError(
-            f"{place}{getattr(plain, '__name__', 'the function')} is not the same when it is traced again ({difference}): "
-            "it reads what changes, such as a random number, a clock or a variable that it writes; make that an argument"
+            f"{place}{name} is not the same when it is traced again ({difference}): it reads what changes, such as a "
+            "random number, a clock or a variable that it writes; make that an argument"
         )
     return first
 
@@ -197,7 +213,9 @@ class _Tracing:
     def _input(self, name: str) -> TracedArray:
         argument, limits = self.arguments[name], self.limits[name]
         array = input_array(self.recorder, name, argument.shape, argument.dtype, limits)
-        array.fixed = f"argument {name!r} is written to: NumPy would change the caller's array; begin with x = x.copy()"
+        array.fixed = (
+            f"argument {name!r} is written to: NumPy would change the caller's array; begin with x = x.copy()"
+        )
         spelled = Declared(str(argument.dtype), argument.shape, limits.low, limits.high)
         self.recorder.build.graph.declared[name] = spelled
         return array
@@ -207,13 +225,19 @@ class _Tracing:
         if isinstance(result, dict):
             missing = [name for name in self.states if name not in result]
             if missing:
-                raise InputError(f"the function's dict has no new value of state {missing[0]!r}: add it by this name")
+                raise InputError(
+                    f"the function's dict has no new value of state {missing[0]!r}: add it by this name"
+                )
             return {_next(str(k)) if k in self.states else str(k): v for k, v in result.items()}
         items = list(result) if isinstance(result, list | tuple) else [result]
         count = len(items) - len(self.states)
         if count < 1 or any(each is None for each in items):
-            wanted = f"its results, then the new values of {', '.join(self.states)}" if self.states else "an array"
-            raise InputError(f"the function gives {len(items) if result is not None else 'nothing'}: return {wanted}")
+            wanted = (
+                f"its results, then the new values of {', '.join(self.states)}" if self.states else "an array"
+            )
+            raise InputError(
+                f"the function gives {len(items) if result is not None else 'nothing'}: return {wanted}"
+            )
         return {f"y{i}": each for i, each in enumerate(items[:count])} | {
             _next(name): each for name, each in zip(self.states, items[count:], strict=True)
         }
@@ -252,7 +276,9 @@ class _Tracing:
             )
         held = graph.tensors[name]
         bits = initial.reshape(held.shape)
-        graph.states[name] = State(_next(name), bits.copy() if bits.dtype == BOOL else bits.view(held.dtype.numpy))
+        graph.states[name] = State(
+            _next(name), bits.copy() if bits.dtype == BOOL else bits.view(held.dtype.numpy)
+        )
 
 
 def _next(state: str) -> str:
@@ -274,7 +300,11 @@ def _called_with(function: Callable[..., Any], given: Mapping[str, Any]) -> tupl
             raise InputError(_wrong_arguments(given, list(parameters)))
         return list(given.values()), {}
     endless = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    needed = [p.name for p in parameters.values() if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    needed = [
+        p.name
+        for p in parameters.values()
+        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
     if any(name not in given for name in needed) or (len(named) < len(given) and not endless):
         raise InputError(_wrong_arguments(given, list(parameters)))
     placed = [given[n] for n, p in parameters.items() if p.kind is p.POSITIONAL_ONLY and n in given]
@@ -283,9 +313,10 @@ def _called_with(function: Callable[..., Any], given: Mapping[str, Any]) -> tupl
 
 
 def _wrong_arguments(given: Mapping[str, Any], parameters: Sequence[str]) -> str:
+    first = parameters[0] if parameters else "x"
     return (
         f"the function's arguments are {', '.join(parameters) or 'none'}; there are shapes and types of "
-        f"{', '.join(given) or 'none'}: give one for each, as {parameters[0] if parameters else 'x'}=((240, 320, 3), np.uint8)"
+        f"{', '.join(given) or 'none'}: give one for each, as {first}=((240, 320, 3), np.uint8)"
     )
 
 
@@ -294,7 +325,9 @@ def _rename(graph: Graph, names: Mapping[str, str]) -> None:
     wanted = {tensor: name for name, tensor in names.items()}
     for name in names:
         if name in graph.inputs:
-            raise InputError(f"a result and an argument are both called {name!r}: call the argument otherwise")
+            raise InputError(
+                f"a result and an argument are both called {name!r}: call the argument otherwise"
+            )
         if name in graph.tensors and name not in wanted:
             wanted[name] = f"{name}_inside"
     for op in graph.operators:
@@ -316,9 +349,7 @@ def _difference(first: Graph, second: Graph) -> str:
             return f"{len(one.operators)} operators are {len(other.operators)}"
         for name, tensor in one.tensors.items():
             data, again = tensor.data, other.tensors[name].data if name in other.tensors else None
-            if (data is None) != (again is None) or (data is not None and not np.array_equal(data, again)):  # type: ignore[arg-type]
+            if (data is None) != (again is None) or (data is not None and not np.array_equal(data, again)):
                 return f"constant {name} has other values"
     equal = (first.declared, first.outputs) == (second.declared, second.outputs)
     return "" if equal and len(first.subgraphs) == len(second.subgraphs) else "other results"
-
-

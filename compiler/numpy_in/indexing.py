@@ -8,21 +8,13 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.ir import DType
+from tosaic.compiler.numpy_in.conversion import convert
+from tosaic.compiler.numpy_in.forms import BOOL, MAX_RANK, Form
 from tosaic.compiler.numpy_in.intervals import Interval
 from tosaic.compiler.numpy_in.moves import axis_of, broadcast, joined, moved, padded, reshaped, where
 from tosaic.compiler.numpy_in.recording import Recorder, refuse
-from tosaic.compiler.numpy_in.tracer import (
-    BOOL,
-    MAX_RANK,
-    Form,
-    TracedArray,
-    convert,
-    function_rule,
-    known,
-    lift,
-    plain,
-    recorder_of,
-)
+from tosaic.compiler.numpy_in.rules import function_rule
+from tosaic.compiler.numpy_in.tracer import TracedArray, known, lift, plain, recorder_of
 
 Key = tuple[Any, ...]
 
@@ -81,7 +73,9 @@ def _sliced(a: TracedArray, key: Key, shape: tuple[int, ...]) -> TracedArray:
             full.append(part)
     chosen, starts, sizes, turned = [], [], [], []
     for axis, (part, size) in enumerate(zip(full, a.shape, strict=True)):
-        places = range(size)[part] if isinstance(part, slice) else range(int(part) % size, int(part) % size + 1)
+        places = (
+            range(size)[part] if isinstance(part, slice) else range(int(part) % size, int(part) % size + 1)
+        )
         if places.step < 0:
             turned.append(axis)
             places = places[::-1]
@@ -124,9 +118,14 @@ def _looked_up(a: TracedArray, key: Key) -> TracedArray:
     traced = [i for i, each in enumerate(key) if isinstance(each, TracedArray)]
     if any(key[i].dtype == BOOL for i in traced):
         refuse("a traced mask as an index: the result's shape would depend on values; use np.where")
-    if len(traced) == 1 and all(isinstance(k, slice) and k == slice(None) for k in (*key[: traced[0]], *key[traced[0] + 1 :])):
+    if len(traced) == 1 and all(
+        isinstance(k, slice) and k == slice(None) for k in (*key[: traced[0]], *key[traced[0] + 1 :])
+    ):
         return take(a, key[traced[0]], axis=traced[0])
-    parts = [lift(a.recorder, each) if not isinstance(each, slice | None) and each is not Ellipsis else None for each in key]
+    parts = [
+        lift(a.recorder, each) if not isinstance(each, slice | None) and each is not Ellipsis else None
+        for each in key
+    ]
     if len(parts) != a.ndim or any(each is None or each.dtype.kind not in "iu" for each in parts):
         refuse("this mix of traced indices and slices is not supported; use np.take(x, index, axis=...)")
     place: Any = lift(a.recorder, np.int32(0))
@@ -163,18 +162,26 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
         if index.dtype == BOOL:
             index = index.astype(np.int64)
         else:
-            raise TypeError(f"Cannot cast array data from {index.dtype!r} to dtype('int64') according to the rule 'safe'")
+            raise TypeError(
+                f"Cannot cast array data from {index.dtype!r} to dtype('int64') according to the rule 'safe'"
+            )
     if mode == "clip":
-        index = np.clip(index, 0, size - 1)  # type: ignore[assignment]
+        index = np.clip(index, 0, size - 1)
     elif mode == "wrap":
-        index = index % size  # type: ignore[operator]
+        index = index % size
     if index.value is not None and not Interval(-size, size - 1).holds(index.interval):
         raise IndexError(f"index out of bounds for axis {place} with size {size}")
     shape = (*array.shape[:place], *index.shape, *array.shape[place + 1 :])
     if 0 in shape:
         return lift(recorder, np.zeros(shape, array.dtype))
     places = _inside(index, size)
-    if array.value is not None and array.ndim == 1 and index.itemsize == 1 and array.itemsize <= 4 and array.dtype != BOOL:
+    if (
+        array.value is not None
+        and array.ndim == 1
+        and index.itemsize == 1
+        and array.itemsize <= 4
+        and array.dtype != BOOL
+    ):
         if array.dtype.kind in "iu":
             return _by_table(recorder, array, index)
     return _gathered(array, places, place, shape)
@@ -209,7 +216,7 @@ def _gathered(a: TracedArray, places: TracedArray, axis: int, shape: Sequence[in
     """GATHER along an axis, for each of the elements before it."""
     recorder = a.recorder
     if a.natural is Form.BOOL:
-        return _gathered(a.astype(np.int8), places, axis, shape) != 0  # type: ignore[return-value]
+        return _gathered(a.astype(np.int8), places, axis, shape) != 0
     before, after = math.prod(a.shape[:axis]), math.prod(a.shape[axis + 1 :])
     if places.value is not None:
         flat = places.value.reshape(-1).astype(np.int32)
@@ -276,10 +283,12 @@ def _set_traced(a: TracedArray, key: Key, new: TracedArray) -> None:
             return a.assign(where(hit, reshaped(converted, ()), a))
     elif len(key) == 1 and index.ndim == 0:
         _ = _inside(index, a.shape[0])
-        place = where(index < 0, index.astype(np.int32) + np.int32(a.shape[0]), index.astype(np.int32))  # type: ignore[operator]
+        place = where(index < 0, index.astype(np.int32) + np.int32(a.shape[0]), index.astype(np.int32))
         hit = reshaped(np.arange(a.shape[0], dtype=np.int32) == place, (a.shape[0], *(1,) * (a.ndim - 1)))
         if np.broadcast_shapes(new.shape, a.shape[1:]) != a.shape[1:]:
-            raise ValueError(f"could not broadcast input array from shape {new.shape} into shape {a.shape[1:]}")
+            raise ValueError(
+                f"could not broadcast input array from shape {new.shape} into shape {a.shape[1:]}"
+            )
         return a.assign(where(hit, converted, a))
     refuse("assignment through traced indices is not supported, but for one number; write it with np.where")
 

@@ -6,21 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from tosaic.compiler.numpy_in.conversion import convert
+from tosaic.compiler.numpy_in.forms import BOOL, INTEGERS, NARROW, Form
 from tosaic.compiler.numpy_in.recording import refuse
-from tosaic.compiler.numpy_in.tracer import (
-    BOOL,
-    FUNCTIONS,
-    INTEGERS,
-    NARROW,
-    Form,
-    TracedArray,
-    convert,
-    flat,
-    function_rule,
-    lift,
-    plain,
-    recorder_of,
-)
+from tosaic.compiler.numpy_in.rules import FUNCTIONS, function_rule
+from tosaic.compiler.numpy_in.tracer import TracedArray, flat, lift, plain, recorder_of
 from tosaic.compiler.numpy_in.ufuncs import truth
 
 _MOST_PARTS = 64
@@ -28,7 +18,7 @@ _MOST_PARTS = 64
 
 
 def axis_of(axis: Any, rank: int) -> int:
-    return np.lib.array_utils.normalize_axis_index(int(axis), rank)  # type: ignore[no-any-return]
+    return np.lib.array_utils.normalize_axis_index(int(axis), rank)
 
 
 def axes_of(axis: Any, rank: int) -> list[int]:
@@ -62,12 +52,17 @@ def _renamed(a: TracedArray, shape: Sequence[int]) -> TracedArray:
     """Axes of size 1 more or less: always a view in NumPy."""
     own, wanted = a.shape, tuple(shape)
     return reshaped(a, wanted).follow(
-        a, ("shape", wanted), lambda base: reshaped(base, wanted), lambda base, new: base.assign(reshaped(new, own))
+        a,
+        ("shape", wanted),
+        lambda base: reshaped(base, wanted),
+        lambda base, new: base.assign(reshaped(new, own)),
     )
 
 
 @function_rule(np.reshape)
-def reshape(a: TracedArray, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Any:
+def reshape(
+    a: TracedArray, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None
+) -> Any:
     if order != "C":
         refuse("reshape in Fortran order is not supported; transpose first")
     wanted = np.empty(a.shape, "b").reshape(newshape if shape is None else plain(shape)).shape
@@ -147,7 +142,9 @@ def read_only(_: TracedArray, __: TracedArray) -> None:
 @function_rule(np.broadcast_to)
 def broadcast_to(array: Any, shape: Any) -> TracedArray:
     wanted = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
-    return broadcast(array, wanted).follow(array, ("to", wanted), lambda base: broadcast(base, wanted), read_only)
+    return broadcast(array, wanted).follow(
+        array, ("to", wanted), lambda base: broadcast(base, wanted), read_only
+    )
 
 
 @function_rule(np.tile)
@@ -158,27 +155,31 @@ def tile(A: TracedArray, reps: Any) -> TracedArray:
     long = reshaped(A, (1,) * (rank - A.ndim) + A.shape)
     if 0 in times:
         return lift(A.recorder, np.tile(np.zeros(A.shape, A.dtype), times))
-    return moved(long, "TILE", [s * t for s, t in zip(long.shape, times, strict=True)], A.recorder.sizes(times))
+    return moved(
+        long, "TILE", [s * t for s, t in zip(long.shape, times, strict=True)], A.recorder.sizes(times)
+    )
 
 
 @function_rule(np.repeat)
 def repeat(a: TracedArray, repeats: Any, axis: Any = None) -> Any:
     along = reshaped(a, (a.size,)) if axis is None else a
     place = 0 if axis is None else axis_of(axis, a.ndim)
-    return np.take(along, np.repeat(np.arange(along.shape[place]), plain(repeats)), axis=place)  # type: ignore[arg-type]
+    return np.take(along, np.repeat(np.arange(along.shape[place]), plain(repeats)), axis=place)
 
 
 # --- joining and parting
 
 
 @function_rule(np.concatenate, getattr(np, "concat", np.concatenate))
-def concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def concatenate(
+    arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
+) -> Any:
     recorder = recorder_of(*arrays)
     parts = [lift(recorder, each) for each in arrays]
     if axis is None:
         parts, axis = [reshaped(each, (each.size,)) for each in parts], 0
     like = [np.empty(each.shape, each.dtype) for each in parts]
-    sample = np.concatenate(like, axis, dtype=dtype, casting=casting)  # type: ignore[arg-type]
+    sample = np.concatenate(like, axis, dtype=dtype, casting=casting)
     if sample.dtype not in INTEGERS:
         refuse(f"np.concatenate of these types gives {sample.dtype} in NumPy: convert them (astype) first")
     return joined([convert(each, sample.dtype) for each in parts if each.size], axis_of(axis, sample.ndim))
@@ -194,7 +195,9 @@ def joined(parts: Sequence[TracedArray], axis: int) -> TracedArray:
     dtype, recorder = parts[0].dtype, parts[0].recorder
     narrow = dtype in NARROW and any(each.natural is Form.NARROW for each in parts)
     form = Form.BOOL if dtype == BOOL else Form.NARROW if narrow else Form.WIDE
-    names = [recorder.reshape(each.wide if form is Form.WIDE else each.tensor(form), each.shape) for each in parts]
+    names = [
+        recorder.reshape(each.wide if form is Form.WIDE else each.tensor(form), each.shape) for each in parts
+    ]
     shape = list(parts[0].shape)
     shape[axis] = sum(each.shape[axis] for each in parts)
     interval = parts[0].interval
@@ -205,7 +208,9 @@ def joined(parts: Sequence[TracedArray], axis: int) -> TracedArray:
 
 
 @function_rule(np.stack)
-def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def stack(
+    arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
+) -> Any:
     recorder = recorder_of(*arrays)
     parts = [lift(recorder, each) for each in arrays]
     if len({each.shape for each in parts}) > 1:
@@ -221,7 +226,7 @@ def _stacked(function: Callable[..., Any], rank: int, axis: Callable[[int], int]
         recorder = recorder_of(*tup)
         parts = [lift(recorder, each) for each in tup]
         grown = {1: np.atleast_1d, 2: np.atleast_2d, 3: np.atleast_3d}[rank]
-        parts = [reshaped(each, grown(np.empty(each.shape, "b")).shape) for each in parts]  # type: ignore[operator]
+        parts = [reshaped(each, grown(np.empty(each.shape, "b")).shape) for each in parts]
         return concatenate(parts, axis(parts[0].ndim), dtype=dtype, casting=casting)
 
 
@@ -241,7 +246,9 @@ def _split(function: Callable[..., Any]) -> None:
     """NumPy tells the places; the parts are slices, and views."""
 
     @function_rule(function)
-    def rule(ary: TracedArray, indices_or_sections: Any, *arguments: Any, **keywords: Any) -> list[TracedArray]:
+    def rule(
+        ary: TracedArray, indices_or_sections: Any, *arguments: Any, **keywords: Any
+    ) -> list[TracedArray]:
         places = np.arange(ary.size).reshape(ary.shape)
         found = []
         for part in function(places, plain(indices_or_sections), *arguments, **keywords):
@@ -249,7 +256,9 @@ def _split(function: Callable[..., Any]) -> None:
                 found.append(lift(ary.recorder, np.zeros(part.shape, ary.dtype)))
                 continue
             first = np.unravel_index(part.reshape(-1)[0], ary.shape)
-            found.append(ary[tuple(slice(int(i), int(i) + n) for i, n in zip(first, part.shape, strict=True))])
+            found.append(
+                ary[tuple(slice(int(i), int(i) + n) for i, n in zip(first, part.shape, strict=True))]
+            )
         return found
 
 
@@ -283,8 +292,8 @@ def rot90(m: TracedArray, k: int = 1, axes: Any = (0, 1)) -> Any:
     if turns in (0, 2):
         return m[...] if turns == 0 else flip(m, (first, second))
     if turns == 1:
-        return np.swapaxes(flip(m, second), first, second)  # type: ignore[type-var]
-    return flip(np.swapaxes(m, first, second), second)  # type: ignore[type-var]
+        return np.swapaxes(flip(m, second), first, second)
+    return flip(np.swapaxes(m, first, second), second)
 
 
 @function_rule(np.roll)
@@ -305,18 +314,20 @@ def roll(a: TracedArray, shift: Any, axis: Any = None) -> TracedArray:
 @function_rule(np.pad)
 def pad(array: TracedArray, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Any:
     widths = np.broadcast_to(plain(pad_width), (array.ndim, 2)).tolist()
-    np.pad(np.empty(array.shape, "b"), pad_width, mode)  # type: ignore[call-overload]
+    np.pad(np.empty(array.shape, "b"), pad_width, mode)
     if mode == "constant" and np.ndim(constant_values) == 0:
         return padded(array, widths, plain(constant_values))
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
-        refuse(f"np.pad in mode {mode!r} computes values: there is constant, edge, reflect, symmetric and wrap")
+        refuse(
+            f"np.pad in mode {mode!r} computes values: there is constant, edge, reflect, symmetric and wrap"
+        )
     if mode == "constant":
         refuse("np.pad with different constants is not supported; pad twice")
     result = array.copy()
     for axis, (before, after) in enumerate(widths):
         if before or after:
             places = np.pad(np.arange(array.shape[axis]), (before, after), mode)
-            result = np.take(result, places, axis=axis)  # type: ignore[arg-type,assignment]
+            result = np.take(result, places, axis=axis)
     return result
 
 
@@ -346,7 +357,9 @@ def where(condition: Any, *choices: Any) -> TracedArray:
         refuse("np.where of one argument: its shape depends on values; give both choices")
     recorder = recorder_of(condition, *choices)
     mask = truth(lift(recorder, condition))
-    dtype = np.result_type(*(each.dtype if isinstance(each, TracedArray) else each for each in map(_typed, choices)))
+    dtype = np.result_type(
+        *(each.dtype if isinstance(each, TracedArray) else each for each in map(_typed, choices))
+    )
     if dtype not in INTEGERS:
         refuse(f"np.where of these types gives {dtype} in NumPy: convert one side (astype)")
     a, b = (_chosen(recorder, each, dtype) for each in choices)
@@ -367,7 +380,11 @@ def where(condition: Any, *choices: Any) -> TracedArray:
 
 def _typed(choice: Any) -> Any:
     """Python's numbers have no type of their own in NumPy."""
-    return choice if isinstance(choice, int | float | TracedArray | np.ndarray | np.generic) else np.asarray(choice)
+    return (
+        choice
+        if isinstance(choice, int | float | TracedArray | np.ndarray | np.generic)
+        else np.asarray(choice)
+    )
 
 
 def _chosen(recorder: Any, choice: Any, dtype: np.dtype) -> TracedArray:
@@ -378,7 +395,12 @@ def _chosen(recorder: Any, choice: Any, dtype: np.dtype) -> TracedArray:
 
 @function_rule(np.select)
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    dtype = np.result_type(*(each.dtype if isinstance(each, TracedArray) else each for each in map(_typed, [*choicelist, default])))
+    dtype = np.result_type(
+        *(
+            each.dtype if isinstance(each, TracedArray) else each
+            for each in map(_typed, [*choicelist, default])
+        )
+    )
     result = default
     for condition, choice in zip(condlist[::-1], choicelist[::-1], strict=True):
         result = where(condition, choice, result)
@@ -401,22 +423,26 @@ _triangle(np.triu)
 
 def _made_like(function: Callable[..., Any]) -> None:
     @function_rule(function)
-    def rule(a: TracedArray, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> TracedArray:
+    def rule(
+        a: TracedArray, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
+    ) -> TracedArray:
         return lift(a.recorder, function(np.empty(a.shape, a.dtype), dtype, shape=shape))
 
 
 for _function in (np.zeros_like, np.ones_like):
     _made_like(_function)
-FUNCTIONS[np.empty_like] = lambda prototype, dtype=None, order="K", subok=True, shape=None: FUNCTIONS[np.zeros_like](
-    prototype, dtype, shape=shape
-)
+FUNCTIONS[np.empty_like] = lambda prototype, dtype=None, order="K", subok=True, shape=None: FUNCTIONS[
+    np.zeros_like
+](prototype, dtype, shape=shape)
 
 
 @function_rule(np.full_like)
 def full_like(a: Any, fill_value: Any, dtype: Any = None) -> TracedArray:
     recorder = recorder_of(a, fill_value)
     kind = np.dtype(dtype or a.dtype)
-    value = fill_value if isinstance(fill_value, TracedArray) else lift(recorder, np.asarray(fill_value, kind))
+    value = (
+        fill_value if isinstance(fill_value, TracedArray) else lift(recorder, np.asarray(fill_value, kind))
+    )
     return broadcast(convert(value, kind), np.shape(a) if not isinstance(a, TracedArray) else a.shape)
 
 
@@ -437,18 +463,16 @@ def result_type(*arrays: Any) -> np.dtype:
 
 @function_rule(np.can_cast)
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
-    return np.can_cast(from_.dtype, to, casting)  # type: ignore[arg-type]
+    return np.can_cast(from_.dtype, to, casting)
 
 
 @function_rule(np.array_equal)
 def array_equal(a1: Any, a2: Any) -> Any:
     recorder = recorder_of(a1, a2)
     a, b = lift(recorder, a1), lift(recorder, a2)
-    return np.all(a == b) if a.shape == b.shape else False  # type: ignore[arg-type]
+    return np.all(a == b) if a.shape == b.shape else False
 
 
 def count_of(shape: Sequence[int], axes: Sequence[int]) -> int:
     """Elements along axes."""
     return math.prod(shape[i] for i in axes)
-
-

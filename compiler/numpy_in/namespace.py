@@ -16,7 +16,19 @@ from tosaic.compiler.numpy_in.tracer import flat, known, lift, plain
 
 _MAKERS = {
     name: getattr(np, name)
-    for name in ("zeros", "ones", "empty", "full", "arange", "array", "asarray", "eye", "tri", "linspace", "identity")
+    for name in (
+        "zeros",
+        "ones",
+        "empty",
+        "full",
+        "arange",
+        "array",
+        "asarray",
+        "eye",
+        "tri",
+        "linspace",
+        "identity",
+    )
     + ("ascontiguousarray", "hanning", "hamming", "blackman", "diag", "vander")
 }
 _COPIES = (np.array, np.asarray, np.ascontiguousarray)
@@ -52,7 +64,8 @@ def _maker(recorder: Recorder, function: Callable[..., Any]) -> Callable[..., An
             like = np.empty(plain(shape), keywords.get("dtype") or (arguments[2:] or (value.dtype,))[0])
             return np.full_like(like, value)
         return lift(
-            recorder, function(*map(plain, arguments), **{key: plain(value) for key, value in keywords.items()})
+            recorder,
+            function(*map(plain, arguments), **{key: plain(value) for key, value in keywords.items()}),
         )
 
     return make
@@ -96,18 +109,30 @@ class Replacer:
             return self._namespace
         if isinstance(value, np.ndarray):
             array = lift(self.recorder, value)
-            array.fixed = "an array from outside of the function is written to: NumPy would change it; use a .copy()"
+            array.fixed = (
+                "an array from outside of the function is written to: NumPy would change it; use a .copy()"
+            )
             return array
         if isinstance(value, list | tuple | dict) and _holds_arrays(value):
             if isinstance(value, dict):
                 return {key: self.value(each) for key, each in value.items()}
             made = [self.value(each) for each in value]
-            return made if isinstance(value, list) else tuple(made) if type(value) is tuple else type(value)(*made)
-        if isinstance(value, types.FunctionType):
-            return self.function(value) if is_users(value.__code__.co_filename) else self._made_by(value)
-        if callable(value) and not isinstance(value, type) and hasattr(value, "__wrapped__"):
-            inner = inspect.unwrap(value)
-            return self.value(inner) if isinstance(inner, types.FunctionType) else self._made_by(value)
+            return (
+                made
+                if isinstance(value, list)
+                else tuple(made)
+                if type(value) is tuple
+                else type(value)(*made)
+            )
+        inner = value
+        if (
+            callable(value)
+            and not isinstance(value, type | types.FunctionType)
+            and hasattr(value, "__wrapped__")
+        ):
+            inner = inspect.unwrap(value)  # of @tosaic.function, the function
+        if isinstance(inner, types.FunctionType) and is_users(inner.__code__.co_filename):
+            return self.function(inner)
         return self._made_by(value)
 
     def _made_by(self, value: Any) -> Any:
@@ -139,5 +164,3 @@ def _names_in(code: types.CodeType) -> set[str]:
         if isinstance(constant, types.CodeType):
             found |= _names_in(constant)
     return found
-
-

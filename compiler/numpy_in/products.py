@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.ir import DType
+from tosaic.compiler.numpy_in.conversion import convert, wrapped
+from tosaic.compiler.numpy_in.forms import BOOL, INTEGERS, Form
 from tosaic.compiler.numpy_in.intervals import INT8, Interval
 from tosaic.compiler.numpy_in.moves import (
     axis_of,
@@ -24,18 +26,8 @@ from tosaic.compiler.numpy_in.moves import (
     transposed,
 )
 from tosaic.compiler.numpy_in.recording import Recorder, refuse
-from tosaic.compiler.numpy_in.tracer import (
-    BOOL,
-    INTEGERS,
-    Form,
-    TracedArray,
-    convert,
-    function_rule,
-    lift,
-    recorder_of,
-    ufunc_rule,
-    wrapped,
-)
+from tosaic.compiler.numpy_in.rules import function_rule, ufunc_rule
+from tosaic.compiler.numpy_in.tracer import TracedArray, lift, recorder_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,7 +147,8 @@ def matmul(a: TracedArray, b: TracedArray) -> Any:
         x3, y3 = reshaped(x, (1, x.size // x.shape[-1], x.shape[-1])), reshaped(y, (1, *y.shape[-2:]))
     else:
         x, y = (
-            each if each.shape[:-2] == batch else broadcast(each, (*batch, *each.shape[-2:])) for each in (x, y)
+            each if each.shape[:-2] == batch else broadcast(each, (*batch, *each.shape[-2:]))
+            for each in (x, y)
         )
         count = math.prod(batch)
         x3, y3 = (reshaped(each, (count, *each.shape[-2:])) for each in (x, y))
@@ -169,7 +162,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     recorder = recorder_of(a, b)
     x, y = lift(recorder, a), lift(recorder, b)
     if x.ndim == 0 or y.ndim == 0:
-        return x * y  # type: ignore[operator]
+        return x * y
     return matmul(x, y) if y.ndim <= 2 else tensordot(x, y, ([-1], [y.ndim - 2]))
 
 
@@ -184,14 +177,14 @@ def vdot(a: Any, b: Any) -> Any:
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     recorder = recorder_of(a, b)
     x, y = lift(recorder, a), lift(recorder, b)
-    return reshaped(x, (x.size, 1)) * reshaped(y, (1, y.size))  # type: ignore[operator]
+    return reshaped(x, (x.size, 1)) * reshaped(y, (1, y.size))
 
 
 @function_rule(np.inner)
 def inner(a: Any, b: Any) -> Any:
     recorder = recorder_of(a, b)
     x, y = lift(recorder, a), lift(recorder, b)
-    return x * y if x.ndim == 0 or y.ndim == 0 else tensordot(x, y, ([-1], [-1]))  # type: ignore[operator]
+    return x * y if x.ndim == 0 or y.ndim == 0 else tensordot(x, y, ([-1], [-1]))
 
 
 @function_rule(np.tensordot)
@@ -208,7 +201,12 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     free_x, free_y = ([i for i in range(each.ndim) if i not in of] for each, of in ((x, of_x), (y, of_y)))
     shape = [x.shape[i] for i in free_x] + [y.shape[i] for i in free_y]
     window = {x.ndim - 2, x.ndim - 1}
-    if x.windows_of is not None and free_x == [0, 1] and window <= set(of_x) and np.result_type(x.dtype, y.dtype) != BOOL:
+    if (
+        x.windows_of is not None
+        and free_x == [0, 1]
+        and window <= set(of_x)
+        and np.result_type(x.dtype, y.dtype) != BOOL
+    ):
         weights = [of_y[of_x.index(i)] for i in (*sorted(window), *range(2, x.ndim - 2))]
         return reshaped(_convolution(x, y, [*free_y, *weights]), shape)
     count = math.prod(x.shape[i] for i in of_x)
@@ -333,7 +331,7 @@ def _summed(term: str, a: TracedArray, keep: set[str], dtype: np.dtype) -> tuple
     """Without the axes of letters that are not kept."""
     gone = tuple(i for i, c in enumerate(term) if c not in keep)
     if gone:
-        a = np.sum(a, axis=gone, dtype=dtype)  # type: ignore[call-overload]
+        a = np.sum(a, axis=gone, dtype=dtype)
     return "".join(c for c in term if c in keep), a
 
 

@@ -28,7 +28,7 @@ def users_line() -> str:
         file = frame.f_code.co_filename
         if is_users(file):
             return f"{os.path.basename(file)}:{frame.f_lineno}: "
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return ""
 
 
@@ -95,7 +95,9 @@ class Recorder:
     def multiply(self, first: str, second: str, shift: int = 0) -> str:
         """MUL: with a shift the product of 64 bits, rounded half up."""
         rank = max(len(self.shape(first)), len(self.shape(second)))
-        operands = [self.reshape(n, (1,) * (rank - len(self.shape(n))) + self.shape(n)) for n in (first, second)]
+        operands = [
+            self.reshape(n, (1,) * (rank - len(self.shape(n))) + self.shape(n)) for n in (first, second)
+        ]
         return self.add("MUL", [*operands, self.byte(shift)])
 
     def own_result(self, name: str) -> str:

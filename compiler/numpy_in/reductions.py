@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from tosaic.compiler.numpy_in.conversion import convert, wrapped
+from tosaic.compiler.numpy_in.forms import BOOL, NARROW, Form
 from tosaic.compiler.numpy_in.intervals import INT32, Interval, of_type
 from tosaic.compiler.numpy_in.moves import (
     axes_of,
@@ -19,20 +21,8 @@ from tosaic.compiler.numpy_in.moves import (
     where,
 )
 from tosaic.compiler.numpy_in.recording import refuse
-from tosaic.compiler.numpy_in.tracer import (
-    BOOL,
-    FUNCTIONS,
-    METHODS,
-    NARROW,
-    WAYS_OUT,
-    Form,
-    TracedArray,
-    convert,
-    function_rule,
-    lift,
-    recorder_of,
-    wrapped,
-)
+from tosaic.compiler.numpy_in.rules import FUNCTIONS, METHODS, WAYS_OUT, function_rule
+from tosaic.compiler.numpy_in.tracer import TracedArray, lift, recorder_of
 from tosaic.compiler.numpy_in.ufuncs import truth
 
 FEW = 16
@@ -102,7 +92,7 @@ def _extreme(op: str, of_bools: str, *functions: Callable[..., Any]) -> Callable
             forms = {Form.BOOL: _reduced(a, of_bools, axes, Form.BOOL)}
         elif a.dtype == np.uint32 and a.interval.high > INT32.high:
             sign = np.uint32(2**31)
-            return rule((a ^ sign).view(np.int32), axis, keepdims=keepdims).view(np.uint32) ^ sign  # type: ignore[operator,return-value]
+            return rule((a ^ sign).view(np.int32), axis, keepdims=keepdims).view(np.uint32) ^ sign
         else:
             form = Form.NARROW if a.natural is Form.NARROW and a.dtype.kind == "i" else Form.WIDE
             forms = {form: _reduced(a, op, axes, form)}
@@ -181,7 +171,9 @@ if hasattr(np, "cumulative_sum"):
 @function_rule(np.cumprod)
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     values, place = (reshaped(a, (a.size,)), 0) if axis is None else (a, axis_of(axis, a.ndim))
-    return _scanned(convert(values, np.cumprod(np.ones(1, a.dtype), dtype=dtype).dtype), place, np.multiply).copy()
+    return _scanned(
+        convert(values, np.cumprod(np.ones(1, a.dtype), dtype=dtype).dtype), place, np.multiply
+    ).copy()
 
 
 @function_rule(np.diff)
@@ -237,7 +229,7 @@ def _place(a: TracedArray, axis: Any, keepdims: bool, extreme: Callable[..., Any
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> TracedArray:
     values, place = (reshaped(a, (a.size,)), 0) if axis is None else (a, axis_of(axis, a.ndim))
     if a.dtype == BOOL:
-        return sort(values.astype(np.int8), place) != 0  # type: ignore[return-value]
+        return sort(values.astype(np.int8), place) != 0
     perm = [place, *(i for i in range(values.ndim) if i != place)]
     moved = transposed(values, perm) if perm != sorted(perm) else values.copy()
     rows = reshaped(moved, (moved.shape[0], moved.size // moved.shape[0]))
@@ -279,7 +271,7 @@ def _sorted_many(rows: TracedArray) -> TracedArray:
             up = (np.arange(size) & block == 0).reshape(groups, 2, distance)[:, 0].repeat(width, axis=-1)
             halves = reshaped(values, (groups, 2, distance * width))
             one, other = halves[:, 0], halves[:, 1]
-            low, high = np.minimum(one, other), np.maximum(one, other)  # type: ignore[call-overload]
+            low, high = np.minimum(one, other), np.maximum(one, other)
             pair = [low, high] if up.all() else [where(up, low, high), where(up, high, low)]
             values = reshaped(stack(pair, 1), (size, width))
             distance //= 2
@@ -302,8 +294,8 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stab
             "(np.clip, astype, or ranges=)"
         )
     numbers = np.arange(count, dtype=np.int32).reshape((count,) + (1,) * (values.ndim - place - 1))
-    key: Any = (values.astype(np.int32) << np.int32(bits)) + numbers  # type: ignore[operator]
-    found = (sort(key, place) & np.int32((1 << bits) - 1)).astype(np.int64)  # type: ignore[operator]
+    key: Any = (values.astype(np.int32) << np.int32(bits)) + numbers
+    found = (sort(key, place) & np.int32((1 << bits) - 1)).astype(np.int64)
     found.content.interval = Interval(0, count - 1)
     return found
 
@@ -325,7 +317,7 @@ _ASSOCIATIVE = (np.add, np.multiply, np.maximum, np.minimum, np.bitwise_and, np.
 def _reduce(ufunc: np.ufunc, a: Any, axis: Any = 0, dtype: Any = None, keepdims: bool = False) -> Any:
     if ufunc in _REDUCTIONS:
         more = {} if dtype is None else {"dtype": dtype}
-        return _REDUCTIONS[ufunc](a, axis=axis, keepdims=keepdims, **more)  # type: ignore[operator]
+        return _REDUCTIONS[ufunc](a, axis=axis, keepdims=keepdims, **more)
     if ufunc not in _ASSOCIATIVE:
         refuse(f"np.{ufunc.__name__}.reduce is not supported on a traced array; write a loop over the axis")
     result = a if dtype is None else convert(a, np.dtype(dtype))
@@ -336,7 +328,9 @@ def _reduce(ufunc: np.ufunc, a: Any, axis: Any = 0, dtype: Any = None, keepdims:
 
 def _accumulate(ufunc: np.ufunc, a: Any, axis: Any = 0, dtype: Any = None) -> Any:
     if ufunc not in _ASSOCIATIVE:
-        refuse(f"np.{ufunc.__name__}.accumulate is not supported on a traced array; write a loop over the axis")
+        refuse(
+            f"np.{ufunc.__name__}.accumulate is not supported on a traced array; write a loop over the axis"
+        )
     if ufunc is np.add:
         return cumsum(a, axis, dtype)
     if ufunc is np.multiply:

@@ -4,7 +4,6 @@ It has NumPy's type and shape, the interval that its values are proved to lie in
 them. An array whose `value` is known stays in NumPy: constants fold by themselves, and `if` on them works.
 """
 
-import enum
 import inspect
 import math
 import weakref
@@ -15,79 +14,20 @@ import numpy as np
 
 from tosaic.compiler.ir import DType
 from tosaic.compiler.numpy_in import words
+from tosaic.compiler.numpy_in.forms import (
+    BOOL,
+    BYTES,
+    INT64,
+    INTEGERS,
+    MAX_RANK,
+    NARROW,
+    UINT32,
+    Content,
+    Form,
+)
 from tosaic.compiler.numpy_in.intervals import INT32, Interval, of_type, of_values
 from tosaic.compiler.numpy_in.recording import Recorder, refuse
-
-NARROW = {
-    np.dtype(np.int8): DType.INT8,
-    np.dtype(np.uint8): DType.INT8,
-    np.dtype(np.int16): DType.INT16,
-    np.dtype(np.uint16): DType.INT16,
-}
-"""Types whose bits a tensor of 8 or 16 bits holds."""
-BOOL, UINT32, INT64 = np.dtype(bool), np.dtype(np.uint32), np.dtype(np.int64)
-INTEGERS = frozenset(np.dtype(t) for t in ("bool", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))
-MAX_RANK = 6
-
-
-class Form(enum.Enum):
-    """What a tensor of a traced array holds."""
-
-    WIDE = "int32: the value; of uint32 its bits"
-    NARROW = "int8 or int16: the bits of a type of 8 or 16 bits"
-    BOOL = "bool"
-    SIGNED_BYTE = "int8: the value, of a wider type"
-    UNSIGNED_BYTE = "int8: the bits of a value of 0..255, of a wider type"
-    LOW = "int32: the low word of a value of 64 bits"
-    HIGH = "int32: the high word"
-
-
-_BYTES = (Form.SIGNED_BYTE, Form.UNSIGNED_BYTE)
-
-UfuncRule = Callable[..., "TracedArray"]
-UFUNCS: dict[np.ufunc, UfuncRule] = {}
-"""By ufunc: rule(recorder, dtype, shape, *arrays)."""
-METHODS: dict[str, Callable[..., Any]] = {}
-"""By method of ufuncs ("reduce"): rule(ufunc, *inputs, **keywords)."""
-FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
-"""By NumPy function: the rule in its place."""
-WAYS_OUT: dict[str, str] = {}
-"""By NumPy function without a rule: what to write instead."""
-
-
-def ufunc_rule(*ufuncs: np.ufunc) -> Callable[[UfuncRule], UfuncRule]:
-    """Registers the rule of ufuncs."""
-
-    def register(rule: UfuncRule) -> UfuncRule:
-        UFUNCS.update(dict.fromkeys(ufuncs, rule))
-        return rule
-
-    return register
-
-
-def function_rule(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Registers the rule of NumPy functions."""
-
-    def register(rule: Callable[..., Any]) -> Callable[..., Any]:
-        FUNCTIONS.update(dict.fromkeys(functions, rule))
-        return rule
-
-    return register
-
-
-class Content:
-    """An array's values at a moment: never changed, but for further tensors of the same values."""
-
-    def __init__(
-        self,
-        interval: Interval,
-        value: np.ndarray | None = None,
-        forms: dict[Form, str] | None = None,
-        product: "tuple[TracedArray, TracedArray, int] | None" = None,
-    ) -> None:
-        self.interval, self.value, self.forms = interval, value, forms or {}
-        self.product = product
-        """Of 64 bits: first * second + addend, from which the words are made when they are asked for."""
+from tosaic.compiler.numpy_in.rules import FUNCTIONS, METHODS, WAYS_OUT
 
 
 class View:
@@ -108,7 +48,7 @@ class TracedArray:
     """See the module. Assignment changes `content` and counts `version`; views follow when they are next looked at."""
 
     __array_priority__ = 1000
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __init__(
         self,
@@ -127,7 +67,9 @@ class TracedArray:
                 "place of / and mean, tosaic.rescale for fixed point)"
             )
         if len(self.shape) > MAX_RANK and value is None:
-            refuse(f"an array of rank {len(self.shape)}: TOSA's tensors have at most {MAX_RANK}; reshape first")
+            refuse(
+                f"an array of rank {len(self.shape)}: TOSA's tensors have at most {MAX_RANK}; reshape first"
+            )
         if value is not None and value.size and self.dtype in INTEGERS:
             interval = of_values(value)
         elif interval is None:
@@ -202,7 +144,7 @@ class TracedArray:
 
     @property
     def T(self) -> "TracedArray":
-        return np.transpose(self)  # type: ignore[call-overload]
+        return np.transpose(self)
 
     def tensor(self, form: Form) -> str:
         """The tensor that holds it in a form, made at the first call."""
@@ -215,8 +157,8 @@ class TracedArray:
     def wide(self) -> str:
         if self.value is None and not (INT32.holds(self.interval) or self.dtype == UINT32):
             refuse(
-                f"{self!r} has more than 32 bits: take it apart by >> and astype(np.int32) first, or use tosaic.rescale "
-                "for (x * multiplier) >> shift"
+                f"{self!r} has more than 32 bits: take it apart by >> and astype(np.int32) first, or use "
+                "tosaic.rescale for (x * multiplier) >> shift"
             )
         return self.tensor(Form.WIDE)
 
@@ -297,7 +239,7 @@ class TracedArray:
         """The forms that an operator which moves elements carries on."""
         if self.value is None and Form.WIDE not in self.forms and self.natural is Form.WIDE:
             self.wide  # noqa: B018  (refuses two words)
-        return [self.natural, *(form for form in _BYTES if form in self.forms)]
+        return [self.natural, *(form for form in BYTES if form in self.forms)]
 
     def __repr__(self) -> str:
         if self.value is not None:
@@ -361,7 +303,7 @@ class TracedArray:
                 f"{np.broadcast_shapes(values.shape, self.shape)}"
             )
         converted = values.astype(self.dtype)
-        self.assign(converted if converted.shape == self.shape else np.broadcast_to(converted, self.shape))  # type: ignore[arg-type]
+        self.assign(converted if converted.shape == self.shape else np.broadcast_to(converted, self.shape))
 
     # --- Python asks for a value
 
@@ -374,7 +316,9 @@ class TracedArray:
 
     def __bool__(self) -> bool:
         return bool(
-            self._known("the truth", "use np.where (both sides are computed), np.minimum, or tosaic.while_loop")
+            self._known(
+                "the truth", "use np.where (both sides are computed), np.minimum, or tosaic.while_loop"
+            )
         )
 
     def __int__(self) -> int:
@@ -422,33 +366,33 @@ class TracedArray:
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **keywords: Any
     ) -> Any:
-        if method != "__call__":
-            if method not in METHODS or out is not None:
-                refuse(f"np.{ufunc.__name__}.{method} is not supported on a traced array")
-            return METHODS[method](ufunc, *inputs, **keywords)
-        recorder = recorder_of(*inputs, *(out or ()))
+        if method not in METHODS:
+            refuse(f"np.{ufunc.__name__}.{method} is not supported on a traced array")
         if out is None:
-            return apply_ufunc(recorder, ufunc, inputs, **keywords)
+            return METHODS[method](ufunc, *inputs, **keywords)
         target = out[0]
-        if len(out) > 1 or not isinstance(target, TracedArray):
+        if method != "__call__" or len(out) > 1 or not isinstance(target, TracedArray):
             refuse(
-                f"np.{ufunc.__name__} of a traced array into an ndarray (`+=`, out=): make the target with np.zeros_like "
-                "of a traced array, or write a = a + b"
+                f"np.{ufunc.__name__} of a traced array into an ndarray (`+=`, out=): make the target with "
+                "np.zeros_like of a traced array, or write a = a + b"
             )
-        ufunc(*(probe(recorder, each) for each in inputs), out=np.ones((1,) * target.ndim, target.dtype), **keywords)
-        target.fill_from(apply_ufunc(recorder, ufunc, inputs, **keywords))
+        target.fill_from(METHODS[method](ufunc, *inputs, into=target, **keywords))
         return target
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> Any:
         if known(*flat(arguments), *flat(keywords.values())):
-            result = function(*map(plain, arguments), **{key: plain(value) for key, value in keywords.items()})
+            result = function(
+                *map(plain, arguments), **{key: plain(value) for key, value in keywords.items()}
+            )
             return lifted_results(self.recorder, result)
         name = f"np.{function.__name__}"
         rule = FUNCTIONS.get(function)
         if rule is None:
             refuse(f"{name} is not supported on a traced array{WAYS_OUT.get(function.__name__, '')}")
         if keywords.get("out") is not None:
-            refuse(f"out= of {name} is not supported on a traced array; assign the result: out[...] = {name}(...)")
+            refuse(
+                f"out= of {name} is not supported on a traced array; assign the result: out[...] = {name}(...)"
+            )
         given = {key: value for key, value in keywords.items() if key != "out"}
         try:
             inspect.signature(rule).bind(*arguments, **given)
@@ -459,7 +403,8 @@ class TracedArray:
     # --- methods of ndarray that are no functions of NumPy
 
     def astype(self, dtype: Any, order: str = "K", copy: bool = True) -> "TracedArray":
-        return self if not copy and np.dtype(dtype) == self.dtype else convert(self, np.dtype(dtype))
+        wanted = np.dtype(dtype)
+        return self if not copy and wanted == self.dtype else FUNCTIONS[TracedArray.astype](self, wanted)
 
     def view(self, dtype: Any) -> "TracedArray":
         wanted = np.dtype(dtype)
@@ -469,11 +414,11 @@ class TracedArray:
                 "take bytes apart by >> and & 255"
             )
         own = self.dtype
-        return convert(self, wanted).follow(
+        return self.astype(wanted).follow(
             self,
             ("view", wanted),
-            lambda base: convert(base, wanted),
-            lambda base, new: base.assign(convert(new, own)),
+            lambda base: base.astype(wanted),
+            lambda base, new: base.assign(new.astype(own)),
         )
 
     def copy(self, order: str = "C") -> "TracedArray":
@@ -483,23 +428,23 @@ class TracedArray:
         return made
 
     def reshape(self, *shape: Any, order: str = "C") -> "TracedArray":
-        return np.reshape(self, shape[0] if len(shape) == 1 else shape, order=order)  # type: ignore[call-overload]
+        return np.reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
 
     def transpose(self, *axes: Any) -> "TracedArray":
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return np.transpose(self, order or None)  # type: ignore[call-overload]
+        return np.transpose(self, order or None)
 
     def ravel(self, order: str = "C") -> "TracedArray":
-        return np.ravel(self, order)  # type: ignore[call-overload]
+        return np.ravel(self, order)
 
     def flatten(self, order: str = "C") -> "TracedArray":
-        return np.ravel(self, order).copy()  # type: ignore[call-overload]
+        return np.ravel(self, order).copy()
 
     def fill(self, value: Any) -> None:
         self[...] = value
 
     def sort(self, axis: int = -1, kind: Any = None) -> None:
-        self.assign(np.sort(self, axis, kind))  # type: ignore[call-overload]
+        self.assign(np.sort(self, axis, kind))
 
     def __getitem__(self, index: Any) -> "TracedArray":
         return FUNCTIONS[TracedArray.__getitem__](self, index)
@@ -530,20 +475,43 @@ def _add_operators() -> None:
         setattr(TracedArray, f"__{name}__", lambda a, b, u=ufunc: u(a, b))
         setattr(TracedArray, f"__r{name}__", lambda a, b, u=ufunc: u(b, a))
         if name != "divmod":
-            setattr(TracedArray, f"__i{name}__", lambda a, b, u=ufunc: u(a, b) if a.scalar else u(a, b, out=(a,)))
+            setattr(
+                TracedArray, f"__i{name}__", lambda a, b, u=ufunc: u(a, b) if a.scalar else u(a, b, out=(a,))
+            )
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
         long = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater"}
         ufunc = getattr(np, long.get(name, "greater_equal"))
         setattr(TracedArray, f"__{name}__", lambda a, b, u=ufunc: u(a, b))
-    for name, ufunc in {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}.items():
+    for name, ufunc in {
+        "neg": np.negative,
+        "pos": np.positive,
+        "abs": np.absolute,
+        "invert": np.invert,
+    }.items():
         setattr(TracedArray, f"__{name}__", lambda a, u=ufunc: u(a))
-    methods = "sum prod max min any all argmax argmin mean cumsum argsort clip dot take repeat std var round squeeze swapaxes"
-    for name in methods.split():
-        setattr(
-            TracedArray,
-            name,
-            lambda a, *given, f=getattr(np, name), **keywords: f(a, *given, **keywords),
-        )
+    for name in (
+        *(
+            "sum",
+            "prod",
+            "max",
+            "min",
+            "any",
+            "all",
+            "argmax",
+            "argmin",
+            "cumsum",
+            "cumprod",
+            "argsort",
+            "clip",
+        ),
+        *("dot", "take", "repeat", "squeeze", "swapaxes", "mean", "std", "var", "round"),
+    ):
+        _add_method(name)
+
+
+def _add_method(name: str) -> None:
+    function = getattr(np, name)
+    setattr(TracedArray, name, lambda a, *given, **keywords: function(a, *given, **keywords))
 
 
 _add_operators()
@@ -583,7 +551,7 @@ def lift(recorder: Recorder, item: Any) -> TracedArray:
             return TracedArray(recorder, item.shape, item.dtype, value=item.value)
         return _captured(recorder, item)
     if isinstance(item, list | tuple) and not known(*flat(item)):
-        return np.stack([lift(recorder, each) for each in item])  # type: ignore[arg-type,return-value]
+        return np.stack([lift(recorder, each) for each in item])
     if isinstance(item, np.generic):
         array = TracedArray(recorder, (), item.dtype, value=np.asarray(item))
         array.scalar = True
@@ -633,143 +601,3 @@ def recorder_of(*items: Any) -> Recorder:
 
     unknown = [each.recorder for each in arrays if each.value is None] or [each.recorder for each in arrays]
     return max(unknown, key=depth)
-
-
-def two_words(
-    recorder: Recorder, pair: words.Words, interval: Interval, shape: Sequence[int], dtype: np.dtype = INT64
-) -> TracedArray:
-    """An integer of 64 bits; where its values fit one word, that."""
-    forms = {Form.LOW: pair[0], Form.HIGH: pair[1]}
-    return TracedArray(recorder, shape, dtype, interval, forms={Form.WIDE: pair[0]} if INT32.holds(interval) else forms)
-
-
-def wrapped(recorder: Recorder, name: str, interval: Interval, dtype: Any, shape: Sequence[int]) -> TracedArray:
-    """The array of `dtype` that NumPy gives for true values in `interval`: these, or modulo the type's width.
-
-    `name` holds the low 32 bits of the true values.
-    """
-    kind = np.dtype(dtype)
-    limits = of_type(kind)
-    if limits.holds(interval) and (INT32.holds(interval) or kind == UINT32):
-        return TracedArray(recorder, shape, kind, interval, forms={Form.WIDE: name})
-    if kind.itemsize == 8:
-        refuse(
-            f"a result of NumPy's type {kind} may be {interval}, more than the accelerator's 32 bits: use dtype=np.int32 "
-            "(wraps), narrow what goes in (np.clip, astype), or tosaic.rescale for (x * multiplier) >> shift"
-        )
-    if kind in NARROW and kind.kind == "i":
-        narrow = recorder.add("CAST", [name], dtype=NARROW[kind])
-        return TracedArray(recorder, shape, kind, forms={Form.NARROW: narrow})
-    if kind in NARROW:
-        name = recorder.elementwise("BITWISE_AND", name, recorder.number(limits.high))
-    return TracedArray(recorder, shape, kind, forms={Form.WIDE: name})
-
-
-def convert(a: TracedArray, dtype: np.dtype) -> TracedArray:
-    """As `a.astype(dtype)`."""
-    if dtype == a.dtype:
-        return a.copy()
-    if a.value is not None:
-        return lift(a.recorder, plain(a).astype(dtype))
-    if dtype not in INTEGERS:
-        refuse(f"astype({dtype}): the accelerator has integers of up to 32 bits; tosaic.rescale is fixed point")
-    if dtype == BOOL:
-        return a != 0  # type: ignore[return-value]
-    limits = of_type(dtype)
-    if dtype in NARROW and a.dtype in NARROW and a.itemsize == dtype.itemsize and Form.NARROW in a.forms:
-        interval = a.interval if limits.holds(a.interval) else limits
-        made = TracedArray(a.recorder, a.shape, dtype, interval, forms={Form.NARROW: a.forms[Form.NARROW]})
-    elif a.content.product is not None or Form.LOW in a.forms:
-        made = _narrowed_words(a, dtype)
-    else:
-        made = wrapped(a.recorder, a.wide, a.interval, dtype, a.shape)
-        if made.interval == a.interval:
-            if a.itemsize == 1 and a.dtype != BOOL and Form.NARROW in a.forms:
-                byte = Form.SIGNED_BYTE if a.dtype.kind == "i" else Form.UNSIGNED_BYTE
-                made.forms[byte] = a.forms[Form.NARROW]
-            made.forms.update({form: a.forms[form] for form in _BYTES if form in a.forms})
-            made.windows_of = a.windows_of
-    made.scalar = a.scalar
-    return made
-
-
-def _narrowed_words(a: TracedArray, dtype: np.dtype) -> TracedArray:
-    """Of two words: the low one, modulo the type's width."""
-    if dtype.itemsize == 8:
-        if of_type(dtype).holds(a.interval):
-            made = a.copy()
-            made.dtype = dtype
-            return made
-        refuse(f"astype({dtype}) of {a!r} wraps beyond 32 bits; keep to int64")
-    low = a.tensor(Form.LOW)
-    return wrapped(a.recorder, low, a.interval, dtype, a.shape)
-
-
-# --- ufuncs
-
-
-def probe(recorder: Recorder, item: Any) -> Any:
-    """What NumPy tells type and error by: what is known, and one element of what is not."""
-    if isinstance(item, TracedArray) and item.value is not None:
-        return plain(item)
-    if isinstance(item, TracedArray):
-        return np.ones((1,) * item.ndim, item.dtype) if item.shape else item.dtype.type(1)
-    return probe(recorder, lift(recorder, item)) if isinstance(item, list | tuple) else item
-
-
-_FLOATS = "true_divide sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sinh cosh cbrt hypot arctan arctan2 "
-_FLOATS += "arcsin arccos rint reciprocal float_power deg2rad rad2deg logaddexp isnan isinf isfinite"
-
-
-def apply_ufunc(
-    recorder: Recorder, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None, **keywords: Any
-) -> Any:
-    """A ufunc on operands of which some are traced."""
-    for name, value in keywords.items():
-        if name == "where" and value is not True:
-            refuse("where= of a ufunc leaves elements undefined: use np.where")
-        if name not in ("where", "casting", "order", "subok", "axes", "axis", "keepdims"):
-            refuse(f"{name}= of np.{ufunc.__name__} is not supported on a traced array")
-    operands = [lift(recorder, each) if isinstance(each, list | tuple) else each for each in inputs]
-    if known(*operands):
-        own = {} if dtype is None else {"dtype": dtype}
-        return lifted_results(recorder, ufunc(*map(plain, operands), **own))
-    if ufunc is np.matmul:
-        return UFUNCS[ufunc](*(lift(recorder, each) for each in operands))
-    if ufunc is np.divmod:
-        return np.floor_divide(*operands), np.remainder(*operands)
-    if ufunc.__name__ in ("divide", *_FLOATS.split()):
-        refuse(
-            f"np.{ufunc.__name__} gives floats; the accelerator computes integers (// or tosaic.rescale for a quotient; a "
-            "table and np.take for a curve)"
-        )
-    if ufunc not in UFUNCS:
-        refuse(f"np.{ufunc.__name__} is not supported on a traced array")
-    if ufunc is np.power and not known(operands[1]):
-        refuse("np.power with a traced exponent: its result has no bound; use a table and np.take")
-    with np.errstate(all="ignore"):
-        sample = ufunc(*(probe(recorder, each) for each in operands), **({"dtype": dtype} if dtype else {}))
-    return _by_rule(recorder, ufunc, operands, sample.dtype)
-
-
-def _by_rule(recorder: Recorder, ufunc: np.ufunc, operands: Sequence[Any], result: np.dtype) -> TracedArray:
-    """The registered rule, where no floats are among the operands."""
-    if any(np.asarray(each).dtype.kind not in "iub" for each in operands if not isinstance(each, TracedArray)) or any(
-        each.dtype not in INTEGERS for each in operands if isinstance(each, TracedArray)
-    ):
-        refuse(f"a constant that is no integer meets a traced array in np.{ufunc.__name__}; round it first")
-    if result not in INTEGERS:
-        kinds = " and ".join(str(getattr(each, "dtype", type(each).__name__)) for each in operands)
-        refuse(f"np.{ufunc.__name__} of {kinds} gives {result} in NumPy: convert one side (astype)")
-    arrays = [
-        lift(recorder, np.asarray(each, result))
-        if isinstance(each, int) and not isinstance(each, bool) and result != BOOL
-        else lift(recorder, each)
-        for each in operands
-    ]
-    shape = np.broadcast_shapes(*(each.shape for each in arrays))
-    if 0 in shape:
-        return lift(recorder, np.zeros(shape, result))
-    made = UFUNCS[ufunc](recorder, result, shape, *arrays)
-    made.scalar = shape == ()
-    return made

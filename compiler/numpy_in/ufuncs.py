@@ -6,21 +6,12 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.numpy_in import words
+from tosaic.compiler.numpy_in.conversion import two_words, wrapped
+from tosaic.compiler.numpy_in.forms import BOOL, NARROW, Form
 from tosaic.compiler.numpy_in.intervals import INT32, INT64, UINT32, Interval, of_type
 from tosaic.compiler.numpy_in.recording import Recorder, refuse
-from tosaic.compiler.numpy_in.tracer import (
-    BOOL,
-    NARROW,
-    UFUNCS,
-    Form,
-    TracedArray,
-    function_rule,
-    lift,
-    recorder_of,
-    two_words,
-    ufunc_rule,
-    wrapped,
-)
+from tosaic.compiler.numpy_in.rules import UFUNCS, function_rule, ufunc_rule
+from tosaic.compiler.numpy_in.tracer import TracedArray, lift, recorder_of
 
 Shape = tuple[int, ...]
 
@@ -44,7 +35,12 @@ def add(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: Tr
     interval = a.interval + b.interval
     if needs_words(dtype, interval) or _are_words(a, b):
         for one, other in ((a, b), (b, a)):
-            if one.content.product is not None and other.value is not None and other.size == 1 and one.shape == shape:
+            if (
+                one.content.product is not None
+                and other.value is not None
+                and other.size == 1
+                and one.shape == shape
+            ):
                 first, second, addend = one.content.product
                 return _product(recorder, shape, interval, (first, second, addend + int(other.value.item())))
         return two_words(recorder, words.add(recorder, a.words, b.words), interval, shape)
@@ -52,7 +48,9 @@ def add(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: Tr
 
 
 @ufunc_rule(np.subtract)
-def subtract(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray) -> TracedArray:
+def subtract(
+    recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray
+) -> TracedArray:
     interval = a.interval - b.interval
     if needs_words(dtype, interval) or _are_words(a, b):
         return two_words(recorder, words.subtract(recorder, a.words, b.words), interval, shape)
@@ -60,7 +58,9 @@ def subtract(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, 
 
 
 @ufunc_rule(np.multiply)
-def multiply(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray) -> TracedArray:
+def multiply(
+    recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray
+) -> TracedArray:
     if dtype == BOOL:
         return boolean(recorder, shape, recorder.elementwise("LOGICAL_AND", a.boolean, b.boolean))
     interval = a.interval * b.interval
@@ -73,7 +73,9 @@ def multiply(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, 
 
 
 def _are_words(*arrays: TracedArray) -> bool:
-    return any(each.dtype == np.int64 and each.value is None and Form.WIDE not in each.forms for each in arrays)
+    return any(
+        each.dtype == np.int64 and each.value is None and Form.WIDE not in each.forms for each in arrays
+    )
 
 
 def _product(
@@ -113,8 +115,9 @@ def absolute(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray) 
 
 @ufunc_rule(np.sign)
 def sign(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray) -> TracedArray:
-    above: Any = (a > 0).astype(dtype)  # type: ignore[attr-defined]
-    return above - (a < 0).astype(dtype) if dtype.kind == "i" else above  # type: ignore[attr-defined]
+    above: Any = np.greater(a, 0)
+    below: Any = np.less(a, 0)
+    return above.astype(dtype) - below.astype(dtype) if dtype.kind == "i" else above.astype(dtype)
 
 
 @ufunc_rule(np.power)
@@ -132,8 +135,8 @@ def power(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: 
             result = base if result is None else result * base
         exponent >>= 1
         if exponent:
-            base = base * base  # type: ignore[operator]
-    return np.broadcast_to(result, shape) if result.shape != shape else result  # type: ignore[return-value]
+            base = base * base
+    return np.broadcast_to(result, shape) if result.shape != shape else result
 
 
 # --- order
@@ -159,7 +162,9 @@ def ordered(recorder: Recorder, a: TracedArray, b: TracedArray) -> tuple[str, st
 def _comparison(ufunc: np.ufunc, swapped: bool, strict: bool, test: Test) -> None:
     """A comparison by GREATER of these operands or of the swapped ones."""
 
-    def rule(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray) -> TracedArray:
+    def rule(
+        recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray
+    ) -> TracedArray:
         known = test(a.interval, b.interval)
         if known is not None:
             return lift(recorder, np.full(shape, known))
@@ -204,7 +209,9 @@ def equal(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: 
 
 
 @ufunc_rule(np.not_equal)
-def not_equal(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray) -> TracedArray:
+def not_equal(
+    recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray
+) -> TracedArray:
     if a.dtype == b.dtype == BOOL:
         return boolean(recorder, shape, recorder.elementwise("LOGICAL_XOR", a.boolean, b.boolean))
     same = equal(recorder, dtype, shape, a, b)
@@ -215,7 +222,9 @@ def not_equal(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray,
 
 def _extreme(op: str, logical: str, pick: Callable[[int, int], int], *ufuncs: np.ufunc) -> None:
     @ufunc_rule(*ufuncs)
-    def rule(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray) -> TracedArray:
+    def rule(
+        recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray
+    ) -> TracedArray:
         if dtype == BOOL:
             return boolean(recorder, shape, recorder.elementwise(logical, a.boolean, b.boolean))
         interval = Interval(pick(a.interval.low, b.interval.low), pick(a.interval.high, b.interval.high))
@@ -262,9 +271,9 @@ def clip(
 
     low, high = end(a_min if a_min is not None else min), end(a_max if a_max is not None else max)
     if low is not None:
-        array = np.maximum(array, low)  # type: ignore[arg-type,assignment]
+        array = np.maximum(array, low)
     if high is not None:
-        array = np.minimum(array, high)  # type: ignore[arg-type,assignment]
+        array = np.minimum(array, high)
     return array if dtype is None else array.astype(dtype)
 
 
@@ -273,7 +282,9 @@ def clip(
 
 def _bitwise(ufunc: np.ufunc, op: str, logical: str) -> None:
     @ufunc_rule(ufunc)
-    def rule(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray) -> TracedArray:
+    def rule(
+        recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray
+    ) -> TracedArray:
         if dtype == BOOL:
             return boolean(recorder, shape, recorder.elementwise(logical, a.boolean, b.boolean))
         interval = _bits_of(op, a.interval, b.interval).within(of_type(dtype))
@@ -305,7 +316,7 @@ def invert(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray) ->
 
 def truth(a: TracedArray) -> TracedArray:
     """Whether elements are not 0."""
-    return a if a.dtype == BOOL else a != 0  # type: ignore[return-value]
+    return a if a.dtype == BOOL else a != 0
 
 
 def _logical(ufunc: np.ufunc, op: str) -> None:
@@ -337,12 +348,16 @@ def bitwise_count(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedAr
 
 
 @ufunc_rule(np.left_shift)
-def left_shift(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray) -> TracedArray:
+def left_shift(
+    recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray
+) -> TracedArray:
     """NumPy gives 0 for counts beyond the width, and for negative ones."""
     bits = min(dtype.itemsize * 8, 32)
     counts = b.interval
     if dtype.itemsize == 8 and not Interval(0, 62).holds(counts):
-        refuse(f"a shift of an {dtype} by {counts} is not bounded: np.clip the count, or astype(np.int32) first")
+        refuse(
+            f"a shift of an {dtype} by {counts} is not bounded: np.clip the count, or astype(np.int32) first"
+        )
     interval = a.interval.corners(counts, lambda x, y: x << y) if Interval(0, 62).holds(counts) else INT64
     if needs_words(dtype, interval) and b.value is not None:
         factor = lift(recorder, np.int64(1) << b.value.astype(np.int64))
@@ -351,22 +366,24 @@ def left_shift(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray
     if Interval(0, bits - 1).holds(counts):
         name = recorder.elementwise("LOGICAL_LEFT_SHIFT", a.wide, b.wide)
         return wrapped(recorder, name, interval, dtype, shape)
-    inside: Any = (b >= 0) & (b < bits)  # type: ignore[operator]
-    count: Any = np.where(inside, b, b.dtype.type(0))  # type: ignore[call-overload]
+    inside: Any = (b >= 0) & (b < bits)
+    count: Any = np.where(inside, b, b.dtype.type(0))
     name = recorder.elementwise("LOGICAL_LEFT_SHIFT", a.wide, count.wide)
     name = recorder.elementwise("SELECT", inside.boolean, name, recorder.number(0))
     return wrapped(recorder, name, interval, dtype, shape)
 
 
 @ufunc_rule(np.right_shift)
-def right_shift(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray) -> TracedArray:
+def right_shift(
+    recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray
+) -> TracedArray:
     """NumPy gives the sign for counts beyond the width, and for negative ones."""
     counts = b.interval
     if _are_words(a):
         return _words_shifted(recorder, dtype, shape, a, b)
     if a.dtype == np.uint32 and a.interval.high > INT32.high:
-        inside: Any = None if Interval(0, 31).holds(counts) else (b >= 0) & (b < 32)  # type: ignore[operator]
-        count: Any = b if inside is None else b & 31  # type: ignore[operator]
+        inside: Any = None if Interval(0, 31).holds(counts) else (b >= 0) & (b < 32)
+        count: Any = b if inside is None else b & 31
         name = recorder.elementwise("LOGICAL_RIGHT_SHIFT", a.wide, count.wide)
         if inside is not None:
             name = recorder.elementwise("SELECT", inside.boolean, name, recorder.number(0))
@@ -376,8 +393,8 @@ def right_shift(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArra
         if b.value is not None:
             b = lift(recorder, np.clip(np.where(b.value < 0, 31, b.value), 0, 31).astype(dtype))
         else:
-            known: Any = (b >= 0) & (b < 31)  # type: ignore[operator]
-            b = np.where(known, b, b.dtype.type(31))  # type: ignore[call-overload]
+            known: Any = (b >= 0) & (b < 31)
+            b = np.where(known, b, b.dtype.type(31))
     # NumPy's count -1 is as one beyond the width, so the ends are those of 0 and 31.
     interval = a.interval.corners(b.interval, lambda x, y: x >> min(max(y, 0), 31))
     name = recorder.elementwise("ARITHMETIC_RIGHT_SHIFT", a.wide, b.wide, round=False)
@@ -390,7 +407,9 @@ def _words_shifted(
     """Of 64 bits, by a constant: one MUL where the product is rounded half up, else two words."""
     count = int(b.value.item()) if b.value is not None and b.size == 1 else -1
     if not 0 <= count <= 63:
-        refuse(f"a shift of {a!r} needs one constant count of 0 to 63; astype(np.int32) first, or tosaic.rescale")
+        refuse(
+            f"a shift of {a!r} needs one constant count of 0 to 63; astype(np.int32) first, or tosaic.rescale"
+        )
     interval = Interval(a.interval.low >> count, a.interval.high >> count)
     product = a.content.product
     if product is not None and 0 < count < 63 and product[2] == 1 << (count - 1) and INT32.holds(interval):

@@ -21,7 +21,8 @@ def import_(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SRC", help="An .onnx, .mlmodel, .tflite or .nnr model, an NNEF folder or archive, or FILE.py:FUNCTION."
+            metavar="SRC",
+            help="An .onnx, .mlmodel, .tflite or .nnr model, an NNEF folder or archive, or FILE.py:FUNCTION.",
         ),
     ],
     output: Annotated[
