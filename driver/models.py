@@ -18,13 +18,14 @@ from tosaic.compiler.importers.survey import SourceOperator
 from tosaic.compiler.ir import Graph, read_tosa, unsigned_ports, validate
 from tosaic.compiler.ir.file_builder import IDENTIFIER
 from tosaic.compiler.ir.flatbuffer import Reader
+from tosaic.compiler.legalize.custom import without_custom
 from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.program import Program
 from tosaic.compiler.quantizer import Encoding, Quantized
 from tosaic.driver.arguments import NodeArg, argument
 from tosaic.driver.encodings import Encodings, declared_of, encodings_of, parse_encodings
+from tosaic.driver.function_files import is_function, open_function
 from tosaic.driver.kept_programs import KeptProgram
-from tosaic.driver.numpy_functions import is_function, open_function
 from tosaic.driver.quantize.kept_models import open_encoded
 from tosaic.driver.quantize.torch_modules import import_quantized
 from tosaic.driver.state import SessionState
@@ -298,7 +299,7 @@ def _compiled(graph: Graph, config: Config, how: CompileOptions) -> Program:
             "keep_layers": how.keep_layers,
             "speed": dataclasses.asdict(how.speed),
         }
-        place = KeptProgram(graph, config, options)
+        place = KeptProgram(without_custom(graph), config, options)
         if (found := place.read()) is not None:
             return found
     program = compile_graph(

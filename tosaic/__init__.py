@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import urllib.parse
     from collections.abc import Mapping
 
+    from tosaic.compiler.ir.custom_kernels import register_custom
     from tosaic.compiler.numpy_in import rescale, trace, while_loop
     from tosaic.driver.arguments import NodeArg
     from tosaic.driver.device import Device
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from tosaic.nnr.errors import NnrError
-    from tosaic.sim.golden import register_custom
 
     __version__: str
 
@@ -63,7 +63,7 @@ _HOMES = {
     "from_torch": "tosaic.driver.from_torch",
     "function": "tosaic.driver.numpy_functions",
     "quantize": "tosaic.driver.encodings",
-    "register_custom": "tosaic.sim.golden.custom",
+    "register_custom": "tosaic.compiler.ir.custom_kernels",
     "rescale": "tosaic.compiler.numpy_in.control",
     "run": "tosaic.driver.session",
     "trace": "tosaic.compiler.numpy_in.functions",

@@ -37,12 +37,20 @@ class Declared:
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> "Declared":
         """What `dataclasses.asdict` made of one, out of JSON."""
-        return cls(str(fields["dtype"]), tuple(map(int, fields["shape"])), int(fields["low"]), int(fields["high"]))
+        return cls(
+            str(fields["dtype"]), tuple(map(int, fields["shape"])), int(fields["low"]), int(fields["high"])
+        )
 
     def fits(self, shape: Sequence[int], dtype: DType) -> bool:
         """Whether a tensor of that shape and type may be it: another model of the same name may have other ones."""
         own = np.dtype(self.dtype)
-        held = DType.INT32 if own.itemsize == 8 else DType.BOOL if own == np.bool_ else DType[f"INT{8 * own.itemsize}"]
+        held = (
+            DType.INT32
+            if own.itemsize == 8
+            else DType.BOOL
+            if own == np.bool_
+            else DType[f"INT{8 * own.itemsize}"]
+        )
         return dtype is held and (self.shape or (1,)) == tuple(shape)
 
 

@@ -10,6 +10,16 @@ of proved values and `words` of 64 bits; `recording` writes operators. Rules are
 """
 
 from tosaic.compiler.numpy_in.control import rescale, while_loop
+from tosaic.compiler.numpy_in.declared import DeclaredFunction
 from tosaic.compiler.numpy_in.functions import Argument, Traced, argument_of, trace, trace_function
 
-__all__ = ["Argument", "Traced", "argument_of", "rescale", "trace", "trace_function", "while_loop"]
+__all__ = [
+    "Argument",
+    "DeclaredFunction",
+    "Traced",
+    "argument_of",
+    "rescale",
+    "trace",
+    "trace_function",
+    "while_loop",
+]

@@ -95,8 +95,10 @@ class _Loop:
         everything = [*arrays, *captured]
         self.recorder.root.loops += 1
         number = self.recorder.root.loops
-        names = [self._branch(f"{what}{number}", arrays, captured) for what in ("cond", "body")]
-        graph = self.recorder.build.graph
+        prefix = (
+            "" if self.recorder.root.build.graph.name == self.recorder.root.name else self.recorder.root.name
+        )
+        names = [self._branch(what, f"{prefix}{what}{number}", arrays, captured) for what in ("cond", "body")]
         kinds = [_kind(each) for each in everything]
         results = [
             self.recorder.build.declare(each.shape or (1,), kind)
@@ -104,7 +106,8 @@ class _Loop:
         ]
         inputs = [each.tensor(each.port_form) for each in everything]
         attributes = {"cond_graph": names[0], "body_graph": names[1]}
-        graph.operators.append(Operator("WHILE_LOOP", inputs, results, attributes, f"while{number}"))
+        loop = Operator("WHILE_LOOP", inputs, results, attributes, f"{prefix}while{number}")
+        self.recorder.build.operators.append(loop)
         return tuple(
             TracedArray(self.recorder, each.shape, each.dtype, forms={each.port_form: name})
             for each, name in zip(arrays, results, strict=False)
@@ -125,7 +128,7 @@ class _Loop:
         return list(found.values())
 
     def _inputs(self, recorder: Recorder, arrays: Sequence[TracedArray]) -> list[TracedArray]:
-        name = recorder.build.graph.name
+        name = recorder.name
         return [input_array(recorder, f"{name}_in{i}", a.shape, a.dtype) for i, a in enumerate(arrays)]
 
     def _called(self, recorder: Recorder, what: str, inputs: Sequence[TracedArray]) -> list[TracedArray]:
@@ -133,8 +136,10 @@ class _Loop:
         outputs = [result] if what == "cond" else _state_of(result, len(inputs))
         return [lift(recorder, each) for each in outputs]
 
-    def _branch(self, name: str, arrays: Sequence[TracedArray], captured: Sequence[TracedArray]) -> str:
-        recorder, what = Recorder(name, self.recorder), name.rstrip("0123456789")
+    def _branch(
+        self, what: str, name: str, arrays: Sequence[TracedArray], captured: Sequence[TracedArray]
+    ) -> str:
+        recorder = Recorder(name, self.recorder)
         inputs = self._inputs(recorder, arrays)
         for i, outer in enumerate(captured):
             inner = input_array(recorder, f"{name}_outer{i}", outer.shape, outer.dtype, outer.interval)

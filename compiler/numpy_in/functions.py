@@ -150,13 +150,13 @@ def trace_function(
             f"ranges has {name!r}, which is no argument: there is {', '.join(arguments) or 'none'}"
         )
     first, second = (_Tracing(plain, arguments, limits, states).run() for _ in range(2))
-    difference = _difference(first.graph, second.graph)
-    if difference:
+    found = difference(first.graph, second.graph)
+    if found:
         code = getattr(plain, "__code__", None)
         place = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}: " if code else ""
         name = getattr(plain, "__name__", "the function")
         raise TraceError(
-            f"{place}{name} is not the same when it is traced again ({difference}): it reads what changes, such as a "
+            f"{place}{name} is not the same when it is traced again ({found}): it reads what changes, such as a "
             "random number, a clock or a variable that it writes; make that an argument"
         )
     return first
@@ -339,7 +339,7 @@ def _rename(graph: Graph, names: Mapping[str, str]) -> None:
     graph.tensors = {tensor.name: tensor for tensor in graph.tensors.values()}
 
 
-def _difference(first: Graph, second: Graph) -> str:
+def difference(first: Graph, second: Graph) -> str:
     """In which two graphs differ; "" where they are equal."""
     for one, other in zip(first.walk(), second.walk(), strict=False):
         for a, b in zip(one.operators, other.operators, strict=False):

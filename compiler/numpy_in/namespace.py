@@ -29,7 +29,7 @@ _MAKERS = {
         "linspace",
         "identity",
     )
-    + ("ascontiguousarray", "hanning", "hamming", "blackman", "diag", "vander")
+    + ("ascontiguousarray", "frombuffer", "hanning", "hamming", "blackman", "diag", "vander")
 }
 _COPIES = (np.array, np.asarray, np.ascontiguousarray)
 

@@ -43,9 +43,12 @@ class Recorder:
     Tensors are told by name; one of shape () has the shape [1]. Equal constants are one tensor.
     """
 
-    def __init__(self, name: str, parent: "Recorder | None" = None) -> None:
-        self.build = GraphBuilder(name)
-        self.parent = parent
+    def __init__(
+        self, name: str, parent: "Recorder | None" = None, builder: GraphBuilder | None = None
+    ) -> None:
+        self.name, self.parent = name, parent
+        self.build = builder or GraphBuilder(name)
+        """`builder`: of operators that take another one's place."""
         self.loops = 0
         """Loops so far, counted in the outermost graph."""
         self.captured: dict[int, Any] = {}

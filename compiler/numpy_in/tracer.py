@@ -566,7 +566,7 @@ def _captured(recorder: Recorder, item: TracedArray) -> TracedArray:
         refuse("a traced array of another function's graph, or of a loop that has ended, is used")
     outer = lift(recorder.parent, item)
     if id(outer) not in recorder.captured:
-        name = f"{recorder.build.graph.name}_captured{len(recorder.captured)}"
+        name = f"{recorder.name}_captured{len(recorder.captured)}"
         inner = input_array(recorder, name, outer.shape, outer.dtype, outer.interval)
         inner.fixed = "a loop's branch writes to an array from outside: pass it as one of the loop's values"
         recorder.captured[id(outer)] = (outer, inner)

@@ -58,7 +58,9 @@ def judge(case: Case, targets: Sequence[str] = BOTH, config: str = "nano") -> Ve
         return Verdict(kind if named else "WRONG", text)
     except Exception as error:
         same = type(error) is type(wanted)
-        return Verdict("error" if same else "WRONG", f"{type(error).__name__}: {error}; NumPy: {wanted!r}"[:400])
+        return Verdict(
+            "error" if same else "WRONG", f"{type(error).__name__}: {error}; NumPy: {wanted!r}"[:400]
+        )
     if isinstance(wanted, Exception):
         return Verdict("WRONG", f"traced, where NumPy raises {wanted!r}")
     names = traced.graph.run_outputs
@@ -72,10 +74,14 @@ def judge(case: Case, targets: Sequence[str] = BOTH, config: str = "nano") -> Ve
         for name, value in zip(names, wanted, strict=True):
             found = got[name]
             if (found.dtype, found.shape) != (value.dtype, value.shape):
-                return Verdict("WRONG", f"{target}: {found.dtype}{found.shape}, NumPy {value.dtype}{value.shape}")
+                return Verdict(
+                    "WRONG", f"{target}: {found.dtype}{found.shape}, NumPy {value.dtype}{value.shape}"
+                )
             if not np.array_equal(found, value):
                 where = tuple(np.argwhere(found != value)[0])
-                return Verdict("WRONG", f"{target}: {name}{list(where)} is {found[where]}, NumPy {value[where]}")
+                return Verdict(
+                    "WRONG", f"{target}: {name}{list(where)} is {found[where]}, NumPy {value[where]}"
+                )
     return Verdict("exact")
 
 
@@ -84,7 +90,7 @@ def judge(case: Case, targets: Sequence[str] = BOTH, config: str = "nano") -> Ve
 
 def values(rng: np.random.Generator, shape: Any, dtype: np.dtype) -> np.ndarray:
     """Integers of all sizes, with the corners of the type among them."""
-    if dtype == bool:
+    if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(bool)
     info = np.iinfo(dtype)
     least, most = int(info.min), int(info.max)
@@ -103,8 +109,18 @@ BINARY = (
 UNARY: dict[str, Callable[[Any], Any]] = {
     **{
         u.__name__: (lambda x, u=u: u(x))
-        for u in (np.negative, np.positive, np.absolute, np.sign, np.invert, np.square, np.logical_not, np.bitwise_count)
+        for u in (
+            np.negative,
+            np.positive,
+            np.absolute,
+            np.sign,
+            np.invert,
+            np.square,
+            np.logical_not,
+            np.bitwise_count,
+        )
     },
+    "bitwise_count": lambda x: np.bitwise_count(x),
     "cube": lambda x: x**3,
     "clip": lambda x: np.clip(x, 3, 90),
     "clip beyond": lambda x: x.clip(-5, 60),
@@ -307,7 +323,11 @@ def _of_two_types(rng: np.random.Generator, a: np.dtype, b: np.dtype) -> Iterato
     kinds = f"{a} {b}"
     yield Case(f"astype {kinds}", lambda x: x.astype(b), [values(rng, (4, 6), a)])
     mask = values(rng, (4, 1), np.dtype(bool))
-    yield Case(f"where {kinds}", lambda c, x, y: np.where(c, x, y), [mask, values(rng, (4, 3), a), values(rng, (3,), b)])
+    yield Case(
+        f"where {kinds}",
+        lambda c, x, y: np.where(c, x, y),
+        [mask, values(rng, (4, 3), a), values(rng, (3,), b)],
+    )
     yield Case(f"matmul {kinds}", lambda x, y: x @ y, [values(rng, (3, 7), a), values(rng, (7, 4), b)])
     yield Case(f"matmul 3 {kinds}", lambda x, y: x @ y, [values(rng, (2, 3, 7), a), values(rng, (7,), b)])
     parts = [values(rng, (3, 2), a), values(rng, (3, 4), b)]
@@ -410,7 +430,11 @@ def _runs(arrays: Sequence[np.ndarray], steps: Sequence[Step]) -> bool:
     try:
         with np.errstate(all="ignore"):
             last = _program(steps, [each.copy() for each in arrays])[-1]
-        if np.asarray(last).dtype.kind not in "iub" or not 0 < np.size(last) <= _MOST_ELEMENTS or np.ndim(last) > 4:
+        if (
+            np.asarray(last).dtype.kind not in "iub"
+            or not 0 < np.size(last) <= _MOST_ELEMENTS
+            or np.ndim(last) > 4
+        ):
             return False
         trace_function(lambda *x: _program(steps, x), {f"x{i}": each for i, each in enumerate(arrays)})
     except Exception:

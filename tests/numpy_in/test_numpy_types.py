@@ -53,5 +53,7 @@ def test_a_wrong_rule_would_be_found():
 
 @pytest.mark.parametrize("bad", [np.float32, np.int64, np.uint64, complex])
 def test_types_that_no_tensor_has(bad):
-    with pytest.raises(tosaic.InputError, match=r"argument 'x' is \w+: the accelerator takes bool, and integers of 8 to"):
+    with pytest.raises(
+        tosaic.InputError, match=r"argument 'x' is \w+: the accelerator takes bool, and integers of 8 to"
+    ):
         tosaic.trace(lambda x: x, x=((3,), bad))

@@ -12,8 +12,8 @@ from tosaic.compiler.importers import import_model, is_imported
 from tosaic.compiler.importers.bindings import Bindings
 from tosaic.compiler.ir import Graph, write_tosa
 from tosaic.driver.encodings import Encodings, sidecar, write_encodings
+from tosaic.driver.function_files import is_function
 from tosaic.driver.models import open_with_encodings
-from tosaic.driver.numpy_functions import is_function
 from tosaic.errors import InputError, ModelWarning
 
 

@@ -12,8 +12,9 @@ import typer
 from tosaic.cli import options
 from tosaic.cli.files import check_file, make_folder, writing, writing_whole
 from tosaic.cli.progress import progress_bar
+from tosaic.compiler.importers.bindings import Bindings
 from tosaic.driver.arguments import NodeArg, check_shapes, made_up
-from tosaic.driver.numpy_functions import is_function
+from tosaic.driver.function_files import is_function
 from tosaic.driver.session import Session
 from tosaic.driver.source import NOT_THE_NETWORK
 from tosaic.errors import InputError, MismatchError
@@ -88,8 +89,7 @@ def run(
         (golden and compress is not None, "--compress is for the accelerator's programs: golden has none"),
     )
     _check_places(output, stats, report, trace)
-    inputs, typed = _typed_inputs(model, inputs or [])
-    bound = options.bindings([*(shape or []), *typed], value)
+    inputs, bound = _inputs_and_bindings(model, inputs, shape, value)
     with progress_bar(f"open {model}") as progress:
         session = Session(
             model,
@@ -289,18 +289,20 @@ def _inputs(
     return values
 
 
-def _typed_inputs(model: str, given: list[str]) -> tuple[list[str], list[str]]:
-    """The `-i` options that give arrays, and what a function is traced for: types and shapes in the place of files, and
-    those of the arrays."""
-    arrays = [text for text in given if not options.typed_shape(text.partition("=")[2])]
-    typed = [text for text in given if text not in arrays]
+def _inputs_and_bindings(
+    model: str, given: list[str] | None, shape: list[str] | None, value: list[str] | None
+) -> tuple[list[str], Bindings]:
+    """The `-i` options that give arrays, and what is bound: of a function also the types and shapes that `-i` gives in
+    the place of files, and those of the arrays."""
+    arrays = [text for text in given or [] if not options.typed_shape(text.partition("=")[2])]
+    typed = [text for text in given or [] if text not in arrays]
     told = {text.partition("=")[0] for text in typed}
     for text in arrays if is_function(model) else ():
         name, _, file = text.partition("=")
         if file and name not in told:
             array = _load(name, file)
             typed.append(f"{name}={array.dtype}[{','.join(map(str, array.shape))}]")
-    return arrays, [text for text in typed if options.typed_shape(text.partition("=")[2])]
+    return arrays, options.bindings([*(shape or []), *typed], value)
 
 
 def _load(name: str, file: str) -> np.ndarray:
