@@ -453,6 +453,13 @@ class TracedArray:
         FUNCTIONS[TracedArray.__setitem__](self, index, value)
 
 
+_METHODS = (
+    "sum prod max min any all argmax argmin cumsum cumprod argsort clip dot take repeat squeeze swapaxes "
+)
+_METHODS += "mean std var round"
+"""Those of ndarray that are functions of NumPy."""
+
+
 def _add_operators() -> None:
     """Python's operators are ufuncs; methods of ndarray are functions of NumPy."""
     binary = {
@@ -489,23 +496,7 @@ def _add_operators() -> None:
         "invert": np.invert,
     }.items():
         setattr(TracedArray, f"__{name}__", lambda a, u=ufunc: u(a))
-    for name in (
-        *(
-            "sum",
-            "prod",
-            "max",
-            "min",
-            "any",
-            "all",
-            "argmax",
-            "argmin",
-            "cumsum",
-            "cumprod",
-            "argsort",
-            "clip",
-        ),
-        *("dot", "take", "repeat", "squeeze", "swapaxes", "mean", "std", "var", "round"),
-    ):
+    for name in _METHODS.split():
         _add_method(name)
 
 
