@@ -159,6 +159,7 @@ def _assembled(
         layers=plan.layers,
         weights=external.stored_weights,
         labels=dict(graph.labels),
+        declared=dict(graph.declared),
         boot=_boot(image, external),
         instruction_layers=tuple(tuple(stream.layers) for stream in streams),
     )

@@ -4,6 +4,7 @@ import dataclasses
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import Graph, Operator, validate
+from tosaic.compiler.legalize.custom import without_custom
 from tosaic.compiler.legalize.decompose import decompose
 from tosaic.compiler.legalize.normalise import normalise
 from tosaic.compiler.program import Program
@@ -70,7 +71,7 @@ def describe(graph: Graph, config: Config) -> str:
     """
     program = compile_graph(graph, config, optimize=False)
     before = {operator.op for operator in graph.operators}
-    parts = dict.fromkeys(operator.op for operator in decompose(normalise(graph)).operators)
+    parts = dict.fromkeys(operator.op for operator in decompose(normalise(without_custom(graph))).operators)
     made = [name for name in parts if name not in before]
     units = ", ".join(units_of(program)) or "nothing moves"
     return f"as {', '.join(parts)}: {units}" if made else units

@@ -9,7 +9,7 @@ import zlib
 
 import numpy as np
 
-from tosaic.compiler.ir import DType
+from tosaic.compiler.ir import Declared, DType
 from tosaic.compiler.memory_history import MemoryBlock
 from tosaic.compiler.program_header import NO_LAYER, HeaderError, check_header, check_machine, check_text
 from tosaic.errors import InputError, ModelError
@@ -151,6 +151,8 @@ class Program:
     """What lies in memory from run to run. A machine that has just been loaded is given what each begins as."""
     labels: dict[str, list[str | int]] = dataclasses.field(default_factory=dict)
     """Class labels by output, of a classifier."""
+    declared: dict[str, Declared] = dataclasses.field(default_factory=dict)
+    """What a traced function says of its inputs and outputs."""
     boot: BootPart | None = None
     others: tuple[Stream, ...] = ()
     """The programs of cores 1, 2 and so on, in the image; without any they do nothing. The boot part is core 0's."""
@@ -226,6 +228,8 @@ class Program:
             "weights": [dataclasses.asdict(weights) for weights in self.weights],
             "boot": None if self.boot is None else dataclasses.asdict(self.boot),
         }
+        if self.declared:
+            header["declared"] = {name: dataclasses.asdict(each) for name, each in self.declared.items()}
         if self.others:
             header["others"] = [stream._asdict() for stream in self.others]
         if self.instruction_layers:
@@ -296,6 +300,7 @@ def _from_header(header: dict, image: bytes) -> Program:
         states=_states(header, len(image)),
         layers=[LayerInfo(**{**layer, "operators": tuple(layer["operators"])}) for layer in header["layers"]],
         labels=header["labels"],
+        declared={name: Declared.of(each) for name, each in header.get("declared", {}).items()},
         weights=[StoredWeights(**weights) for weights in header["weights"]],
         boot=_boot(header, len(image)),
         others=_others(header, config, len(image)),

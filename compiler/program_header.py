@@ -181,6 +181,15 @@ _WEIGHTS = record(
 _BLOCK = record({"tensor": _SIZE, "address": _ADDRESS, "bytes": _SIZE, "crc32": _HASH})
 _BOOT = record({"program_address": _ADDRESS, "program_bytes": _SIZE, "blocks": list_of(_BLOCK)})
 
+_DECLARED = record(
+    {
+        "dtype": one_of("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+        "shape": list_of(integer(0, 1 << _ADDRESS_BITS), MAX_RANK),
+        "low": integer(-(1 << 63), (1 << 64) - 1),
+        "high": integer(-(1 << 63), (1 << 64) - 1),
+    }
+)
+
 MACHINE = {"isa_hash": _HASH, "config_hash": _HASH, "config": mapping(either(check_text, _SIZE))}
 """The fields that say for which machine the program is: looked at first, as another machine's may have other fields."""
 
@@ -204,6 +213,7 @@ HEADER = record(
         "instruction_layers": list_of(
             list_of(pair(integer(1, 1 << _ADDRESS_BITS), integer(NO_LAYER, 1 << _ADDRESS_BITS)))
         ),
+        "declared": mapping(_DECLARED),
     },
 )
 

@@ -5,7 +5,7 @@ from collections.abc import Container, Mapping
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Tensor, nearest
+from tosaic.compiler.ir import Declared, DType, Tensor, nearest
 from tosaic.compiler.program import Port
 from tosaic.compiler.quantizer import Encoding, unsigned_type
 from tosaic.errors import InputError
@@ -30,6 +30,8 @@ class NodeArg:
     unsigned: bool = dataclasses.field(default=False, compare=False)
     of_bits: Encoding | None = dataclasses.field(default=None, compare=False)
     """What integers without sign stand for."""
+    limits: tuple[int, int] | None = dataclasses.field(default=None, compare=False)
+    """The least and the greatest value that a traced function was declared for, where that is not all of the type."""
 
     @property
     def numpy(self) -> np.dtype:
@@ -46,8 +48,14 @@ class NodeArg:
         return self.encoding or self.of_bits
 
 
-def argument(tensor: Tensor | Port, encodings: Encodings, unsigned: Container[str] = ()) -> NodeArg:
-    """The input or output that a tensor or port is; `unsigned` has the names of those without sign."""
+def argument(
+    tensor: Tensor | Port,
+    encodings: Encodings,
+    unsigned: Container[str] = (),
+    declared: Declared | None = None,
+) -> NodeArg:
+    """The input or output that a tensor or port is; `unsigned` has the names of those without sign. `declared` is what
+    a traced function says of it."""
     encoding = encodings.get(tensor.name)
     # The file may be that of another model of the same name.
     if encoding is not None and encoding.dtype is not tensor.dtype:
@@ -55,7 +63,34 @@ def argument(tensor: Tensor | Port, encodings: Encodings, unsigned: Container[st
     place = tensor.name, tuple(tensor.shape), tensor.dtype
     if encoding is not None and encoding.unsigned:
         return NodeArg(*place, unsigned=True, of_bits=encoding)
+    if encoding is None and declared is not None and declared.fits(tensor.shape, tensor.dtype):
+        return _declared_argument(NodeArg(*place), declared)
     return NodeArg(*place, encoding, encoding is None and tensor.name in unsigned)
+
+
+def _declared_argument(argument: NodeArg, declared: Declared) -> NodeArg:
+    unsigned = declared.dtype.startswith("uint") and declared.dtype != "uint64"
+    own = dataclasses.replace(argument, unsigned=unsigned)
+    if own.own == np.bool_:
+        return own
+    whole = np.iinfo(own.own)
+    narrower = declared.low > whole.min or declared.high < whole.max
+    return dataclasses.replace(own, limits=(declared.low, declared.high)) if narrower else own
+
+
+def check_limits(argument: NodeArg, values: np.ndarray) -> None:
+    """InputError for values that a traced function was not declared for: its integers would be wrong."""
+    if argument.limits is None or not values.size:
+        return
+    own = values.view(argument.own) if values.dtype == argument.numpy else values
+    low, high = argument.limits
+    wrong = np.argwhere((own < low) | (own > high))
+    if len(wrong):
+        where = tuple(int(i) for i in wrong[0])
+        raise InputError(
+            f"input {argument.name!r} has {own[where]} at {list(where)}, outside of the declared range {low}..{high}: "
+            "give values inside (np.clip), or trace the function with wider ranges"
+        )
 
 
 def held(argument: NodeArg, values: np.ndarray) -> np.ndarray:
@@ -86,6 +121,8 @@ def checked_samples(
             f"a batch has samples along the first axis of each input, at least one and equally many: there are {listed}"
         )
     checked_inputs(arguments, {**state, **{name: values[0] for name, values in arrays.items()}})
+    for name, values in arrays.items():
+        check_limits(known[name], values)
     count = next(iter(counts.values()))
     same = {name: np.broadcast_to(value, (count, *value.shape)) for name, value in state.items()}
     return {**same, **arrays}
@@ -112,6 +149,7 @@ def checked_inputs(arguments: list[NodeArg], inputs: Mapping[str, np.ndarray]) -
                 f"input {argument.name!r} has dtype {value.dtype}, the model wants {argument.own}: "
                 f"{type_advice(argument, value)}"
             )
+        check_limits(argument, value)
         values[argument.name] = value
     return values
 
@@ -238,6 +276,9 @@ def made_up(generator: np.random.Generator, argument: NodeArg) -> np.ndarray:
         return generator.integers(0, 2, argument.shape).astype(bool)
     if argument.type.is_float:
         return nearest(generator.standard_normal(argument.shape), argument.type)
+    if argument.limits is not None:
+        own = generator.integers(*argument.limits, argument.shape, endpoint=True, dtype=argument.own)
+        return own.view(argument.numpy)
     return generator.integers(
         argument.type.min, argument.type.max, argument.shape, endpoint=True, dtype=argument.numpy
     )

@@ -1,5 +1,6 @@
 """What the integers of a quantized model's inputs and outputs stand for: a JSON file beside the model."""
 
+import dataclasses
 import json
 import pathlib
 from collections.abc import Mapping
@@ -8,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tosaic.compiler.ir import DType
+from tosaic.compiler.ir import Declared, DType, Graph
 from tosaic.compiler.quantizer import Encoding, unsigned_type
 from tosaic.driver.replacing import replacing
-from tosaic.errors import InputError
+from tosaic.errors import InputError, in_words
 
 Encodings = dict[str, Encoding]
 _INTEGERS = ("int8", "int16", "int32", "uint8", "uint16")
@@ -27,9 +28,11 @@ def write_encodings(
     inputs: Mapping[str, Encoding],
     outputs: Mapping[str, Encoding],
     source: Mapping[str, Any] | None = None,
+    declared: Mapping[str, Declared] | None = None,
 ) -> None:
-    """Writes `encodings_text` to a file; `source` tells of the network that was quantized."""
-    text = encodings_text(inputs, outputs, source)
+    """Writes `encodings_text` to a file; `source` tells of the network that was quantized, `declared` what a traced
+    function says of its inputs and outputs."""
+    text = encodings_text(inputs, outputs, source, declared)
     with replacing(path) as scratch:
         scratch.write_text(text)
 
@@ -38,8 +41,10 @@ def encodings_text(
     inputs: Mapping[str, Encoding],
     outputs: Mapping[str, Encoding],
     source: Mapping[str, Any] | None = None,
+    declared: Mapping[str, Declared] | None = None,
 ) -> str:
-    """JSON text: {"inputs": {name: {"dtype", "scale", "zero_point"}}, "outputs": ..., "source": ...}."""
+    """JSON text: {"inputs": {name: {"dtype", "scale", "zero_point"}}, "outputs": ..., "source": ..., "declared": {name:
+    {"dtype", "shape", "low", "high"}}}."""
     sides = {"inputs": inputs, "outputs": outputs}
     text: dict[str, Any] = {
         side: {
@@ -50,7 +55,27 @@ def encodings_text(
     }
     if source is not None:
         text["source"] = source
+    if declared:
+        text["declared"] = {name: dataclasses.asdict(each) for name, each in declared.items()}
     return json.dumps(text, indent=1) + "\n"
+
+
+def declared_of(model: str | pathlib.Path, graph: Graph) -> dict[str, Declared]:
+    """What the function that a .tosa file was traced from says of inputs and outputs, out of the file beside it; {}
+    where there is none, or where it is another model's. InputError for a damaged one."""
+    path = sidecar(model)
+    if not path.is_file():
+        return {}
+    try:
+        found = {
+            name: Declared.of(each) for name, each in json.loads(path.read_text()).get("declared", {}).items()
+        }
+        ports = {name: graph.tensors[name] for name in (*graph.inputs, *graph.outputs) if name in found}
+        return {name: found[name] for name, port in ports.items() if found[name].fits(port.shape, port.dtype)}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(
+            f"{path}: cannot be read ({in_words(error)}); write it again by tosaic import"
+        ) from None
 
 
 def encodings_of(model: str | pathlib.Path) -> Encodings:

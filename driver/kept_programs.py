@@ -85,6 +85,7 @@ def _key(graph: Graph, config: Config, options: dict[str, Any]) -> str | None:
         "config": dataclasses.asdict(config),
         "options": options,
         "labels": graph.labels,
+        "declared": {name: dataclasses.asdict(each) for name, each in graph.declared.items()},
         "states": [
             [name, state.output, hashlib.sha256(np.ascontiguousarray(state.initial).tobytes()).hexdigest()]
             for name, state in graph.states.items()

@@ -11,18 +11,20 @@ import numpy as np
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.importers import IMPORTED_SUFFIXES, import_model, is_imported, survey_model
-from tosaic.compiler.importers.bindings import Bindings, Bound, bind_values
+from tosaic.compiler.importers.bindings import Bindings, Bound, bind_values, refuse_types
 from tosaic.compiler.importers.foreign_formats import is_saved_model, refusal
 from tosaic.compiler.importers.nnr_models import import_nnr_integers
 from tosaic.compiler.importers.survey import SourceOperator
 from tosaic.compiler.ir import Graph, read_tosa, unsigned_ports, validate
 from tosaic.compiler.ir.file_builder import IDENTIFIER
 from tosaic.compiler.ir.flatbuffer import Reader
+from tosaic.compiler.legalize.custom import without_custom
 from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.program import Program
 from tosaic.compiler.quantizer import Encoding, Quantized
 from tosaic.driver.arguments import NodeArg, argument
-from tosaic.driver.encodings import Encodings, encodings_of, parse_encodings
+from tosaic.driver.encodings import Encodings, declared_of, encodings_of, parse_encodings
+from tosaic.driver.function_files import is_function, open_function
 from tosaic.driver.kept_programs import KeptProgram
 from tosaic.driver.quantize.kept_models import open_encoded
 from tosaic.driver.quantize.torch_modules import import_quantized
@@ -35,7 +37,8 @@ OWN_SUFFIXES = (".tosa", ".tsc")
 
 
 def open_model(source: "str | pathlib.Path | Graph | Program", bound: Bound = None) -> Graph | Program:
-    """The graph or program in a file (`.tosa`, `.tsc`, or what has an importer), or the object itself.
+    """The graph or program in a file (`.tosa`, `.tsc`, or what has an importer) or of a NumPy function
+    (`file.py:function`), or the object itself.
 
     `bound` tells sizes that an imported model leaves open, and inputs that always have one value.
 
@@ -60,6 +63,9 @@ def open_with_encodings(
     if isinstance(source, Quantized):
         return source.graph, {**source.inputs, **source.outputs}
     path = pathlib.Path(source)
+    if is_function(source):
+        return open_function(source, Bindings.of(bound)), {}
+    refuse_types(Bindings.of(bound), str(source))
     if is_imported(path):
         with _file_named(path):
             found, why_floats = _integers(path, bound)
@@ -91,7 +97,7 @@ def _encoded(path: pathlib.Path, bound: Bound) -> tuple[Graph, Encodings] | None
         from tosaic.compiler.importers.tflite import import_tflite_integers
 
         bindings = Bindings.of(bound)
-        graph, held = import_tflite_integers(path, bindings.shapes)
+        graph, held = import_tflite_integers(path, bindings.sizes)
         encodings = {name: Encoding(*encoding) for name, encoding in held.items()}
         bind_values(
             graph, {name: _held(value, encodings.get(name)) for name, value in bindings.values.items()}
@@ -129,6 +135,7 @@ def _opened(path: pathlib.Path, bound: Bound) -> Graph | Program:
         with reading(path, "compile, export or copy it again"):
             opened = Program.load(data) if path.suffix == ".tsc" else read_tosa(data)
         if isinstance(opened, Graph):
+            opened.declared = declared_of(path, opened)
             bind_values(opened, bindings.values)
         return opened
     except ModelError as error:
@@ -147,7 +154,8 @@ def survey_source(
     """
     path = pathlib.Path(source)
     if not is_imported(path):
-        return [], open_model(path, bound)
+        return [], open_model(source, bound)
+    refuse_types(Bindings.of(bound), str(source))
     with _file_named(path):
         operators, graph = survey_model(path, bound)
         if graph is None:
@@ -231,14 +239,22 @@ def load(
         program = _compiled(opened, config or get_config(DEFAULT_CONFIG), how)
     graph = opened if isinstance(opened, Graph) else None
     unsigned = unsigned_ports(graph) if graph is not None else ()
+    inputs, outputs, states = (
+        [argument(port, encodings, those, program.declared.get(port.name)) for port in ports]
+        for ports, those in (
+            (program.inputs, unsigned),
+            (program.outputs, unsigned),
+            (program.states, ()),
+        )
+    )
     return Loaded(
         graph,
         program,
         program.config,
-        [argument(port, encodings, unsigned) for port in program.inputs],
-        [argument(port, encodings, unsigned) for port in program.outputs],
+        inputs,
+        outputs,
         SessionState(
-            [argument(port, encodings) for port in program.states],
+            states,
             {port.name: port.initial(program.image) for port in program.states},
         ),
     )
@@ -252,7 +268,7 @@ def _for_golden(opened: Graph | Program, encodings: Encodings, config: Config) -
     validate(opened)
     unsigned = unsigned_ports(opened)
     inputs, outputs, states = (
-        [argument(opened.tensors[name], encodings, unsigned) for name in names]
+        [argument(opened.tensors[name], encodings, unsigned, opened.declared.get(name)) for name in names]
         for names in (opened.run_inputs, opened.run_outputs, opened.states)
     )
     initial = {
@@ -283,7 +299,7 @@ def _compiled(graph: Graph, config: Config, how: CompileOptions) -> Program:
             "keep_layers": how.keep_layers,
             "speed": dataclasses.asdict(how.speed),
         }
-        place = KeptProgram(graph, config, options)
+        place = KeptProgram(without_custom(graph), config, options)
         if (found := place.read()) is not None:
             return found
     program = compile_graph(

@@ -31,6 +31,7 @@ GOLDEN = {"sim.golden", "compiler.ir", "errors"}
 PARTS = {
     "compiler/ir": {"compiler.ir", "errors"},
     "compiler/importers": {"compiler.importers", "compiler.ir", "errors", "install", "nnr"},
+    "compiler/numpy_in": {"compiler.numpy_in", "compiler.ir", "errors"},
     "compiler/quantizer": {"compiler.quantizer", "compiler.ir", "errors"},
 }
 """What parts of the compiler may import, more narrowly than the compiler as a whole."""

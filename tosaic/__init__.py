@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import urllib.parse
     from collections.abc import Mapping
 
+    from tosaic.compiler.ir.custom_kernels import register_custom
+    from tosaic.compiler.numpy_in import rescale, trace, while_loop
     from tosaic.driver.arguments import NodeArg
     from tosaic.driver.certify import Certificate, certify, check_certificate
     from tosaic.driver.device import Device
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     )
     from tosaic.driver.inference.session import InferenceSession
     from tosaic.driver.inference.values import IOBinding, OrtValue
+    from tosaic.driver.numpy_functions import function
     from tosaic.driver.report.page import RunReport, write_report
     from tosaic.driver.session import Session, run
     from tosaic.driver.transports import Transport
@@ -52,11 +55,11 @@ if TYPE_CHECKING:
         MismatchError,
         ModelError,
         ModelWarning,
+        TraceError,
         UnpredictableError,
         UnsupportedError,
     )
     from tosaic.nnr.errors import NnrError
-    from tosaic.sim.golden import register_custom
     from tosaic.sim.rtl.wave import Wave
 
     __version__: str
@@ -84,6 +87,7 @@ _HOMES = {
     "RunReport": "tosaic.driver.report.page",
     "Session": "tosaic.driver.session",
     "SessionOptions": "tosaic.driver.inference.options",
+    "TraceError": "tosaic.errors",
     "UnpredictableError": "tosaic.errors",
     "UnsupportedError": "tosaic.errors",
     "Wave": "tosaic.sim.rtl.wave",
@@ -97,12 +101,16 @@ _HOMES = {
     "get_all_providers": "tosaic.driver.inference.environment",
     "get_available_providers": "tosaic.driver.inference.environment",
     "get_device": "tosaic.driver.inference.environment",
+    "function": "tosaic.driver.numpy_functions",
     "quantize": "tosaic.driver.encodings",
-    "register_custom": "tosaic.sim.golden.custom",
+    "register_custom": "tosaic.compiler.ir.custom_kernels",
+    "rescale": "tosaic.compiler.numpy_in.control",
     "run": "tosaic.driver.session",
     "set_default_logger_severity": "tosaic.driver.inference.environment",
     "set_default_logger_verbosity": "tosaic.driver.inference.environment",
     "set_seed": "tosaic.driver.inference.environment",
+    "trace": "tosaic.compiler.numpy_in.functions",
+    "while_loop": "tosaic.compiler.numpy_in.control",
     "write_report": "tosaic.driver.report.page",
 }
 """The module that defines each public name."""
@@ -132,6 +140,7 @@ __all__ = [
     "RunReport",
     "Session",
     "SessionOptions",
+    "TraceError",
     "UnpredictableError",
     "UnsupportedError",
     "Wave",
@@ -145,12 +154,16 @@ __all__ = [
     "get_all_providers",
     "get_available_providers",
     "get_device",
+    "function",
     "quantize",
     "register_custom",
+    "rescale",
     "run",
     "set_default_logger_severity",
     "set_default_logger_verbosity",
     "set_seed",
+    "trace",
+    "while_loop",
     "write_report",
 ]
 

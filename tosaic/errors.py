@@ -31,6 +31,10 @@ class UnsupportedError(Error):
     """The graph is legal, but this accelerator (or this version of Tosaic) does not run it."""
 
 
+class TraceError(UnsupportedError):
+    """A NumPy function cannot become a graph: the message begins with its file and line, and ends with a way out."""
+
+
 class InputError(Error):
     """A run was given wrong inputs: a missing name, a wrong shape or a wrong dtype."""
 

@@ -12,8 +12,10 @@ import numpy as np
 from tosaic.compiler.ir import Graph
 from tosaic.errors import InputError
 
-Shapes = Mapping[str, int | Sequence[int]]
+Sizes = Mapping[str, int | Sequence[int]]
 """A symbolic dimension's name to its size, or an input's name to its whole shape."""
+Shapes = Mapping[str, int | Sequence[int] | str]
+"""As sizes; of a NumPy function an argument's name to its type and shape, "uint8[240,320,3]"."""
 Values = Mapping[str, "float | Sequence[float] | np.ndarray"]
 """Values by input: one number for every element, or as many numbers as it has elements."""
 
@@ -25,6 +27,11 @@ class Bindings:
     shapes: Shapes = field(default_factory=dict)
     values: Values = field(default_factory=dict)
 
+    @property
+    def sizes(self) -> Sizes:
+        """The shapes of what is no NumPy function."""
+        return {name: shape for name, shape in self.shapes.items() if not isinstance(shape, str)}
+
     @classmethod
     def of(cls, bound: "Bound") -> "Bindings":
         """What a caller has given."""
@@ -32,6 +39,16 @@ class Bindings:
 
 
 Bound = Bindings | Shapes | None
+
+
+def refuse_types(bound: Bindings, model: str) -> None:
+    """InputError for a shape with a type, where the model is no function."""
+    for name, shape in bound.shapes.items():
+        if isinstance(shape, str):
+            raise InputError(
+                f"{model}: {name}={shape} is for a NumPy function (FILE.py:FUNCTION); a model's inputs have their types"
+                f": give --shape {name}={shape.partition('[')[2].rstrip(']') or 1}"
+            )
 
 
 def bound_array(

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from tosaic.compiler.importers.bindings import Bindings, Bound, Shapes, bind_values
+from tosaic.compiler.importers.bindings import Bindings, Bound, Sizes, bind_values
 from tosaic.compiler.importers.foreign_formats import is_saved_model, refusal
 from tosaic.compiler.importers.survey import SourceOperator, Survey
 from tosaic.compiler.ir import Graph
@@ -64,12 +64,12 @@ def _import(path: pathlib.Path, bound: Bound, survey: Survey) -> Graph:
 
         return import_onnx(path, bound, survey)
     bindings = Bindings.of(bound)
-    graph = _other_than_onnx(kind, path, bindings.shapes, survey)
+    graph = _other_than_onnx(kind, path, bindings.sizes, survey)
     bind_values(graph, bindings.values)
     return graph
 
 
-def _other_than_onnx(kind: str, path: pathlib.Path, shapes: Shapes, survey: Survey) -> Graph:
+def _other_than_onnx(kind: str, path: pathlib.Path, shapes: Sizes, survey: Survey) -> Graph:
     if kind == "nnr":
         from tosaic.compiler.importers.nnr_models import import_nnr
 

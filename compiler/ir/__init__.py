@@ -11,7 +11,7 @@ each operator); `graph`; `topology`, `validate`; `building` (builder, constant f
 from tosaic.compiler.ir.building import GraphBuilder
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.float_formats import is_representable, nearest
-from tosaic.compiler.ir.graph import Graph, GraphIndex, State
+from tosaic.compiler.ir.graph import Declared, Graph, GraphIndex, State
 from tosaic.compiler.ir.operators import OPERATORS
 from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.compiler.ir.tosa_file import read_tosa, write_tosa
@@ -21,6 +21,7 @@ from tosaic.compiler.ir.validate import validate
 __all__ = [
     "OPERATORS",
     "DType",
+    "Declared",
     "Graph",
     "GraphBuilder",
     "GraphIndex",

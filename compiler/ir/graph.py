@@ -4,11 +4,13 @@ Parameters that 0.30 keeps in attributes (zero points, multipliers, shifts, padd
 constant operands here. CONST and CONST_SHAPE are not operators: their value is the `data` of a tensor.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.operators import OPERATORS
 from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.errors import ModelError, UnsupportedError
@@ -20,6 +22,36 @@ class State:
 
     output: str
     initial: np.ndarray
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a function that a graph was traced from says of an input or an output: NumPy's type and shape, and what its
+    values lie in. Of an input that is what the graph was made for: other values give wrong integers."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    low: int
+    high: int
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> "Declared":
+        """What `dataclasses.asdict` made of one, out of JSON."""
+        return cls(
+            str(fields["dtype"]), tuple(map(int, fields["shape"])), int(fields["low"]), int(fields["high"])
+        )
+
+    def fits(self, shape: Sequence[int], dtype: DType) -> bool:
+        """Whether a tensor of that shape and type may be it: another model of the same name may have other ones."""
+        own = np.dtype(self.dtype)
+        held = (
+            DType.INT32
+            if own.itemsize == 8
+            else DType.BOOL
+            if own == np.bool_
+            else DType[f"INT{8 * own.itemsize}"]
+        )
+        return dtype is held and (self.shape or (1,)) == tuple(shape)
 
 
 @dataclass
@@ -44,6 +76,8 @@ class Graph:
     """Class labels by output, of a classifier: what its elements stand for. Not in a .tosa file."""
     why_floats: str = ""
     """Why a model that brings encodings has not become integers: the refusal of whoever needs these. Not in a file."""
+    declared: dict[str, Declared] = field(default_factory=dict)
+    """Of a traced function, by input or output. Not in a .tosa file."""
 
     @property
     def run_inputs(self) -> list[str]:
@@ -142,6 +176,7 @@ class Graph:
             dict(self.states),
             dict(self.labels),
             self.why_floats,
+            dict(self.declared),
         )
 
 

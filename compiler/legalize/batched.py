@@ -5,6 +5,7 @@ An operator that works along its first axis gets one axis more for the samples, 
 RESHAPEs move nothing. What depends on no input stays as it is.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +58,10 @@ class _Batching:
                 raise UnsupportedError(
                     f"output {name!r} is the same for every sample: it depends on no input; {_WAY_OUT}"
                 )
+        graph.declared = {
+            name: dataclasses.replace(each, shape=graph.tensors[name].shape)
+            for name, each in graph.declared.items()
+        }
         return graph
 
     def _repeated(self, values: np.ndarray, shape: Shape) -> np.ndarray:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.legalize.cheaper_pool import cheaper_pools
+from tosaic.compiler.legalize.custom import without_custom
 from tosaic.compiler.legalize.decompose import decompose
 from tosaic.compiler.legalize.integers import require_lanes
 from tosaic.compiler.legalize.interleaved_planes import interleave_planes
@@ -30,6 +31,7 @@ class Pass:
 
 
 PASSES = (
+    Pass("put traced kernels in the place of CUSTOM", lambda graph, config: without_custom(graph)),
     Pass("fold constants, sink reshapes", lambda graph, config: normalise(graph)),
     Pass("turn tensors where they are smallest", lambda graph, config: sink_transposes(graph), optional=True),
     Pass("turn rows of a few elements", turn_short_rows, optional=True),

@@ -12,6 +12,7 @@ from tosaic.compiler.importers import import_model, is_imported
 from tosaic.compiler.importers.bindings import Bindings
 from tosaic.compiler.ir import Graph, write_tosa
 from tosaic.driver.encodings import Encodings, sidecar, write_encodings
+from tosaic.driver.function_files import is_function
 from tosaic.driver.models import open_with_encodings
 from tosaic.errors import InputError, ModelWarning
 
@@ -20,7 +21,8 @@ def import_(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SRC", help="An .onnx, .mlmodel, .tflite or .nnr model, or an NNEF folder or archive."
+            metavar="SRC",
+            help="An .onnx, .mlmodel, .tflite or .nnr model, an NNEF folder or archive, or FILE.py:FUNCTION.",
         ),
     ],
     output: Annotated[
@@ -42,12 +44,13 @@ def import_(
     data = write_tosa(graph)
     with writing_whole(output) as scratch:
         scratch.write_bytes(data)
-    if encodings:
+    if encodings or graph.declared:
         with writing(sidecar(output)):
             write_encodings(
                 sidecar(output),
                 {name: encodings[name] for name in graph.run_inputs if name in encodings},
                 {name: encodings[name] for name in graph.run_outputs if name in encodings},
+                declared=graph.declared,
             )
     print(f"{output}: {len(graph.operators)} operators, {len(data):,} bytes")
     for side, names in (
@@ -65,7 +68,7 @@ def import_(
 
 
 def _imported(source: str, bound: Bindings) -> tuple[Graph, Encodings]:
-    if not is_imported(pathlib.Path(source)):
+    if not is_imported(pathlib.Path(source)) and not is_function(source):
         return import_model(source, bound), {}
     graph, encodings = open_with_encodings(source, bound)
     assert isinstance(graph, Graph)

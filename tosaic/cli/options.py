@@ -1,6 +1,7 @@
 """Options that several verbs share."""
 
 import pathlib
+import re
 from typing import Annotated
 
 import typer
@@ -122,14 +123,21 @@ Batch = Annotated[
         "all.",
     ),
 ]
+_SHAPE_HELP = (
+    "Of an imported model: size of a symbolic dimension (batch=1), or an input's shape (x=1,3,224,224); of a NumPy "
+    "function (FILE.py:FUNCTION): an argument's type and shape (x=uint8[240,320,3])."
+)
 Shape = Annotated[
     list[str] | None,
     typer.Option(
         "--shape",
+        "--input",
         metavar="NAME=SIZES",
-        help="Size of an imported model's symbolic dimension (batch=1), or shape of an input (x=1,3,224,224).",
+        help=_SHAPE_HELP,
     ),
 ]
+RunShape = Annotated[list[str] | None, typer.Option("--shape", metavar="NAME=SIZES", help=_SHAPE_HELP)]
+"""Of a verb whose `--input` gives arrays."""
 Value = Annotated[
     list[str] | None,
     typer.Option(
@@ -188,17 +196,28 @@ def bindings(shapes: list[str] | None, values: list[str] | None) -> Bindings:
     return Bindings(_shapes(shapes), _values(values))
 
 
-def _shapes(texts: list[str] | None) -> dict[str, int | list[int]]:
-    """What `--shape` options bind: one number is a dimension, several are a shape."""
-    found: dict[str, int | list[int]] = {}
+def typed_shape(text: str) -> bool:
+    """Whether an option's value tells type and shape of a function's argument, as uint8[240,320,3]."""
+    return re.fullmatch(r"(bool|u?int\d+)(\[[\d, ]*\])?", text) is not None
+
+
+def _shapes(texts: list[str] | None) -> dict[str, int | list[int] | str]:
+    """What `--shape` options bind: one number is a dimension, several are a shape, a type with sizes an argument."""
+    found: dict[str, int | list[int] | str] = {}
     for text in texts or []:
         name, _, sizes = text.rpartition("=")
+        if name and typed_shape(sizes):
+            found[name] = sizes
+            continue
         try:
             numbers = [int(size) for size in sizes.rstrip(",").split(",")]
         except ValueError:
             numbers = []
         if not name or not numbers or min(numbers) < 1:
-            raise InputError(f"--shape {text}: write NAME=SIZE or NAME=SIZE,SIZE,... with positive sizes")
+            raise InputError(
+                f"--shape {text}: write NAME=SIZE or NAME=SIZE,SIZE,... with positive sizes, or of a NumPy function "
+                "NAME=uint8[SIZE,SIZE]"
+            )
         found[name] = numbers if "," in sizes else numbers[0]
     return found
 

@@ -13,9 +13,11 @@ import typer
 from tosaic.cli import options
 from tosaic.cli.files import check_file, make_folder, writing, writing_whole
 from tosaic.cli.progress import progress_bar
+from tosaic.compiler.importers.bindings import Bindings
 from tosaic.driver.arguments import NodeArg, check_shapes, made_up
 from tosaic.driver.bundle import SUFFIX as BUNDLE_SUFFIX
 from tosaic.driver.bundle import read_bundle, write_bundle
+from tosaic.driver.function_files import is_function
 from tosaic.driver.session import Session
 from tosaic.driver.source import NOT_THE_NETWORK
 from tosaic.errors import Error, InputError, MismatchError
@@ -66,7 +68,7 @@ def run(
     bundle: options.BundleFile = None,
     compress: options.Compress = None,
     batch: options.Batch = 1,
-    shape: options.Shape = None,
+    shape: options.RunShape = None,
     value: options.Value = None,
     verbose: options.Verbose = False,
 ) -> None:
@@ -85,7 +87,7 @@ def run(
         _write_outputs(output, outputs)
         _write_measurements(session, model, stats, report, trace)
         return _tell_wave(wave)
-    bound = options.bindings(shape, value)
+    inputs, bound = _inputs_and_bindings(model, inputs, shape, value)
     how: dict[str, Any] = {
         "memory_bandwidth": memory_bandwidth,
         "memory_latency": memory_latency,
@@ -108,7 +110,7 @@ def run(
             source=source,
             wave=waveform,
         )
-        values = _inputs(session.inputs, inputs or [], random, session.state)
+        values = _inputs(session.inputs, inputs, random, session.state)
         for name in values.keys() & session.state.keys():
             session.state[name] = values.pop(name)
         progress(f"run on {on}", 0, 1)
@@ -366,6 +368,22 @@ def _inputs(
         )
     check_shapes(wanted, values)
     return values
+
+
+def _inputs_and_bindings(
+    model: str, given: list[str] | None, shape: list[str] | None, value: list[str] | None
+) -> tuple[list[str], Bindings]:
+    """The `-i` options that give arrays, and what is bound: of a function also the types and shapes that `-i` gives in
+    the place of files, and those of the arrays."""
+    arrays = [text for text in given or [] if not options.typed_shape(text.partition("=")[2])]
+    typed = [text for text in given or [] if text not in arrays]
+    told = {text.partition("=")[0] for text in typed}
+    for text in arrays if is_function(model) else ():
+        name, _, file = text.partition("=")
+        if file and name not in told:
+            array = _load(name, file)
+            typed.append(f"{name}={array.dtype}[{','.join(map(str, array.shape))}]")
+    return arrays, options.bindings([*(shape or []), *typed], value)
 
 
 def _load(name: str, file: str) -> np.ndarray:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from tosaic.compiler.importers.bindings import Bindings, Bound, Shapes, Values, bound_array, check_names
+from tosaic.compiler.importers.bindings import Bindings, Bound, Sizes, Values, bound_array, check_names
 from tosaic.compiler.importers.onnx_models import package_process
 from tosaic.compiler.importers.onnx_models.contributed import expand_contributed
 from tosaic.compiler.importers.onnx_models.dynamic_quantization import expand_dynamic
@@ -64,7 +64,7 @@ def read_model(source: "str | pathlib.Path | Any", bound: Bound = None) -> Any:
     adopt_operators(model)
     check_graph(onnx, model.graph, opset_of(model), set())
     bindings = Bindings.of(bound)
-    bind_shapes(onnx, model, bindings.shapes)
+    bind_shapes(onnx, model, bindings.sizes)
     _bind_values(onnx, model.graph, bindings.values)
     if opset_of(model) < OLDEST_OPSET:
         model = upgraded(onnx, model)
@@ -295,7 +295,7 @@ def _check_node(onnx: Any, node: Any, opset: int) -> None:
 # --- shapes ---------------------------------------------------------------------------------------------------
 
 
-def bind_shapes(onnx: Any, model: Any, shapes: Shapes) -> None:
+def bind_shapes(onnx: Any, model: Any, shapes: Sizes) -> None:
     """Gives every input a static shape; InputError names the dimension and the option that binds it."""
     constants = {tensor.name for tensor in model.graph.initializer}
     used: set[str] = set()

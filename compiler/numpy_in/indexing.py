@@ -1,0 +1,334 @@
+"""Indexing: slices are views, known places are gathered, traced indices are look-ups that are proved to be inside."""
+
+import math
+from collections.abc import Sequence
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+
+from tosaic.compiler.ir import DType
+from tosaic.compiler.numpy_in.conversion import convert
+from tosaic.compiler.numpy_in.forms import BOOL, MAX_RANK, Form
+from tosaic.compiler.numpy_in.intervals import Interval
+from tosaic.compiler.numpy_in.moves import axis_of, broadcast, joined, moved, padded, reshaped, where
+from tosaic.compiler.numpy_in.recording import Recorder, refuse
+from tosaic.compiler.numpy_in.rules import function_rule
+from tosaic.compiler.numpy_in.tracer import TracedArray, known, lift, plain, recorder_of
+
+Key = tuple[Any, ...]
+
+
+# --- reading
+
+
+@function_rule(TracedArray.__getitem__)
+def getitem(a: TracedArray, index: Any) -> TracedArray:
+    key = _key(index)
+    if any(isinstance(each, TracedArray) for each in key):
+        return _looked_up(a, key)
+    if all(_is_basic(each) for each in key):
+        shape = np.empty(a.shape, "b")[key].shape
+        if shape == () and not any(each is Ellipsis for each in key):
+            found = _sliced(a, key, shape)
+            found.scalar = True
+            return found
+        return _sliced(a, key, shape).follow(
+            a, key, lambda base: _sliced(base, key, shape), lambda base, new: setitem(base, key, new)
+        )
+    if a.value is not None:
+        return lift(a.recorder, a.value[key])
+    if len(key) == 1 and np.asarray(key[0]).dtype.kind in "iu":
+        return take(a, np.asarray(key[0]), axis=0)
+    places = np.arange(a.size).reshape(a.shape)[key]
+    return take(reshaped(a, (a.size,)), places)
+
+
+def _key(index: Any) -> Key:
+    """The parts of an index, with what is known as NumPy's own."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return tuple(plain(each) if not isinstance(each, slice) and known(each) else each for each in parts)
+
+
+def _is_basic(part: Any) -> bool:
+    """Whether NumPy makes a view of it."""
+    if isinstance(part, bool | np.bool_):
+        return False
+    return isinstance(part, slice | int | np.integer | EllipsisType | None)
+
+
+def _sliced(a: TracedArray, key: Key, shape: tuple[int, ...]) -> TracedArray:
+    """A new array of what slices, numbers, None and an ellipsis choose."""
+    recorder = a.recorder
+    if 0 in shape:
+        return lift(recorder, np.zeros(shape, a.dtype))
+    if a.value is not None:
+        return lift(recorder, a.value[key].copy())
+    used = sum(each is not None and each is not Ellipsis for each in key)
+    full: list[Any] = []
+    for part in key if any(each is Ellipsis for each in key) else (*key, Ellipsis):
+        if part is Ellipsis:
+            full += [slice(None)] * (a.ndim - used)
+        elif part is not None:
+            full.append(part)
+    chosen, starts, sizes, turned = [], [], [], []
+    for axis, (part, size) in enumerate(zip(full, a.shape, strict=True)):
+        places = (
+            range(size)[part] if isinstance(part, slice) else range(int(part) % size, int(part) % size + 1)
+        )
+        if places.step < 0:
+            turned.append(axis)
+            places = places[::-1]
+        whole = len(places) == 1 or places.step == 1
+        starts.append(places[0] if whole else 0)
+        sizes.append(len(places) if whole else size)
+        if not whole:
+            chosen.append((axis, places))
+    result = _box(a, starts, sizes)
+    for axis, places in chosen:
+        result = _strided(result, axis, places)
+    for axis in turned:
+        result = moved(result, "REVERSE", result.shape, axis=axis)
+    return reshaped(result, shape) if result.shape != shape else result.copy()
+
+
+def _box(a: TracedArray, starts: Sequence[int], sizes: Sequence[int]) -> TracedArray:
+    if list(sizes) == list(a.shape):
+        return a
+    return moved(a, "SLICE", sizes, a.recorder.sizes(starts), a.recorder.sizes(sizes))
+
+
+def _strided(a: TracedArray, axis: int, places: range) -> TracedArray:
+    """Every so many elements: a whole number of steps, of which the first of each is taken."""
+    step, count = places.step, len(places)
+    sizes = list(a.shape)
+    sizes[axis] = min(count * step, a.shape[axis] - places.start)
+    part = _box(a, [places.start if i == axis else 0 for i in range(a.ndim)], sizes)
+    if sizes[axis] < count * step:
+        part = padded(part, [(0, count * step - sizes[axis]) if i == axis else (0, 0) for i in range(a.ndim)])
+    if a.ndim == MAX_RANK:
+        refuse(f"a slice with a step of an array of rank {MAX_RANK} is not supported; reshape it first")
+    parted = reshaped(part, (*a.shape[:axis], count, step, *a.shape[axis + 1 :]))
+    first = _box(parted, [0] * parted.ndim, [*parted.shape[: axis + 1], 1, *a.shape[axis + 1 :]])
+    return reshaped(first, (*a.shape[:axis], count, *a.shape[axis + 1 :]))
+
+
+def _looked_up(a: TracedArray, key: Key) -> TracedArray:
+    """An index with traced arrays in it."""
+    traced = [i for i, each in enumerate(key) if isinstance(each, TracedArray)]
+    if any(key[i].dtype == BOOL for i in traced):
+        refuse("a traced mask as an index: the result's shape would depend on values; use np.where")
+    if len(traced) == 1 and all(
+        isinstance(k, slice) and k == slice(None) for k in (*key[: traced[0]], *key[traced[0] + 1 :])
+    ):
+        return take(a, key[traced[0]], axis=traced[0])
+    parts = [
+        lift(a.recorder, each) if not isinstance(each, slice | None) and each is not Ellipsis else None
+        for each in key
+    ]
+    if len(parts) != a.ndim or any(each is None or each.dtype.kind not in "iu" for each in parts):
+        refuse("this mix of traced indices and slices is not supported; use np.take(x, index, axis=...)")
+    place: Any = lift(a.recorder, np.int32(0))
+    for part, size in zip(parts, a.shape, strict=True):
+        assert part is not None
+        place = place * np.int32(size) + _inside(part, size)
+    if place.value is None:
+        place.content.interval = place.interval.within(Interval(0, a.size - 1))
+    return take(reshaped(a, (a.size,)), place)
+
+
+def _inside(index: TracedArray, size: int) -> Any:
+    """int32 indices from 0; refused unless all are proved to be inside."""
+    if not Interval(-size, size - 1).holds(index.interval):
+        refuse(
+            f"an index may be {index.interval} on an axis of {size}: NumPy raises IndexError, the accelerator cannot; "
+            "np.clip it, & a mask, np.take(..., mode='clip' or 'wrap'), or declare ranges="
+        )
+    wide: Any = index.astype(np.int32)
+    if index.interval.low >= 0:
+        return wide
+    return where(wide < 0, wide + np.int32(size), wide)
+
+
+@function_rule(np.take)
+def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> TracedArray:
+    recorder = recorder_of(a, indices)
+    array, index = lift(recorder, a), lift(recorder, indices)
+    if axis is None:
+        array, axis = reshaped(array, (array.size,)), 0
+    place = axis_of(axis, array.ndim)
+    size = array.shape[place]
+    if index.dtype.kind not in "iu":
+        if index.dtype == BOOL:
+            index = index.astype(np.int64)
+        else:
+            raise TypeError(
+                f"Cannot cast array data from {index.dtype!r} to dtype('int64') according to the rule 'safe'"
+            )
+    if mode == "clip":
+        index = np.clip(index, 0, size - 1)
+    elif mode == "wrap":
+        index = index % size
+    if index.value is not None and not Interval(-size, size - 1).holds(index.interval):
+        raise IndexError(f"index out of bounds for axis {place} with size {size}")
+    shape = (*array.shape[:place], *index.shape, *array.shape[place + 1 :])
+    if 0 in shape:
+        return lift(recorder, np.zeros(shape, array.dtype))
+    places = _inside(index, size)
+    if (
+        array.value is not None
+        and array.ndim == 1
+        and index.itemsize == 1
+        and array.itemsize <= 4
+        and array.dtype != BOOL
+    ):
+        if array.dtype.kind in "iu":
+            return _by_table(recorder, array, index)
+    return _gathered(array, places, place, shape)
+
+
+def _by_table(recorder: Recorder, array: TracedArray, index: TracedArray) -> TracedArray:
+    """A known array read by 8 bits: a TABLE for each of its bytes, whose first entry is that of index -128."""
+    size = array.size
+    bits = np.arange(-128, 128).astype(np.int8).view(index.dtype).astype(np.int64)
+    value = array.value
+    assert value is not None
+    entries = value[np.clip(bits, -size, size - 1)].astype(np.int64)
+
+    def byte(number: int) -> str:
+        table = (entries >> (8 * number)).astype(np.int8)
+        return recorder.add("TABLE", [index.narrow, recorder.constant(table, DType.INT8)])
+
+    count = array.itemsize
+    if count == 1:
+        return TracedArray(recorder, index.shape, array.dtype, array.interval, forms={Form.NARROW: byte(0)})
+    whole = ""
+    for number in range(count):
+        kind = np.int8 if number == count - 1 and array.dtype.kind == "i" else np.uint8
+        part = TracedArray(recorder, index.shape, kind, forms={Form.NARROW: byte(number)}).wide
+        if number:
+            part = recorder.elementwise("LOGICAL_LEFT_SHIFT", part, recorder.number(8 * number))
+        whole = recorder.elementwise("BITWISE_OR", whole, part) if number else part
+    return TracedArray(recorder, index.shape, array.dtype, array.interval, forms={Form.WIDE: whole})
+
+
+def _gathered(a: TracedArray, places: TracedArray, axis: int, shape: Sequence[int]) -> TracedArray:
+    """GATHER along an axis, for each of the elements before it."""
+    recorder = a.recorder
+    if a.natural is Form.BOOL:
+        return _gathered(a.astype(np.int8), places, axis, shape) != 0
+    before, after = math.prod(a.shape[:axis]), math.prod(a.shape[axis + 1 :])
+    if places.value is not None:
+        flat = places.value.reshape(-1).astype(np.int32)
+        index = recorder.constant(np.tile(flat, (before, 1)), DType.INT32)
+    else:
+        index = recorder.reshape(places.wide, (1, places.size))
+        if before > 1:
+            index = recorder.add("TILE", [index, recorder.sizes([before, 1])])
+    values = a.wide if a.natural is Form.WIDE else a.tensor(a.natural)
+    name = recorder.add("GATHER", [recorder.reshape(values, (before, a.shape[axis], after)), index])
+    forms = {a.natural: recorder.reshape(name, shape)}
+    return TracedArray(recorder, shape, a.dtype, a.interval, forms=forms)
+
+
+@function_rule(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> TracedArray:
+    recorder = recorder_of(arr, indices)
+    array, index = lift(recorder, arr), lift(recorder, indices)
+    place = axis_of(axis, array.ndim)
+    grid: list[Any] = list(
+        np.indices([size if i != place else 1 for i, size in enumerate(index.shape)], sparse=True)
+    )
+    grid[place] = index
+    return getitem(array, tuple(grid))
+
+
+# --- writing
+
+
+@function_rule(TracedArray.__setitem__)
+def setitem(a: TracedArray, index: Any, value: Any) -> None:
+    key = _key(index)
+    recorder = recorder_of(a, value, *(each for each in key if isinstance(each, TracedArray)))
+    new = lift(recorder, value)
+    if new.is_view(a, key):
+        return  # what `a[key] += b` ends with: the view has written already
+    if a.scalar:
+        raise TypeError(f"'numpy.{a.dtype}' object does not support item assignment")
+    if isinstance(value, int) and not isinstance(value, bool) and a.dtype != BOOL:
+        new = lift(recorder, np.asarray(value, a.dtype))
+    if any(isinstance(each, TracedArray) for each in key):
+        return _set_traced(a, key, new)
+    places = np.arange(a.size).reshape(a.shape)[key]
+    if new.value is not None and a.value is not None:
+        changed = a.value.copy()
+        changed[key] = plain(new)
+        return a.assign(lift(a.recorder, changed))
+    if a.recorder is not recorder:
+        refuse("a loop's branch writes to an array from outside: pass it as one of the loop's values")
+    if new.dtype not in (BOOL,) and new.dtype.kind not in "iu":
+        refuse(f"a constant of type {new.dtype} is written to a traced array; round it to integers first")
+    if not places.size:
+        return
+    a.assign(_written(a, places, convert(new, a.dtype)))
+
+
+def _set_traced(a: TracedArray, key: Key, new: TracedArray) -> None:
+    index = key[0]
+    converted = convert(new, a.dtype)
+    if len(key) == 1 and index.dtype == BOOL:
+        _ = np.empty(a.shape, "b")[np.zeros(index.shape, bool)]
+        hit = reshaped(index, (*index.shape, *(1,) * (a.ndim - index.ndim)))
+        if new.size == 1:
+            return a.assign(where(hit, reshaped(converted, ()), a))
+    elif len(key) == 1 and index.ndim == 0:
+        _ = _inside(index, a.shape[0])
+        place = where(index < 0, index.astype(np.int32) + np.int32(a.shape[0]), index.astype(np.int32))
+        hit = reshaped(np.arange(a.shape[0], dtype=np.int32) == place, (a.shape[0], *(1,) * (a.ndim - 1)))
+        if np.broadcast_shapes(new.shape, a.shape[1:]) != a.shape[1:]:
+            raise ValueError(
+                f"could not broadcast input array from shape {new.shape} into shape {a.shape[1:]}"
+            )
+        return a.assign(where(hit, converted, a))
+    refuse("assignment through traced indices is not supported, but for one number; write it with np.where")
+
+
+def _written(a: TracedArray, places: np.ndarray, new: TracedArray) -> TracedArray:
+    """The array with new elements at places (numbers of its elements)."""
+    recorder = a.recorder
+    while new.ndim > places.ndim and new.shape[0] == 1:
+        new = reshaped(new, new.shape[1:])
+    np.broadcast_to(np.empty(new.shape, "b"), places.shape)
+    if places.shape == a.shape and (places.reshape(-1) == np.arange(a.size)).all():
+        return new.copy() if new.shape == a.shape else broadcast(new, a.shape)
+    flat = places.reshape(-1)
+    mask = np.zeros(a.size, bool)
+    mask[flat] = True
+    mask = mask.reshape(a.shape)
+    if new.size == 1:
+        return where(lift(recorder, mask), reshaped(new, ()), a)
+    new = broadcast(new, places.shape) if new.shape != places.shape else new
+    lines = [mask.any(tuple(j for j in range(a.ndim) if j != i)).nonzero()[0] for i in range(a.ndim)]
+    box = [(int(line[0]), int(line[-1]) + 1) for line in lines]
+    sizes = [end - start for start, end in box]
+    if math.prod(sizes) == flat.size and (np.diff(flat) > 0).all():
+        return _boxed(a, box, reshaped(new, sizes))
+    source = np.arange(a.size)
+    source[flat] = a.size + np.arange(flat.size)
+    together = joined([reshaped(a, (a.size,)), reshaped(new, (new.size,))], 0)
+    return reshaped(take(together, source), a.shape)
+
+
+def _boxed(a: TracedArray, box: Sequence[tuple[int, int]], new: TracedArray) -> TracedArray:
+    """The array with a part replaced: cut along one axis and joined; of a box within more axes, by a mask."""
+    cut = [axis for axis, (start, end) in enumerate(box) if (start, end) != (0, a.shape[axis])]
+    if len(cut) == 1:
+        axis = cut[0]
+        start, end = box[axis]
+        before = (slice(None),) * axis
+        parts = [a[(*before, slice(0, start))], new, a[(*before, slice(end, None))]]
+        return joined([each.copy() for each in parts if each.size], axis)
+    mask = np.zeros(a.shape, bool)
+    mask[tuple(slice(start, end) for start, end in box)] = True
+    widths = [(start, size - end) for (start, end), size in zip(box, a.shape, strict=True)]
+    return where(lift(a.recorder, mask), padded(new, widths), a)

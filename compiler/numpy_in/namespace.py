@@ -1,0 +1,166 @@
+"""The function as the tracer runs it: `np` and the ndarrays that it reads are replaced.
+
+NumPy's protocols do not reach `ndarray.__getitem__`: `table[x]`, `out = np.zeros(n); out[i] = x` and `np.array([x, y])`
+would fail. So what makes arrays makes known traced ones here, in the function and in those that it calls.
+"""
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tosaic.compiler.numpy_in.recording import Recorder, is_users
+from tosaic.compiler.numpy_in.tracer import flat, known, lift, plain
+
+_MAKERS = {
+    name: getattr(np, name)
+    for name in (
+        "zeros",
+        "ones",
+        "empty",
+        "full",
+        "arange",
+        "array",
+        "asarray",
+        "eye",
+        "tri",
+        "linspace",
+        "identity",
+    )
+    + ("ascontiguousarray", "frombuffer", "hanning", "hamming", "blackman", "diag", "vander")
+}
+_COPIES = (np.array, np.asarray, np.ascontiguousarray)
+
+
+class Namespace(types.ModuleType):
+    """`numpy`, with functions that make arrays replaced."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__("numpy")
+        self.__dict__["_recorder"] = recorder
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(np, name)
+        return _maker(self._recorder, found) if name in _MAKERS else found
+
+
+def _maker(recorder: Recorder, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that makes arrays, of known traced ones or, from traced elements, of others."""
+
+    def make(*arguments: Any, **keywords: Any) -> Any:
+        if function in _COPIES and arguments and not known(*flat(arguments[:1])):
+            array = lift(recorder, arguments[0])
+            dtype = keywords.get("dtype", arguments[1] if len(arguments) > 1 else None)
+            if dtype is not None:
+                array = array.astype(dtype, copy=function is np.array)
+            elif function is np.array:
+                array = array.copy()
+            array.scalar = False if array is not arguments[0] else array.scalar
+            return array
+        if not known(*flat(arguments), *flat(keywords.values())) and function is np.full:
+            shape, value = arguments[:2]
+            like = np.empty(plain(shape), keywords.get("dtype") or (arguments[2:] or (value.dtype,))[0])
+            return np.full_like(like, value)
+        return lift(
+            recorder,
+            function(*map(plain, arguments), **{key: plain(value) for key, value in keywords.items()}),
+        )
+
+    return make
+
+
+class Replacer:
+    """Replaces what functions read, once for each."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._functions: dict[Any, Any] = {}
+        self._namespace = Namespace(recorder)
+
+    def function(self, function: Any) -> Any:
+        """A function with its globals, closure and defaults replaced; what is no Python function as it is."""
+        if isinstance(function, types.MethodType):
+            return types.MethodType(self.function(function.__func__), function.__self__)
+        if not isinstance(function, types.FunctionType):
+            return function
+        if function in self._functions:
+            return self._functions[function]
+        own: dict[str, Any] = dict(function.__globals__)
+        closure = tuple(types.CellType() for _ in function.__closure__ or ())
+        made = types.FunctionType(
+            function.__code__, own, function.__name__, None, closure if function.__closure__ else None
+        )
+        self._functions[function] = made
+        made.__defaults__ = tuple(map(self.value, function.__defaults__)) if function.__defaults__ else None
+        made.__kwdefaults__ = {key: self.value(each) for key, each in (function.__kwdefaults__ or {}).items()}
+        for cell, outer in zip(closure, function.__closure__ or (), strict=True):
+            if not _is_empty(outer):
+                cell.cell_contents = self.value(outer.cell_contents)
+        for name in _names_in(function.__code__):
+            if name in own:
+                own[name] = self.value(own[name])
+        return made
+
+    def value(self, value: Any) -> Any:
+        """What the function finds in the place of a value of its surroundings."""
+        if value is np:
+            return self._namespace
+        if isinstance(value, np.ndarray):
+            array = lift(self.recorder, value)
+            array.fixed = (
+                "an array from outside of the function is written to: NumPy would change it; use a .copy()"
+            )
+            return array
+        if isinstance(value, list | tuple | dict) and _holds_arrays(value):
+            if isinstance(value, dict):
+                return {key: self.value(each) for key, each in value.items()}
+            made = [self.value(each) for each in value]
+            return (
+                made
+                if isinstance(value, list)
+                else tuple(made)
+                if type(value) is tuple
+                else type(value)(*made)
+            )
+        inner = value
+        if (
+            callable(value)
+            and not isinstance(value, type | types.FunctionType)
+            and hasattr(value, "__wrapped__")
+        ):
+            inner = inspect.unwrap(value)  # of @tosaic.function, the function
+        if isinstance(inner, types.FunctionType) and is_users(inner.__code__.co_filename):
+            return self.function(inner)
+        return self._made_by(value)
+
+    def _made_by(self, value: Any) -> Any:
+        """`from numpy import zeros`: its replacement; all else as it is."""
+        makers = [maker for maker in _MAKERS.values() if maker is value]
+        return _maker(self.recorder, value) if makers else value
+
+
+def _holds_arrays(value: Any) -> bool:
+    items = value.values() if isinstance(value, dict) else value
+    return any(
+        isinstance(each, np.ndarray) or (isinstance(each, list | tuple | dict) and _holds_arrays(each))
+        for each in items
+    )
+
+
+def _is_empty(cell: types.CellType) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return True
+    return False
+
+
+def _names_in(code: types.CodeType) -> set[str]:
+    """Names that a code and those inside it read."""
+    found = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found |= _names_in(constant)
+    return found

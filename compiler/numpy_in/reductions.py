@@ -1,0 +1,348 @@
+"""Reductions, scans, extremes and their places, and sorting networks."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tosaic.compiler.numpy_in.conversion import convert, wrapped
+from tosaic.compiler.numpy_in.forms import BOOL, NARROW, Form
+from tosaic.compiler.numpy_in.intervals import INT32, Interval, of_type
+from tosaic.compiler.numpy_in.moves import (
+    axes_of,
+    axis_of,
+    concatenate,
+    count_of,
+    joined,
+    padded,
+    reshaped,
+    stack,
+    transposed,
+    where,
+)
+from tosaic.compiler.numpy_in.recording import refuse
+from tosaic.compiler.numpy_in.rules import FUNCTIONS, METHODS, WAYS_OUT, function_rule
+from tosaic.compiler.numpy_in.tracer import TracedArray, lift, recorder_of
+from tosaic.compiler.numpy_in.ufuncs import truth
+
+FEW = 16
+"""Up to this length a network that exchanges single rows is shorter than one of whole halves."""
+
+WAYS_OUT |= {
+    "mean": ": it gives floats; x.sum(axis, dtype=np.int32) // n is an integer",
+    "average": ": it gives floats; (x * weights).sum(axis, dtype=np.int32) // n is an integer",
+    "median": ": it gives floats; np.sort(x, axis)[n // 2] is an integer",
+    "percentile": ": it gives floats; np.sort(x, axis)[place] is an integer",
+    "bincount": ": its shape depends on values; (x[:, None] == np.arange(n)).sum(0)",
+    "histogram": ": its edges are floats; (x[:, None] == np.arange(n)).sum(0)",
+    "searchsorted": "; (x[:, None] >= edges).sum(1) is side='right'",
+    "digitize": "; (x[:, None] >= edges).sum(1)",
+    "std": ": it gives floats; sum squares in integers",
+    "var": ": it gives floats; sum squares in integers",
+    "round": ": it is for floats; (x + half) >> shift rounds integers",
+    **dict.fromkeys(
+        ("unique", "nonzero", "argwhere", "flatnonzero", "compress", "extract"),
+        ": its shape depends on values; np.where keeps the shape",
+    ),
+}
+
+
+def _dropped(a: TracedArray, axes: Sequence[int], keepdims: bool) -> TracedArray:
+    """A reduced array, without the axes of size 1 that a reduction leaves."""
+    if keepdims:
+        return a
+    made = reshaped(a, [size for i, size in enumerate(a.shape) if i not in axes])
+    made.scalar = made.shape == ()
+    return made
+
+
+def _reduced(a: TracedArray, op: str, axes: Sequence[int], form: Form) -> str:
+    record = a.recorder
+    name = record.reshape(a.wide if form is Form.WIDE else a.tensor(form), a.shape)
+    for axis in axes:
+        if record.shape(name)[axis] > 1:
+            name = record.add(op, [name], axis=axis)
+    return name
+
+
+def _reduced_shape(a: TracedArray, axes: Sequence[int]) -> list[int]:
+    return [1 if i in axes else size for i, size in enumerate(a.shape)]
+
+
+@function_rule(np.sum)
+def sum_(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> TracedArray:
+    kind = np.sum(np.ones(1, a.dtype), dtype=dtype).dtype
+    axes = axes_of(axis, a.ndim)
+    count = count_of(a.shape, axes)
+    values = convert(a, kind) if kind.itemsize < 8 else a
+    name = _reduced(values, "REDUCE_SUM", axes, Form.WIDE)
+    whole = wrapped(a.recorder, name, values.interval.times(count), kind, _reduced_shape(a, axes))
+    return _dropped(whole, axes, keepdims)
+
+
+@function_rule(np.count_nonzero)
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> TracedArray:
+    return sum_(truth(a), axis, keepdims=keepdims)
+
+
+def _extreme(op: str, of_bools: str, *functions: Callable[..., Any]) -> Callable[..., Any]:
+    def rule(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> TracedArray:
+        axes = axes_of(axis, a.ndim)
+        if a.dtype == BOOL:
+            forms = {Form.BOOL: _reduced(a, of_bools, axes, Form.BOOL)}
+        elif a.dtype == np.uint32 and a.interval.high > INT32.high:
+            sign = np.uint32(2**31)
+            return rule((a ^ sign).view(np.int32), axis, keepdims=keepdims).view(np.uint32) ^ sign
+        else:
+            form = Form.NARROW if a.natural is Form.NARROW and a.dtype.kind == "i" else Form.WIDE
+            forms = {form: _reduced(a, op, axes, form)}
+        whole = TracedArray(a.recorder, _reduced_shape(a, axes), a.dtype, a.interval, forms=forms)
+        return _dropped(whole, axes, keepdims)
+
+    return function_rule(*functions)(rule)
+
+
+greatest = _extreme("REDUCE_MAX", "REDUCE_ANY", np.max, np.amax)
+least = _extreme("REDUCE_MIN", "REDUCE_ALL", np.min, np.amin)
+
+
+@function_rule(np.any)
+def any_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    return greatest(truth(a), axis, keepdims=keepdims)
+
+
+@function_rule(np.all)
+def all_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    return least(truth(a), axis, keepdims=keepdims)
+
+
+@function_rule(np.ptp)
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    return greatest(a, axis, keepdims=keepdims) - least(a, axis, keepdims=keepdims)
+
+
+def _folded(a: TracedArray, axis: int, ufunc: np.ufunc, keepdims: bool) -> TracedArray:
+    """An associative ufunc along an axis, by halves."""
+    before = (slice(None),) * axis
+    while (size := a.shape[axis]) > 1:
+        half = size // 2
+        result: Any = ufunc(a[(*before, slice(0, half))], a[(*before, slice(half, 2 * half))])
+        a = concatenate([result, a[(*before, slice(2 * half, size))]], axis) if size & 1 else result
+    return _dropped(a, [axis], keepdims)
+
+
+@function_rule(np.prod)
+def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    result = convert(a, np.prod(np.ones(1, a.dtype), dtype=dtype).dtype)
+    for each in reversed(axes_of(axis, a.ndim)):
+        result = _folded(result, each, np.multiply, keepdims)
+    return result
+
+
+# --- scans
+
+
+def _scanned(a: TracedArray, axis: int, ufunc: np.ufunc) -> TracedArray:
+    """An associative ufunc of all elements up to each, by doubling."""
+    size, step, before = a.shape[axis], 1, (slice(None),) * axis
+    while step < size:
+        late = ufunc(a[(*before, slice(step, None))], a[(*before, slice(0, size - step))])
+        a = joined([a[(*before, slice(0, step))].copy(), late], axis)
+        step *= 2
+    return a
+
+
+@function_rule(np.cumsum)
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    values, place = (reshaped(a, (a.size,)), 0) if axis is None else (a, axis_of(axis, a.ndim))
+    values = convert(values, np.cumsum(np.ones(1, a.dtype), dtype=dtype).dtype)
+    one = values.interval
+    result = _scanned(values, place, np.add)
+    if result.itemsize == 8 and result is not values:
+        whole = one.union(one.times(values.shape[place]))
+        result.content.interval = result.interval.within(whole)
+    return result.copy()
+
+
+if hasattr(np, "cumulative_sum"):
+    FUNCTIONS[np.cumulative_sum] = lambda x, axis=None, dtype=None: cumsum(x, axis, dtype)
+
+
+@function_rule(np.cumprod)
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    values, place = (reshaped(a, (a.size,)), 0) if axis is None else (a, axis_of(axis, a.ndim))
+    return _scanned(
+        convert(values, np.cumprod(np.ones(1, a.dtype), dtype=dtype).dtype), place, np.multiply
+    ).copy()
+
+
+@function_rule(np.diff)
+def diff(a: Any, n: int = 1, axis: Any = -1) -> Any:
+    place = axis_of(axis, a.ndim)
+    for _ in range(n):
+        before = (slice(None),) * place
+        late, early = a[(*before, slice(1, None))], a[(*before, slice(0, -1))]
+        a = late ^ early if a.dtype == BOOL else late - early
+    return a
+
+
+# --- places
+
+
+@function_rule(np.argmax)
+def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> TracedArray:
+    return _place(a, axis, keepdims, greatest)
+
+
+@function_rule(np.argmin)
+def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> TracedArray:
+    return _place(a, axis, keepdims, least)
+
+
+def _place(a: TracedArray, axis: Any, keepdims: bool, extreme: Callable[..., Any]) -> TracedArray:
+    """The first place of an extreme: ARGMAX of 8 or 16 bits, else the least number of an equal element."""
+    values, place = (reshaped(a, (a.size,)), 0) if axis is None else (a, axis_of(axis, a.ndim))
+    size, record = values.shape[place], a.recorder
+    shape = (*values.shape[:place], *values.shape[place + 1 :])
+    if extreme is greatest and values.natural is Form.NARROW:
+        name = values.narrow
+        if values.dtype.kind == "u":
+            kind = NARROW[values.dtype]
+            sign = record.constant(np.array([of_type(np.dtype(kind.numpy)).low], kind.numpy), kind)
+            name = record.elementwise("BITWISE_XOR", name, sign)
+        name = record.reshape(record.add("ARGMAX", [record.reshape(name, values.shape)], axis=place), shape)
+        found = TracedArray(record, shape, np.int64, Interval(0, size - 1), forms={Form.WIDE: name})
+    else:
+        best = extreme(values, place, keepdims=True)
+        numbers = np.arange(size, dtype=np.int32).reshape((size,) + (1,) * (values.ndim - place - 1))
+        found = convert(least(where(values == best, numbers, np.int32(size)), place), np.dtype(np.int64))
+        found.content.interval = Interval(0, size - 1)
+    if not keepdims:
+        return found
+    return reshaped(found, [1] * a.ndim if axis is None else (*shape[:place], 1, *shape[place:]))
+
+
+# --- sorting
+
+
+@function_rule(np.sort)
+def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> TracedArray:
+    values, place = (reshaped(a, (a.size,)), 0) if axis is None else (a, axis_of(axis, a.ndim))
+    if a.dtype == BOOL:
+        return sort(values.astype(np.int8), place) != 0
+    perm = [place, *(i for i in range(values.ndim) if i != place)]
+    moved = transposed(values, perm) if perm != sorted(perm) else values.copy()
+    rows = reshaped(moved, (moved.shape[0], moved.size // moved.shape[0]))
+    rows = _sorted_few(rows) if rows.shape[0] <= FEW else _sorted_many(rows)
+    result = reshaped(rows, moved.shape)
+    return transposed(result, [perm.index(i) for i in range(values.ndim)]) if perm != sorted(perm) else result
+
+
+def _sorted_few(rows: TracedArray) -> TracedArray:
+    """Batcher's odd-even merge exchange of single rows, for any number of them (Knuth 5.2.2, algorithm M)."""
+    count = rows.shape[0]
+    lines: list[Any] = [rows[i : i + 1] for i in range(count)]
+    first = step = 1 << max((count - 1).bit_length() - 1, 0)
+    while step and count > 1:
+        q, rest, distance = first, 0, step
+        while True:
+            for i in range(count - distance):
+                if i & step == rest:
+                    one, other = lines[i], lines[i + distance]
+                    lines[i], lines[i + distance] = np.minimum(one, other), np.maximum(one, other)
+            if q == step:
+                break
+            distance, q, rest = q - step, q >> 1, step
+        step >>= 1
+    return concatenate(lines, 0)
+
+
+def _sorted_many(rows: TracedArray) -> TracedArray:
+    """A bitonic network: each stage compares halves of blocks as wholes."""
+    count, width = rows.shape
+    size = 1 << (count - 1).bit_length()
+    top = of_type(rows.dtype).high
+    values: Any = padded(rows, [(0, size - count), (0, 0)], top) if size > count else rows
+    block = 2
+    while block <= size:
+        distance = block // 2
+        while distance:
+            groups = size // (2 * distance)
+            up = (np.arange(size) & block == 0).reshape(groups, 2, distance)[:, 0].repeat(width, axis=-1)
+            halves = reshaped(values, (groups, 2, distance * width))
+            one, other = halves[:, 0], halves[:, 1]
+            low, high = np.minimum(one, other), np.maximum(one, other)
+            pair = [low, high] if up.all() else [where(up, low, high), where(up, high, low)]
+            values = reshaped(stack(pair, 1), (size, width))
+            distance //= 2
+        block *= 2
+    return values[:count].copy()
+
+
+@function_rule(np.argsort)
+def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+    """By sorting keys that have each value in the high bits and its place in the low ones."""
+    if kind not in ("stable", "mergesort") and not stable:
+        refuse("np.argsort: NumPy's default leaves the order of equal elements open; say kind='stable'")
+    values, place = (reshaped(a, (a.size,)), 0) if axis is None else (a, axis_of(axis, a.ndim))
+    count = values.shape[place]
+    bits = (count - 1).bit_length()
+    keys = Interval(values.interval.low << bits, ((values.interval.high + 1) << bits) - 1)
+    if not INT32.holds(keys):
+        refuse(
+            f"np.argsort of values in {values.interval} with {count} places needs more than 32 bits: narrow the values "
+            "(np.clip, astype, or ranges=)"
+        )
+    numbers = np.arange(count, dtype=np.int32).reshape((count,) + (1,) * (values.ndim - place - 1))
+    key: Any = (values.astype(np.int32) << np.int32(bits)) + numbers
+    found = (sort(key, place) & np.int32((1 << bits) - 1)).astype(np.int64)
+    found.content.interval = Interval(0, count - 1)
+    return found
+
+
+# --- methods of ufuncs
+
+
+_REDUCTIONS = {
+    np.add: np.sum,
+    np.multiply: np.prod,
+    np.maximum: np.max,
+    np.minimum: np.min,
+    np.logical_and: np.all,
+    np.logical_or: np.any,
+}
+_ASSOCIATIVE = (np.add, np.multiply, np.maximum, np.minimum, np.bitwise_and, np.bitwise_or, np.bitwise_xor)
+
+
+def _reduce(ufunc: np.ufunc, a: Any, axis: Any = 0, dtype: Any = None, keepdims: bool = False) -> Any:
+    if ufunc in _REDUCTIONS:
+        more = {} if dtype is None else {"dtype": dtype}
+        return _REDUCTIONS[ufunc](a, axis=axis, keepdims=keepdims, **more)
+    if ufunc not in _ASSOCIATIVE:
+        refuse(f"np.{ufunc.__name__}.reduce is not supported on a traced array; write a loop over the axis")
+    result = a if dtype is None else convert(a, np.dtype(dtype))
+    for each in reversed(axes_of(axis, a.ndim)):
+        result = _folded(result, each, ufunc, keepdims)
+    return result
+
+
+def _accumulate(ufunc: np.ufunc, a: Any, axis: Any = 0, dtype: Any = None) -> Any:
+    if ufunc not in _ASSOCIATIVE:
+        refuse(
+            f"np.{ufunc.__name__}.accumulate is not supported on a traced array; write a loop over the axis"
+        )
+    if ufunc is np.add:
+        return cumsum(a, axis, dtype)
+    if ufunc is np.multiply:
+        return cumprod(a, axis, dtype)
+    values = a if dtype is None else convert(a, np.dtype(dtype))
+    return _scanned(values, axis_of(axis, a.ndim), ufunc).copy()
+
+
+def _outer(ufunc: np.ufunc, a: Any, b: Any) -> Any:
+    recorder = recorder_of(a, b)
+    first, second = lift(recorder, a), lift(recorder, b)
+    return ufunc(reshaped(first, first.shape + (1,) * second.ndim), second)
+
+
+METHODS |= {"reduce": _reduce, "accumulate": _accumulate, "outer": _outer}

@@ -1,0 +1,46 @@
+"""Which rule takes the place of which NumPy function: rules register themselves by decorators."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Rule = Callable[..., Any]
+UFUNCS: dict[np.ufunc, Rule] = {}
+"""By ufunc: rule(recorder, dtype, shape, *arrays)."""
+METHODS: dict[str, Rule] = {}
+"""By method of ufuncs ("__call__", "reduce"): rule(ufunc, *inputs, **keywords)."""
+FUNCTIONS: dict[Rule, Rule] = {}
+"""By NumPy function, and by method of the traced array: the rule in its place."""
+WAYS_OUT: dict[str, str] = {}
+"""By NumPy function without a rule: what to write instead."""
+
+
+def ufunc_rule(*ufuncs: np.ufunc) -> Callable[[Rule], Rule]:
+    """Registers the rule of ufuncs."""
+
+    def register(rule: Rule) -> Rule:
+        UFUNCS.update(dict.fromkeys(ufuncs, rule))
+        return rule
+
+    return register
+
+
+def function_rule(*functions: Rule) -> Callable[[Rule], Rule]:
+    """Registers the rule of NumPy functions."""
+
+    def register(rule: Rule) -> Rule:
+        FUNCTIONS.update(dict.fromkeys(functions, rule))
+        return rule
+
+    return register
+
+
+def method_rule(name: str) -> Callable[[Rule], Rule]:
+    """Registers the rule of a method of ufuncs."""
+
+    def register(rule: Rule) -> Rule:
+        METHODS[name] = rule
+        return rule
+
+    return register
