@@ -28,33 +28,33 @@ NOTHING = "-"
 IDLE = "idle"
 STATES: dict[Unit, dict[str, str]] = {
     Unit.LOAD: {
-        "load_wait": "waits_for_semaphore",
-        "load_stall_am": "waits_for_activation_memory",
         "decode_active": "decodes",
         "load_beats": "receives",
+        "load_wait": "waits_for_semaphore",
+        "load_stall_am": "waits_for_activation_memory",
         "load_stall_bus": "waits_for_bus",
         "load_busy": "busy",
     },
     Unit.ARRAY: {
+        "array_active": "multiplies",
         "array_wait": "waits_for_semaphore",
         "array_stall_am": "waits_for_activation_memory",
         "array_stall_vector": "waits_for_VECTOR",
         "array_stall_weights": "waits_for_weights",
-        "array_active": "multiplies",
         "array_busy": "busy",
     },
     Unit.VECTOR: {
+        "vector_active": "computes",
         "vector_wait": "waits_for_semaphore",
         "vector_stall_am": "waits_for_activation_memory",
         "vector_stall_array": "waits_for_ARRAY",
-        "vector_active": "computes",
         "vector_busy": "busy",
     },
     Unit.STORE: {
+        "store_beats": "sends",
         "store_wait": "waits_for_semaphore",
         "store_stall_am": "waits_for_activation_memory",
         "store_stall_bus": "waits_for_bus",
-        "store_beats": "sends",
         "store_busy": "busy",
     },
 }
