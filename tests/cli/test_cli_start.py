@@ -2,6 +2,8 @@
 
 import importlib
 import os
+import re
+import shlex
 import subprocess
 import sys
 
@@ -66,6 +68,33 @@ def test_virtual_boards_are_known_after_import():
 
 def test_module_is_the_command():
     assert python(["-m", "tosaic", "--version"]) == f"tosaic {api.__version__}\n"
+
+
+def test_help_is_short_and_loads_no_heavy_package():
+    code = (
+        "import sys, tosaic.cli.app as app; sys.argv[1:] = ['--help']\n"
+        f"try: app.main()\nfinally: print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    *lines, loaded = python(["-c", code], COLUMNS="80").splitlines()
+    assert loaded == "[]"
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert [line for line in lines if line in ("Run:", "Hardware:", "Study:", "Maintain:")] != []
+    assert {line.split()[0] for line in lines if line.startswith("  ")} >= set(VERBS)
+
+
+def test_examples_have_verbs_and_options_that_exist(tosaic):
+    for name, verb in VERBS.items():
+        for example in verb.examples:
+            words = shlex.split(example)
+            assert words[:2] == ["tosaic", name]
+            own = words[1:3] if name == "nnr" else words[1:2]
+            text = tosaic(*own, "--help").out
+            assert [word for word in words if re.match(r"--?[A-Za-z]", word) and word not in text] == [], (
+                example
+            )
+            if name != "nnr":
+                assert f"  {example}\n" in text
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -30,7 +30,7 @@ def _frame(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Run neural networks on the Tosaic NPU: golden model, emulator, Verilated RTL."""
+    """Run neural networks on the Tosaic NPU: golden, emulator, RTL, boards."""
 
 
 def main() -> None:

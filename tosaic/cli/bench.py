@@ -26,7 +26,7 @@ def bench(
     ] = None,
     sizes: options.Set = None,
     on: Annotated[
-        str, typer.Option("--on", metavar="TARGET", help="sim (Verilated RTL) or emulator.")
+        str, typer.Option("--target", "--on", metavar="TARGET", help="sim (Verilated RTL) or emulator.")
     ] = "sim",
     memory_bandwidth: Annotated[
         list[float] | None,

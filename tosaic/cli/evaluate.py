@@ -48,6 +48,7 @@ def evaluate(
     on: Annotated[
         list[str] | None,
         typer.Option(
+            "--target",
             "--on",
             metavar="TARGET",
             help="Target to run on (default: emulator); may be repeated.",

@@ -30,6 +30,7 @@ Set = Annotated[
 On = Annotated[
     str,
     typer.Option(
+        "--target",
         "--on",
         metavar="TARGET",
         help="golden, emulator, sim (Verilated RTL), cocotb, or a device's URI (serial:///dev/ttyUSB1).",

@@ -40,7 +40,7 @@ def run(
     output: Annotated[
         pathlib.Path | None, typer.Option("-o", "--output", metavar="DIR", help="Folder for NAME.npy files.")
     ] = None,
-    on: options.On = "sim",
+    on: options.On = "emulator",
     config: options.ConfigOrProgram = None,
     sizes: options.Set = None,
     check: Annotated[
@@ -73,6 +73,8 @@ def run(
     verbose: options.Verbose = False,
 ) -> None:
     """Run a model and print its outputs and measurements."""
+    if wave is not None and not _is_given(context, "on"):
+        on = "sim"
     golden = on == "golden"
     _refuse(
         (no_fuse and drop_dead_channels, "give one of -O0 and -O2"),

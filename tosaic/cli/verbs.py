@@ -1,41 +1,171 @@
 """The verbs: which function of which file each one is. A file is imported when its verb is called, or listed."""
 
+import dataclasses
 import importlib
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-VERBS = {
-    "run": ("tosaic.cli.run", "run"),
-    "compile": ("tosaic.cli.compile", "compile_"),
-    "check": ("tosaic.cli.check", "check"),
-    "c-kit": ("tosaic.cli.c_kit", "c_kit"),
-    "verify": ("tosaic.cli.verify", "verify"),
-    "certify": ("tosaic.cli.certify", "certify"),
-    "check-certificate": ("tosaic.cli.certify", "check_certificate"),
-    "import": ("tosaic.cli.import_", "import_"),
-    "quantize": ("tosaic.cli.quantize", "quantize"),
-    "evaluate": ("tosaic.cli.evaluate", "evaluate"),
-    "conformance": ("tosaic.cli.conformance", "conformance"),
-    "operators": ("tosaic.cli.operators", "operators"),
-    "configs": ("tosaic.cli.configs", "configs"),
-    "report": ("tosaic.cli.report", "report"),
-    "bench": ("tosaic.cli.bench", "bench"),
-    "explore": ("tosaic.cli.explore", "explore"),
-    "serve": ("tosaic.cli.serve", "serve"),
-    "boards": ("tosaic.cli.boards", "boards"),
-    "build": ("tosaic.cli.build", "build"),
-    "boot-image": ("tosaic.cli.boot_image", "boot_image"),
-    "verilog": ("tosaic.cli.verilog", "verilog"),
-    "demo": ("tosaic.cli.demo", "demo"),
-    "nnr": ("tosaic.cli.nnr", "app"),
+
+@dataclasses.dataclass(frozen=True)
+class Verb:
+    """A verb: where it is, and what helps tell of it without importing it."""
+
+    module: str
+    function: str
+    """In the module; or the `typer.Typer` of a verb that has verbs of its own."""
+    help: str
+    """A few words for the list of all verbs."""
+    examples: tuple[str, ...]
+    """Command lines for its help."""
+
+
+GROUPS: dict[str, dict[str, Verb]] = {
+    "Run": {
+        "demo": Verb(
+            "tosaic.cli.demo", "demo", "A trained network on real images", ("tosaic demo --on emulator",)
+        ),
+        "check": Verb(
+            "tosaic.cli.check",
+            "check",
+            "What of a model runs, and how fast it will be",
+            ("tosaic check net.onnx", "tosaic check net.tosa --config small"),
+        ),
+        "quantize": Verb(
+            "tosaic.cli.quantize",
+            "quantize",
+            "A float model to integers, measured on your samples",
+            (
+                "tosaic quantize net.onnx -c calib.npz -o net.tosa",
+                "tosaic quantize net.onnx -c calib.npz -o net.tosa --target-sqnr 30 --report quantized.html",
+            ),
+        ),
+        "run": Verb(
+            "tosaic.cli.run",
+            "run",
+            "Run a model; print outputs, cycles, utilization",
+            (
+                "tosaic run net.tosa --random 1 --check",
+                "tosaic run net.tosa -i image=x.npy -o out/ --report report.html",
+                "tosaic run net.tosa --random 1 --on sim --config nano --wave net.vcd --wave-cycles 0:2000",
+            ),
+        ),
+        "evaluate": Verb(
+            "tosaic.cli.evaluate",
+            "evaluate",
+            "Accuracy on a data set, beside the float model's",
+            ("tosaic evaluate net.tosa --data test.npz --against net.onnx",),
+        ),
+        "compile": Verb(
+            "tosaic.cli.compile",
+            "compile_",
+            "A program file, or C for a host",
+            ("tosaic compile net.tosa --config small -o net.tsc", "tosaic compile net.tosa -o net.c"),
+        ),
+        "import": Verb(
+            "tosaic.cli.import_",
+            "import_",
+            "A model to TOSA, with its own element types",
+            ("tosaic import net.onnx -o net.tosa",),
+        ),
+    },
+    "Hardware": {
+        "boards": Verb("tosaic.cli.boards", "boards", "FPGA boards that it builds for", ("tosaic boards",)),
+        "configs": Verb("tosaic.cli.configs", "configs", "Machines, from nano to large", ("tosaic configs",)),
+        "build": Verb(
+            "tosaic.cli.build", "build", "A bitstream for a board", ("tosaic build icebreaker -o board/",)
+        ),
+        "verilog": Verb(
+            "tosaic.cli.verilog",
+            "verilog",
+            "Verilog with register map and testbench",
+            (
+                "tosaic verilog --config small -o out/",
+                "tosaic verilog --config nano --network net.tosa -o out/",
+            ),
+        ),
+        "boot-image": Verb(
+            "tosaic.cli.boot_image",
+            "boot_image",
+            "What a board starts a network from by itself",
+            ("tosaic boot-image net.tosa --board tangnano20k -o boot.bin",),
+        ),
+        "serve": Verb(
+            "tosaic.cli.serve",
+            "serve",
+            "Share a board over the network",
+            ("tosaic serve serial:///dev/ttyUSB1",),
+        ),
+        "c-kit": Verb(
+            "tosaic.cli.c_kit",
+            "c_kit",
+            "Headers and a library for programs in C",
+            ("tosaic c-kit -o kit --simulator nano",),
+        ),
+    },
+    "Study": {
+        "report": Verb(
+            "tosaic.cli.report",
+            "report",
+            "A page of one run, or of two side by side",
+            ("tosaic report a.json b.json -o compared.html",),
+        ),
+        "bench": Verb(
+            "tosaic.cli.bench",
+            "bench",
+            "Cycles of networks beside published ones",
+            ("tosaic bench net.tosa",),
+        ),
+        "explore": Verb(
+            "tosaic.cli.explore",
+            "explore",
+            "The machines that suit a network and a part",
+            ("tosaic explore net.tosa --part ecp5-45f --points 40 --report front.html",),
+        ),
+        "operators": Verb(
+            "tosaic.cli.operators", "operators", "Operators and modes of TOSA that run", ("tosaic operators",)
+        ),
+        "nnr": Verb(
+            "tosaic.cli.nnr",
+            "app",
+            "Compressed weights (ISO/IEC 15938-17)",
+            ("tosaic nnr encode net.onnx -o net.nnr", "tosaic nnr inspect net.nnr"),
+        ),
+    },
+    "Maintain": {
+        "verify": Verb(
+            "tosaic.cli.verify",
+            "verify",
+            "A program is safe on every path, whatever its data",
+            ("tosaic verify net.tsc",),
+        ),
+        "certify": Verb(
+            "tosaic.cli.certify",
+            "certify",
+            "A program computes its model for all inputs",
+            ("tosaic certify net.tosa --config nano",),
+        ),
+        "check-certificate": Verb(
+            "tosaic.cli.certify",
+            "check_certificate",
+            "A certificate still holds",
+            ("tosaic check-certificate net.certificate.json net.tosa",),
+        ),
+        "conformance": Verb(
+            "tosaic.cli.conformance",
+            "conformance",
+            "TOSA's conformance suite, bit for bit",
+            ("tosaic conformance suite/ --on emulator",),
+        ),
+    },
 }
-"""The module of a verb, and in it the function, or the `typer.Typer` of a verb that has verbs of its own."""
+"""The verbs by what one wants to do; in a group those first that a user needs first."""
+VERBS: dict[str, Verb] = {name: verb for group in GROUPS.values() for name, verb in group.items()}
 
 
 class LazyVerbs(TyperGroup):
-    """The group of all verbs, in the order of `VERBS`."""
+    """The group of all verbs. Its help imports none of them."""
 
     # Typer's own types are those of click, or of its copy of click in newer releases.
     def list_commands(self, ctx: Any) -> list[str]:
@@ -49,9 +179,31 @@ class LazyVerbs(TyperGroup):
             self.commands[cmd_name] = _command(cmd_name)
         return self.commands[cmd_name]
 
+    def get_params(self, ctx: Any) -> Any:
+        """The options, of which help shows those that people look for."""
+        found = super().get_params(ctx)
+        for each in found:
+            each.hidden = each.hidden or each.name == "show_completion"
+        return found
 
-class ValueOrNone(TyperCommand):
-    """A command whose `--check-source` may have a value behind an equals sign."""
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Writes a line for each verb, by groups."""
+        for title, verbs in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<17}", verb.help) for name, verb in verbs.items()])
+
+
+class VerbCommand(TyperCommand):
+    """A command with examples in its help, and whose `--check-source` may have a value behind an equals sign."""
+
+    examples: tuple[str, ...] = ()
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Writes the examples."""
+        if self.examples:
+            with formatter.section("Examples"):
+                for line in self.examples:
+                    formatter.write(f"  {line}\n")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parses as any command does, but `--check-source` may stand alone or have a value."""
@@ -64,13 +216,15 @@ class ValueOrNone(TyperCommand):
         return super().parse_args(ctx, parted)
 
 
-def _command(verb: str) -> Any:
-    module, name = VERBS[verb]
-    found = getattr(importlib.import_module(module), name)
+def _command(name: str) -> Any:
+    verb = VERBS[name]
+    found = getattr(importlib.import_module(verb.module), verb.function)
     if not isinstance(found, typer.Typer):
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(verb, cls=ValueOrNone)(found)
+        alone.command(name, cls=VerbCommand)(found)
         found = alone
     command = typer.main.get_command(found)
-    command.name = verb
+    command.name = name
+    if isinstance(command, VerbCommand):
+        command.examples = verb.examples
     return command
