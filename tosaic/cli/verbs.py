@@ -5,7 +5,7 @@ import importlib
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,7 +183,8 @@ class LazyVerbs(TyperGroup):
         """The options, of which help shows those that people look for."""
         found = super().get_params(ctx)
         for each in found:
-            each.hidden = each.hidden or each.name == "show_completion"
+            if isinstance(each, TyperOption) and each.name == "show_completion":
+                each.hidden = True
         return found
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
