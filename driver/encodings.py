@@ -74,7 +74,7 @@ def declared_of(model: str | pathlib.Path, graph: Graph) -> dict[str, Declared]:
         return {name: found[name] for name, port in ports.items() if found[name].fits(port.shape, port.dtype)}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
-            f"{path}: cannot be read ({in_words(error)}); write it again by tosaic import"
+            f"{path}: is no file of encodings ({in_words(error)}); write it again by tosaic import"
         ) from None
 
 
