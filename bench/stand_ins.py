@@ -13,8 +13,8 @@ from collections import Counter
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 MOST_STAND_INS, MOST_PRIVATE = 20, 60
-PUBLIC = {"_replace", "_asdict", "_fields", "_make", "_pytest"}
-"""Names with an underscore that Python's own documentation tells people to use."""
+PUBLIC = {"_replace", "_asdict", "_fields", "_make", "_pytest", "_exit", "_repr_html_"}
+"""Names with an underscore that the documentation of Python or IPython tells people to use."""
 
 
 def counts(path: pathlib.Path) -> tuple[int, int]:
