@@ -69,7 +69,7 @@ def weights(kind: str) -> np.ndarray:
         return rng.integers(-8, 8, 1 << 14).astype(np.int8)
     if kind == "ternary":
         return rng.choice([-37, 0, 37], 1 << 14).astype(np.int8)
-    zeros = 0.2 if kind == "dense but for a fifth" else 0.8
+    zeros = {"dense but for a seventh": 1 / 7, "dense but for a fifth": 0.2, "sparse": 0.8}[kind]
     return np.where(rng.random(1 << 14) < zeros, 0, rng.integers(-128, 128, 1 << 14)).astype(np.int8)
 
 
@@ -81,6 +81,7 @@ def weights(kind: str) -> np.ndarray:
         ("sparse", 12.5, None),
         ("sparse", 12.4, Mode.MASK),
         ("sparse", 4, Mode.MASK),
+        ("dense but for a seventh", 2, None),
         ("dense but for a fifth", 8.4, None),
         ("dense but for a fifth", 8.3, Mode.MASK),
         ("int4", 8, Mode.PALETTE_16),
