@@ -86,21 +86,21 @@ quick-tests: $(VENV)/installed-dev
 SUITE := build/conformance
 SUITE_FP := build/conformance-fp
 SUITE_DRAFT := build/conformance-draft
-INTEGER_EXTENSIONS := int16 int4 doubleround inexactround controlflow dynamic
+$(SUITE)/generated: KIND := int
+$(SUITE_DRAFT)/generated: KIND := draft
+$(SUITE_FP)/generated: KIND := fp
 $(SUITE)/generated $(SUITE_FP)/generated: TOSA_VERSION := 1.0.2
 $(SUITE)/generated $(SUITE_DRAFT)/generated: PROFILE := int
-$(SUITE)/generated: EXTENSIONS := $(INTEGER_EXTENSIONS)
 $(SUITE_DRAFT)/generated: TOSA_VERSION := 1.1.0-draft
-$(SUITE_DRAFT)/generated: EXTENSIONS := $(INTEGER_EXTENSIONS) variable int64 shape
 $(SUITE_FP)/generated: PROFILE := fp
-$(SUITE_FP)/generated: EXTENSIONS := bf16 fft fp8e4m3 fp8e5m2 controlflow dynamic
 
 $(SUITE)/generated $(SUITE_DRAFT)/generated $(SUITE_FP)/generated: $(VENV)/installed-dev
 	mkdir -p $(@D)/bin
 	printf '#!/bin/sh\n' > $(@D)/bin/gdb
 	chmod +x $(@D)/bin/gdb
 	PATH="$(CURDIR)/$(@D)/bin:$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/generate_suite.py \
-		--profile tosa-pro-$(PROFILE) --extension $(EXTENSIONS:%=tosa-ext-%) --unit-tests operator --test-type both \
+		--profile tosa-pro-$(PROFILE) --unit-tests operator --test-type both \
+		--extension $$($(BIN)/python bench/suite_extensions.py $(KIND)) \
 		--tosa-version $(TOSA_VERSION) --output-type binary --ref-model-path $(CURDIR)/$(BIN)/tosa_reference_model \
 		--build-directory $(@D)/work --output-directory $(@D)/suite -j $(JOBS)
 	@touch $@

@@ -9,6 +9,7 @@ import os
 import pathlib
 import tomllib
 
+import suite_extensions
 from board_rows import DESIGNS
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -32,7 +33,6 @@ SUITE_BATCHES = (
     "negate scatter select sub table",
 )
 """Operators of TOSA's conformance suite, by names of its generator: some 200 to 500 tests each."""
-EXTENSIONS = ("int16", "int4", "doubleround", "inexactround", "controlflow", "dynamic")
 FUZZ_MINUTES = 4
 GRAPH_SEEDS, CONFIG_PARTS, CONFIGS_EACH = 6, 20, 10
 
@@ -81,7 +81,7 @@ def _pages() -> list[Part]:
 def _suite(number: int, operators: str) -> Part:
     """Generates the tests of some operators and runs them on golden, against the reference model, and on the RTL."""
     folder = f"build/suite-{number}"
-    extensions = " ".join(f"tosa-ext-{name}" for name in EXTENSIONS)
+    extensions = " ".join(suite_extensions.options("int"))
     generate = (
         f"{PYTHON} bench/generate_suite.py --operators {operators} --profile tosa-pro-int --extension {extensions} "
         "--unit-tests operator --test-type both --tosa-version 1.0.2 --output-type binary "

@@ -2,8 +2,9 @@
 
     python bench/stand_ins.py      # by file; exit 1 above the limits
 
-A stand-in is a SimpleNamespace, or an object made without its class's constructor (`object.__new__`). A private name is
-one with a leading underscore, read from anything but `self`, `cls` or a module of the tests.
+A stand-in is an object with any attributes (a SimpleNamespace, a mock), or one made without its class's constructor
+(`__new__`). A private name is one with a leading underscore, read from anything but `self`, `cls` or a module of the
+tests.
 """
 
 import ast
@@ -13,19 +14,45 @@ from collections import Counter
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 MOST_STAND_INS, MOST_PRIVATE = 20, 60
-PUBLIC = {"_replace", "_asdict", "_fields", "_make", "_pytest"}
-"""Names with an underscore that Python's own documentation tells people to use."""
+STAND_INS = {"SimpleNamespace", "Mock", "MagicMock", "namedtuple", "make_dataclass"}
+"""What makes an object with any attributes."""
+PUBLIC = {"_replace", "_asdict", "_fields", "_make", "_pytest", "_exit", "_repr_html_"}
+"""Names with an underscore that the documentation of Python or IPython tells people to use."""
 
 
 def counts(path: pathlib.Path) -> tuple[int, int]:
     """Stand-ins and private names of a file."""
     tree = ast.parse(path.read_text())
+    own, stand_ins = _own_names(tree), _called_as(tree, STAND_INS)
+    made = private = 0
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in stand_ins:
+                made += 1
+            case ast.Call(func=ast.Attribute(attr="__new__", value=value)) if not isinstance(value, ast.Call):
+                made += 1
+            case ast.Attribute(value=value, attr=name) if _is_private(name) and name not in own:
+                private += not (isinstance(value, ast.Name) and value.id in ("self", "cls"))
+            case ast.ImportFrom(module=module, names=names) if module and module.startswith("tosaic"):
+                private += sum(_is_private(each.name) for each in names)
+            case ast.Call(func=ast.Attribute(attr="setattr"), args=[*places, _]):
+                private += sum(
+                    isinstance(each, ast.Constant)
+                    and isinstance(each.value, str)
+                    and _is_private(each.value.rpartition(".")[2])
+                    for each in places
+                )
+    return made, private
+
+
+def _own_names(tree: ast.Module) -> set[str]:
+    """What the file itself defines: functions, classes, and attributes of its objects."""
     own = {
         node.name
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef)
     }
-    own |= {
+    return own | {
         target.attr
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign | ast.AnnAssign)
@@ -35,22 +62,17 @@ def counts(path: pathlib.Path) -> tuple[int, int]:
         and isinstance(target.value, ast.Name)
         and target.value.id == "self"
     }
-    stand_ins = private = 0
-    for node in ast.walk(tree):
-        match node:
-            case ast.Call(func=ast.Name(id="SimpleNamespace") | ast.Attribute(attr="SimpleNamespace")):
-                stand_ins += 1
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="object"), attr="__new__")):
-                stand_ins += 1
-            case ast.Attribute(value=value, attr=name) if _is_private(name) and name not in own:
-                private += not (isinstance(value, ast.Name) and value.id in ("self", "cls"))
-            case ast.ImportFrom(module=module, names=names) if module and module.startswith("tosaic"):
-                private += sum(_is_private(each.name) for each in names)
-            case ast.Call(
-                func=ast.Attribute(attr="setattr"), args=[_, ast.Constant(value=str() as name), *_]
-            ):
-                private += _is_private(name.rpartition(".")[2])
-    return stand_ins, private
+
+
+def _called_as(tree: ast.Module, names: set[str]) -> set[str]:
+    """What imports of the file call these."""
+    return names | {
+        each.asname
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for each in node.names
+        if each.name in names and each.asname
+    }
 
 
 def _is_private(name: str) -> bool:

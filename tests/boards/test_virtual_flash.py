@@ -14,7 +14,7 @@ import tosaic
 from tosaic.boards.soc import MEMORY_BASE
 from tosaic.cli.app import app
 from tosaic.driver.flash_image import program_boot_image
-from tosaic.driver.transports import BridgeTransport
+from tosaic.driver.transports import BridgeTransport, open_transport
 from tosaic.hw.bridge.boot_image import BOOT_CODE, BOOT_CRC, HEAD, BootCode, Record, RecordKind, boot_image
 from tosaic.sim.board import VirtualLine
 from tosaic.virtual import open_board, write_boot_image
@@ -46,17 +46,18 @@ def image():
 
 
 def opened(board, boots=True):
-    """The line, which keeps what is written, and a device at it."""
+    """The line, which keeps what is written, a transport and a device at it."""
     line = BadLine(VirtualLine(board))
-    return line, tosaic.Device(BridgeTransport(line, NAME, boots))
+    transport = BridgeTransport(line, NAME, boots)
+    return line, transport, tosaic.Device(transport)
 
 
 def digit(seed):
     return {"image": np.random.default_rng(seed).integers(-128, 128, (1, 8, 8, 1), dtype=np.int8)}
 
 
-def state(device):
-    return device._transport.read_registers(BOOT_CODE, 1)[0]
+def state(transport):
+    return transport.read_registers(BOOT_CODE, 1)[0]
 
 
 def test_digits_from_flash(board, image):
@@ -64,34 +65,34 @@ def test_digits_from_flash(board, image):
     write_boot_image(board, NAME, image)
     assert len(image) > 2_000
     for _ in range(2):
-        line, device = opened(board)
+        line, transport, device = opened(board)
         session = tosaic.Session(TINY, device)
         for index in range(2):
             session.run(digit(index), check=True)
-        assert sum(map(len, line.written)) < 3_000 < len(image) and state(device) == BootCode.DONE
-    assert device._transport.read_registers(BOOT_CRC, 1) == list(struct.unpack("<I", image[-4:]))
+        assert sum(map(len, line.written)) < 3_000 < len(image) and state(transport) == BootCode.DONE
+    assert transport.read_registers(BOOT_CRC, 1) == list(struct.unpack("<I", image[-4:]))
     other = tiny("nano")
     other = dataclasses.replace(other, image=other.image + bytes(64))
     device.run(other, other.memory())
-    assert state(device) == BootCode.LEFT
-    line, device = opened(board)
+    assert state(transport) == BootCode.LEFT
+    line, transport, device = opened(board)
     tosaic.Session(TINY, device).run(digit(2), check=True)
     assert sum(map(len, line.written)) > len(image)
-    device._transport.reset()
-    assert state(device) == BootCode.LEFT
+    transport.reset()
+    assert state(transport) == BootCode.LEFT
 
 
 def test_a_reset_of_the_machine_in_the_middle(board, image):
     """The boot begins anew, and a host's access to memory waits for its end."""
     write_boot_image(board, NAME, image)
-    _, device = opened(board, boots=False)
+    _, transport, device = opened(board, boots=False)
     board.run(30_000)
-    assert state(device) == BootCode.BOOTING
-    device._transport.reset()
-    assert state(device) == BootCode.BOOTING
-    line, device = opened(board)
+    assert state(transport) == BootCode.BOOTING
+    transport.reset()
+    assert state(transport) == BootCode.BOOTING
+    line, transport, device = opened(board)
     tosaic.Session(TINY, device).run(digit(0), check=True)
-    assert sum(map(len, line.written)) < 3_000 and state(device) == BootCode.DONE
+    assert sum(map(len, line.written)) < 3_000 and state(transport) == BootCode.DONE
 
 
 @pytest.mark.parametrize("fault", ["damaged", "endless", "nothing"])
@@ -105,14 +106,14 @@ def test_an_image_that_cannot_be_used(board, image, fault):
     }
     content, code = images[fault]
     write_boot_image(board, NAME, content)
-    _, device = opened(board)
+    _, transport, device = opened(board)
     session = tosaic.Session(TINY, device)
     if code.is_fault:
         text = rf"^{NAME}: booting from flash failed: {code.name} \(fault {code.value}\): write the image of"
         with pytest.raises(tosaic.DeviceError, match=text):
             session.run(digit(0))
-        assert state(device) == code
-    _, device = opened(board, boots=False)
+        assert state(transport) == code
+    _, transport, device = opened(board, boots=False)
     tosaic.Session(TINY, device).run(digit(0), check=True)
 
 
@@ -125,9 +126,9 @@ def test_a_program_that_fails(board):
         Record(RecordKind.RUN),
     ]
     write_boot_image(board, NAME, boot_image(run))
-    _, device = opened(board)
+    _, transport, device = opened(board)
     board.run(100_000)
-    assert state(device) == BootCode.PROGRAM_FAILED
+    assert state(transport) == BootCode.PROGRAM_FAILED
 
 
 def test_by_the_command_line(tmp_path):
@@ -137,9 +138,10 @@ def test_by_the_command_line(tmp_path):
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     assert done.stdout.endswith(f"{path.stat().st_size} bytes, for offset 0x800000 of the flash\n")
-    with tosaic.Session(TINY, f"virtual://{NAME}?link=udp&flash={path}") as session:
+    transport = open_transport(f"virtual://{NAME}?link=udp&flash={path}")
+    with tosaic.Session(TINY, tosaic.Device(transport)) as session:
         session.run(digit(0), check=True)
-        assert state(session.device) == BootCode.DONE
+        assert state(transport) == BootCode.DONE
     with pytest.raises(tosaic.InputError, match="^kv260 does not boot from flash; these do: ulx3s-85f, "):
         CliRunner().invoke(app, [*arguments[:3], "kv260", *arguments[4:]], catch_exceptions=False)
     with pytest.raises(tosaic.InputError, match="none.bin: cannot be read: No such file"):
@@ -153,11 +155,11 @@ def test_networks_in_sdram(network):
     """A board whose memory starts by itself, too."""
     folder, name = MODELS / network, "ulx3s-85f"
     board = open_board(name, ("flash",))
-    line, device = opened(board, boots=False)
+    line, transport, device = opened(board, boots=False)
     session = tosaic.Session(folder / "model.tosa", device)
     write_boot_image(board, name, program_boot_image(session.program, MEMORY_BASE))
-    line, device = opened(board)
+    line, transport, device = opened(board)
     session = tosaic.Session(folder / "model.tosa", device)
     outputs = session.run({session.inputs[0].name: np.load(folder / "inputs_0.npy")})
     np.testing.assert_array_equal(outputs[session.outputs[0].name], np.load(folder / "outputs_0.npy"))
-    assert sum(map(len, line.written)) < 5_000 and state(device) == BootCode.DONE
+    assert sum(map(len, line.written)) < 5_000 and state(transport) == BootCode.DONE

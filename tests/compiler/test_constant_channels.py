@@ -96,6 +96,16 @@ def test_numbers_on_their_way(double: bool, shift: int) -> None:
         assert found[rows] == found[p] == found[c]
 
 
+@pytest.mark.parametrize("shift", [31, 32, 33, 34])
+def test_numbers_that_are_rounded_twice(shift: int) -> None:
+    """Away from zero, where a shift is more than 31."""
+    for seed in range(8):
+        build = LayerBuilder(seed)
+        y = convolved(build, build.input("x", IMAGE, DType.INT8), [0, 1, 2, 3])
+        z = build.rescale(y, DType.INT16, per_channel=True, shift=shift)
+        assert constant(told(build, z)[z]) == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("number", [-128, -50, 0, 3, 77, 127])
 @pytest.mark.parametrize("input_zp, output_zp", [(0, 0), (-9, 4), (100, -3), (-128, 127), (127, -128)])
 def test_numbers_between_zero_points(input_zp: int, output_zp: int, number: int) -> None:

@@ -1,5 +1,6 @@
 """Intervals against a dictionary of bytes."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,3 +65,22 @@ def test_other_columns_of_one_pitch_are_not_met() -> None:
         intervals.put(0, 640, 10 + block, Columns(64, 16 * block, 16))
     assert [intervals.latest(0, 640, Columns(64, 16 * block, 16)) for block in range(4)] == [10, 11, 12, 13]
     assert intervals.latest(0, 640) == 13 and intervals.latest(0, 640, Columns(32, 0, 16)) == 13
+
+
+@pytest.mark.parametrize(
+    "columns, places",
+    [
+        (Columns(10, 3, 2), [3, 4]),
+        (Columns(10, 9, 3), [9, 0, 1]),
+        (Columns(10, 3, 2, 4, 2), [3, 4, 7, 8]),
+        (Columns(20, 17, 2, 5, 3), [17, 18, 2, 3, 7, 8]),
+    ],
+)
+def test_bytes_of_columns(columns: Columns, places: list[int]) -> None:
+    """Who asks for one byte of each pitch meets the number of those alone who touch it."""
+    intervals = Intervals()
+    intervals.put(0, 640, 3)
+    intervals.put(0, 640, 7, columns)
+    found = [intervals.latest(0, 640, Columns(columns.pitch, byte, 1)) for byte in range(columns.pitch)]
+    assert [byte for byte, number in enumerate(found) if number == 7] == sorted(places)
+    assert set(found) == {3, 7}

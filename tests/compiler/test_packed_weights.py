@@ -69,7 +69,8 @@ def weights(kind: str) -> np.ndarray:
         return rng.integers(-8, 8, 1 << 14).astype(np.int8)
     if kind == "ternary":
         return rng.choice([-37, 0, 37], 1 << 14).astype(np.int8)
-    return np.where(rng.random(1 << 14) < 0.8, 0, rng.integers(-128, 128, 1 << 14)).astype(np.int8)
+    zeros = {"dense but for a seventh": 1 / 7, "dense but for a fifth": 0.2, "sparse": 0.8}[kind]
+    return np.where(rng.random(1 << 14) < zeros, 0, rng.integers(-128, 128, 1 << 14)).astype(np.int8)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +78,19 @@ def weights(kind: str) -> np.ndarray:
     [
         ("dense", 1, None),
         ("sparse", None, None),
+        ("sparse", 12.5, None),
+        ("sparse", 12.4, Mode.MASK),
         ("sparse", 4, Mode.MASK),
+        ("dense but for a seventh", 2, None),
+        ("dense but for a fifth", 8.4, None),
+        ("dense but for a fifth", 8.3, Mode.MASK),
         ("int4", 8, Mode.PALETTE_16),
+        ("int4", 14.8, Mode.PALETTE_16),
+        ("int4", 14.9, None),
         ("int4", 16, None),
         ("ternary", 4, Mode.PALETTE_4),
+        ("ternary", 15, Mode.PALETTE_4),
+        ("ternary", 15.1, None),
     ],
 )
 def test_what_loads_faster_is_chosen(kind, bandwidth, mode):

@@ -109,6 +109,17 @@ def test_argmax_finds_the_first_of_equal_maxima(dtype, places):
         assert_equal_to_golden(graph, config, values)
 
 
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16])
+@pytest.mark.parametrize("place", [None, 4990])
+def test_argmax_of_the_least_values(dtype, place):
+    """No value of a pass is smaller than where it begins."""
+    graph = reduction("ARGMAX", (5000,), 0, dtype)
+    values = {"x": np.full(5000, dtype.min, dtype.numpy)}
+    if place is not None:
+        values["x"][place] += 1
+    assert_equal_to_golden(graph, "small", values)
+
+
 def test_argmax_of_more_elements_than_a_field_counts():
     graph = reduction("ARGMAX", (140_000,), 0, DType.INT16)
     values = feeds(graph, 1)

@@ -85,9 +85,11 @@ def _dense(shape, kernel, pad, config) -> list[str]:
         ((1, 4, 4, 8), (3, 3, 3), [0, 0, 0, 0], 512, ["CONV2D"] + 2 * ["CONV2D", "ADD"]),
         ((1, 1, 70, 1), (3, 1, 64), [0, 0, 0, 0], 4096, ["CONV2D"]),
         ((1, 1, 3, 1), (3, 1, 400), [0, 0, 398, 0], 512, ["CONV2D"]),
+        ((1, 1, 32, 1), (3, 1, 400), [0, 0, 0, 369], 512, ["CONV2D"]),
+        ((1, 1, 33, 1), (3, 1, 400), [0, 0, 368, 0], 512, ["CONV2D", "CONV2D", "ADD"]),
         ((1, 1, 1, 50), (3, 1, 1), [0, 0, 0, 0], 256, ["SLICE", "CONV2D"] + 3 * ["SLICE", "CONV2D", "ADD"]),
     ],
-    ids=["rows", "fits", "taps that meet nothing", "channels"],
+    ids=["rows", "fits", "taps that meet nothing", "taps that just miss", "taps that just meet", "channels"],
 )
 def test_no_more_parts_than_needed(shape, kernel, pad, wm_bytes, operators):
     assert _dense(shape, kernel, pad, dataclasses.replace(TINY, wm_bytes=wm_bytes)) == operators

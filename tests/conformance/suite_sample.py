@@ -6,15 +6,19 @@ import importlib.util
 import io
 import json
 import pathlib
+import sys
 from typing import Any
 
 from tosaic.compiler.ir.operators import OPERATORS
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+
+import suite_extensions  # noqa: E402 (the path comes first)
 
 INSTALLED = importlib.util.find_spec("generator") is not None
 """Whether tosa-tools, which brings the generator, is there."""
 
 SEED = 42
-_EXTENSIONS = ("int16", "int4", "doubleround", "inexactround", "controlflow", "dynamic")
 MORE_MODES = ("arithmetic_right_shift", "cond_if", "mul", "rescale", "while_loop")
 """Operators with attributes that the generator draws: a second test of the same types is often one of another mode."""
 _TYPES = ("bool", "int4", "int8", "int16", "int32", "int48")
@@ -74,7 +78,7 @@ def generate(name: str, folder: pathlib.Path, per_mode: int) -> None:
     if "random_const_inputs" in _configuration()[name].get("support_for", ()):
         command.append("--random-const-inputs")
     command += ["--tosa-version", "1.0.2", "--test-selection-config", str(selection)]
-    command += ["--profile", "tosa-pro-int", "--extension", *(f"tosa-ext-{word}" for word in _EXTENSIONS)]
+    command += ["--profile", "tosa-pro-int", "--extension", *suite_extensions.options("int")]
     command += ["--target-dtype", *(word for word in _TYPES if word in types)]
     positive = ["--test-type", "positive", "--no-special-tests", "--tensor-dim-range", "1,7"]
     if ranks:

@@ -87,33 +87,49 @@ def test_a_run_that_fails_everywhere_is_told():
     assert pool.size == 2
 
 
+class HeldBoard(EmulatedBoard):
+    """A board whose runs wait until the gate is open."""
+
+    def __init__(self, *given, **named):
+        super().__init__(*given, **named)
+        self.began, self.gate = threading.Event(), threading.Event()
+
+    def run(self, program, window, max_cycles):
+        self.began.set()
+        assert self.gate.wait(10)
+        return super().run(program, window, max_cycles)
+
+
 def test_a_run_does_not_wait_for_a_board_that_is_lost_meanwhile():
-    """`a` fails; its run waits for `b`, which is at work and then lost: there is nothing left to wait for."""
-    first, second = EmulatedBoard("a", resets=(1,)), EmulatedBoard("b", dies_at=0)
-    pool = pool_of(first, second)
-    second_board = pool._boards[1]
-    second_board.busy = True
+    """It fails on `a` and waits for `b`, which is at work and then lost: there is nothing left to wait for. What was
+    at work on `b` goes to `a`."""
+    lost, other = HeldBoard("b", dies_at=0), EmulatedBoard("a", resets=(1,))
+    pool = pool_of(lost, other)
     program = tosaic.Session(DIGITS, "emulator", "nano").program
     ended = []
 
-    def run():
+    def run(name):
         try:
             pool.run(program, program.memory())
+            ended.append(f"{name} is done")
         except DeviceError as error:
-            ended.append(str(error))
+            ended.append(f"{name}: {error}")
 
+    first, second = (threading.Thread(target=run, args=(name,)) for name in ("first", "second"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        waiting = threading.Thread(target=run)
-        waiting.start()
-        while first.runs == 0 or pool._boards[0].busy:
+        first.start()
+        assert lost.began.wait(10)
+        second.start()
+        while other.runs == 0:
             time.sleep(0.01)
-        second.runs = 1
-        pool._settle(second_board, DeviceError("lost"))
-        waiting.join(timeout=10)
-    assert not waiting.is_alive()
-    assert ended == [
-        "pool://test: the run failed on every board that is left: see the warnings of the boards, or add one"
+        lost.gate.set()
+        for thread in (first, second):
+            thread.join(timeout=10)
+    assert not first.is_alive() and not second.is_alive()
+    assert sorted(ended) == [
+        "first is done",
+        "second: pool://test: the run failed on every board that is left: see the warnings of the boards, or add one",
     ]
 
 

@@ -1,8 +1,10 @@
-"""The board server and its client: tokens, turns, what goes wrong on a network."""
+"""The board server and its client: tokens, what goes wrong on a network, servers that come and go."""
 
 import contextlib
-import errno
+import os
+import pathlib
 import random
+import resource
 import socket
 import threading
 import time
@@ -10,12 +12,12 @@ import time
 import numpy as np
 import pytest
 from device_programs import check_run, endless, tiny
+from server_clients import TOKEN, admitted, all_gone, answer, connect, greeted, limited, soon
 
 import tosaic
 from tosaic.driver.server import BoardServer, Limits
 from tosaic.driver.server.connections import Connections
 from tosaic.driver.server.server import ACCEPT_PAUSE_SECONDS
-from tosaic.driver.server.turn import Turn
 from tosaic.driver.transports import RtlTransport, TcpTransport
 from tosaic.driver.transports.wire import (
     FIELDS,
@@ -24,29 +26,31 @@ from tosaic.driver.transports.wire import (
     MAX_MESSAGE_BYTES,
     NONCE_BYTES,
     PROOF_BYTES,
-    PROTOCOL_VERSION,
     ConnectionEnded,
-    Outcome,
     Request,
-    proof,
     receive_exactly,
     receive_message,
     send_message,
 )
 from tosaic.hw.config_text import get_config
-from tosaic.hw.csr_map import REGISTER
 
+MODEL = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits_tiny.tosa"
 pytestmark = pytest.mark.xdist_group("nano")
-TOKEN = "not a secret"
 
 
 @pytest.fixture(scope="module")
-def server():
-    device = RtlTransport(get_config("nano"), memory_bytes=1 << 20)
-    made = BoardServer(device, TOKEN)
+def small():
+    """A transport to a machine in this process."""
+    made = RtlTransport(get_config("nano"), memory_bytes=1 << 20)
     yield made
     made.close()
-    device.close()
+
+
+@pytest.fixture(scope="module")
+def server(small):
+    made = BoardServer(small, TOKEN)
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="module")
@@ -54,49 +58,20 @@ def program():
     return tiny("nano")
 
 
-def connect(server, token=TOKEN):
-    return TcpTransport(*server.address, token)
-
-
-@contextlib.contextmanager
-def limited(device=None, **limits):
-    """A server with limits of its own."""
-    own = device or RtlTransport(get_config("nano"), memory_bytes=1 << 20)
-    made = BoardServer(own, TOKEN, limits=Limits(**limits))
-    yield made
-    made.close()
-    own.close()
-
-
-def soon():
-    return time.monotonic() + 10
-
-
-def all_gone(server):
-    """The server's threads notice within moments that their clients went."""
-    for _ in range(1000):
-        if not server.clients:
-            return True
-        time.sleep(0.01)
-    return False
-
-
 def test_a_session_over_tcp(server, monkeypatch):
     monkeypatch.setenv("TOSAIC_TOKEN", TOKEN)
-    from pathlib import Path
-
-    model = Path(__file__).parents[2] / "examples" / "digits" / "digits_tiny.tosa"
     host, port = server.address
     assert host == "127.0.0.1"
     image = {"image": np.random.default_rng(1).integers(-128, 128, (1, 8, 8, 1), dtype=np.int8)}
-    with tosaic.Session(model, f"tcp://{host}:{port}") as session:
+    with tosaic.Session(MODEL, f"tcp://{host}:{port}") as session:
         assert session.config.name == "nano"
-        assert session.device._transport.device == "sim://nano"
         session.run(image, check=True)
         session.run(image, check=True)
+    with contextlib.closing(connect(server)) as client:
+        assert client.device == "sim://nano"
 
 
-def test_a_wrong_token_is_refused(server):
+def test_a_wrong_token_is_refused(server, small):
     for token in ("", "Not a secret", TOKEN + "x"):
         with pytest.raises(
             tosaic.DeviceError, match=r"^tcp://127\.0\.0\.1:\d+: the board server refuses the token; "
@@ -104,7 +79,7 @@ def test_a_wrong_token_is_refused(server):
             connect(server, token)
     connect(server).close()
     with pytest.raises(ValueError, match=r"^token must not be empty$"):
-        BoardServer(RtlTransport.__new__(RtlTransport), "")
+        BoardServer(small, "")
 
 
 def test_who_only_looks_in_is_dropped():
@@ -158,13 +133,13 @@ def test_a_client_that_vanishes_while_its_program_runs(server, program):
 
 
 def test_errors_of_the_device_arrive_in_words(server, program):
-    device = tosaic.Device(connect(server))
+    transport = connect(server)
+    device = tosaic.Device(transport)
     with pytest.raises(
         tosaic.DeviceError, match=r"^tcp://.*: the program did not end in 90000 cycles; UNITS is 0x"
     ):
         device.run(endless("nano"), endless("nano").memory(), 90_000)
     check_run(device, program, 2)
-    transport = device._transport
     transport.acquire()
     with pytest.raises(
         tosaic.DeviceError,
@@ -180,104 +155,6 @@ def test_errors_of_the_device_arrive_in_words(server, program):
     with pytest.raises(tosaic.DeviceError, match=r"^tcp://.*: the device was not acquired$"):
         transport.finish()
     device.close()
-
-
-def test_someone_who_does_not_give_the_device_back(program, monkeypatch):
-    with limited(hold_seconds=2.0) as server:
-        greedy = connect(server)
-        greedy.acquire()
-        monkeypatch.setattr("tosaic.driver.transports.tcp.TURN_SECONDS", 0)
-        patient = tosaic.Device(connect(server))
-        with pytest.raises(
-            tosaic.DeviceError, match=r": another client has the board and does not give it back$"
-        ):
-            check_run(patient, program, 3)
-        # Silence is not for ever, either.
-        monkeypatch.setattr("tosaic.driver.transports.tcp.TURN_SECONDS", 60)
-        check_run(patient, program, 4)
-        with pytest.raises(tosaic.DeviceError, match=r": who has the board and is silent for 2 s loses it$"):
-            greedy.read_registers(0, 1)
-        assert greedy.acquire() is False
-
-
-def test_a_request_that_comes_byte_by_byte(program):
-    """The time to say something is for the whole request."""
-    with limited(hold_seconds=2.0) as server:
-        greedy = connect(server)
-        greedy.acquire()
-        with pytest.raises(OSError):
-            for _ in range(5000):
-                greedy._connection.sendall(LENGTH.pack(1 << 20)[:1])
-                time.sleep(0.01)
-        check_run(tosaic.Device(connect(server)), program, 4)
-
-
-def test_a_turn_has_an_end(program):
-    with limited(turn_seconds=2.0) as server:
-        greedy = connect(server)
-        greedy.acquire()
-        with pytest.raises(
-            tosaic.DeviceError, match=r"^tcp://.*: the turn of 2 s is over, others may want the board$"
-        ):
-            while True:
-                greedy.read_registers(0, 1)
-        with pytest.raises(tosaic.DeviceError, match=r": the turn of 2 s is over, "):
-            greedy.read_registers(0, 1)
-        check_run(tosaic.Device(connect(server)), program, 4)
-
-
-def test_a_program_has_an_end(program):
-    """A loop is stopped, and its client told; who asks next has a machine that is idle."""
-    with limited(run_seconds=0.3) as server:
-        device = tosaic.Device(connect(server))
-        with pytest.raises(
-            tosaic.DeviceError,
-            match=r"^tcp://.*: the program was stopped after 0\.3 s, the longest run that this board server allows$",
-        ):
-            device.run(endless("nano"), endless("nano").memory())
-        check_run(device, program, 4)
-        # Nor does it go on when its client lets go of the device.
-        other = connect(server)
-        other.acquire()
-        forever = endless("nano")
-        other.write_memory(0, forever.image)
-        other.start(forever.memory_bytes, forever.program_address, forever.program_bytes)
-        other.release()
-        other.acquire()
-        assert other.read_registers(REGISTER["STATUS"].offset, 1) == [1]
-
-
-def test_turns_of_groups():
-    """One turn for each group of those who wait, in the order of asking within a group; who is gone has no place."""
-    turn, order, gone = Turn(), [], set()
-    assert turn.take("first", 0, "a")
-    assert not turn.take("impatient", 0, "b")
-
-    def ask(name):
-        got = turn.take(name, 10, name[0], lambda: name in gone)
-        order.append((name, got))
-
-    threads = []
-    for name in ("a1", "a2", "a3", "b1", "ghost", "b2", "c1"):
-        threads.append(threading.Thread(target=ask, args=(name,)))
-        threads[-1].start()
-        time.sleep(0.05)  # they ask one after the other
-    turn.give("a3")  # not its turn
-    gone.add("ghost")
-    for given, name in enumerate(("first", "b1", "c1", "a1", "b2")):
-        turn.give(name)
-        for _ in range(1000):
-            if sum(got for _, got in order) > given:
-                break
-            time.sleep(0.001)
-    turn.end()
-    for thread in threads:
-        thread.join()
-    assert [each for each in order if each[0] != "ghost"] == [
-        *((name, True) for name in ("b1", "c1", "a1", "b2", "a2")),
-        ("a3", False),
-    ]
-    assert ("ghost", False) in order
 
 
 def test_strangers_do_not_keep_a_client_out(server, program):
@@ -325,93 +202,32 @@ def test_more_clients_than_there_are_places():
         connect(server).close()
 
 
-def test_a_computer_without_room_for_connections(server, program, monkeypatch):
+def test_a_computer_without_room_for_connections(program):
     """accept fails for a while: the server neither ends nor spins."""
-    accept, calls = server._listener.accept, []
-
-    class Full:
-        def __getattr__(self, name):
-            return getattr(listener, name)
-
-        def accept(self):
-            calls.append(0)
-            if len(calls) < 4:
-                raise OSError(errno.EMFILE, "Too many open files")
-            return accept()
-
-    listener = server._listener
-    monkeypatch.setattr(server, "_listener", Full())
-    # The call of accept that waits already is still the old one.
-    connect(server).close()
-    began = time.monotonic()
-    check_run(tosaic.Device(connect(server)), program, 8)
-    assert len(calls) >= 4 and time.monotonic() - began >= 3 * ACCEPT_PAUSE_SECONDS
-
-
-def asking(server, address="127.0.0.1"):
-    """A connection from an address, which has asked for the device and reads no answer yet."""
-    connection = greeted(server, address)
-    send_message(connection, bytes([Request.ACQUIRE]) + FIELDS[Request.ACQUIRE].pack(60), soon())
-    return connection
-
-
-def test_ghosts_keep_nobody_out(program):
-    """Who hangs up while he waits loses his place at once: among the clients, and in the order of turns."""
-    with limited(clients_per_address=4) as server:
-        worker = connect(server)
-        worker.acquire()
-        for _ in range(3):
-            ghosts = [asking(server) for _ in range(3)]
-            with pytest.raises(tosaic.DeviceError, match="has all the clients it takes"):
-                connect(server)
-            for ghost in ghosts:
-                ghost.close()
-            for _ in range(1000):
-                if server.clients == 1:
-                    break
-                time.sleep(0.01)
-            assert server.clients == 1
-        honest = tosaic.Device(connect(server))
-        worker.close()
-        check_run(honest, program, 3)
-
-
-def test_keepers_of_one_address_leave_a_turn_to_another(program):
-    """Eight keep their turns of 0.3 s and ask again at once; one of another address waits for one turn at most."""
-    with limited(turn_seconds=0.3) as server:
-        stop, turns = threading.Event(), []
-
-        def keep():
-            connection = asking(server, "127.0.0.2")
-            status = FIELDS[Request.READ_REGISTERS].pack(REGISTER["STATUS"].offset, 1)
-            read = bytes([Request.READ_REGISTERS]) + status
-            again = bytes([Request.ACQUIRE]) + FIELDS[Request.ACQUIRE].pack(60)
-            asked = again
-            while not stop.is_set():
-                told = answer(connection)
-                if asked is again:
-                    turns.append(connection)
-                asked = again if told[0] == Outcome.NOT_ACQUIRED else read
-                send_message(connection, asked, soon())
-            connection.close()
-
-        keepers = [threading.Thread(target=keep) for _ in range(8)]
-        for keeper in keepers:
-            keeper.start()
-        while not turns:
-            time.sleep(0.01)
-        honest, others = connect(server), []
-        for _ in range(3):
-            before = len(turns)
-            honest.acquire()
-            others.append(len(turns) - before)
-            honest.release()
-        stop.set()
-        honest.close()
-        for keeper in keepers:
-            keeper.join()
-        # One that was given before this one asked may be told after.
-        assert max(others) <= 2, others
+    with limited() as server:
+        connect(server).close()
+        assert all_gone(server)
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        lowest = os.dup(0)
+        os.close(lowest)
+        try:
+            # Two numbers are left, for the clients' ends; the call of accept that waits has its own already.
+            resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 2, before[1]))
+            early = socket.create_connection(server.address)
+            late = socket.create_connection(server.address)
+            began = time.process_time()
+            time.sleep(3 * ACCEPT_PAUSE_SECONDS)
+            assert time.process_time() - began < ACCEPT_PAUSE_SECONDS
+            late.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                late.recv(1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        late.settimeout(10)
+        for client in (early, late):
+            assert receive_exactly(client, len(GREETING), soon()) == GREETING
+            client.close()
+        check_run(tosaic.Device(connect(server)), program, 8)
 
 
 def test_a_thousand_connections(server, program):
@@ -423,26 +239,6 @@ def test_a_thousand_connections(server, program):
     assert all_gone(server)
     assert threading.active_count() < 20
     check_run(tosaic.Device(connect(server)), program, 5)
-
-
-def admitted(server, address="127.0.0.1"):
-    connection = socket.create_connection(server.address, source_address=(address, 0))
-    connection.settimeout(10)
-    nonce = receive_exactly(connection, len(GREETING) + NONCE_BYTES, soon())[len(GREETING) :]
-    connection.sendall(proof(TOKEN, nonce))
-    assert receive_exactly(connection, 1, soon()) == b"\x01"
-    return connection
-
-
-def greeted(server, address="127.0.0.1"):
-    connection = admitted(server, address)
-    send_message(connection, bytes([Request.HELLO]) + FIELDS[Request.HELLO].pack(PROTOCOL_VERSION), soon())
-    assert answer(connection)[0] == 0
-    return connection
-
-
-def answer(connection):
-    return receive_message(connection, soon())
 
 
 @pytest.mark.parametrize(
@@ -523,25 +319,47 @@ def test_no_server(monkeypatch):
         thread.join()
 
 
+@contextlib.contextmanager
+def hanging_up(server, times):
+    """The address of a relay to a server, which ends so many connections before it lets one through."""
+    with socket.create_server(("127.0.0.1", 0)) as front:
+        accepted = []
+
+        def relay(source, target):
+            with contextlib.suppress(OSError):
+                while data := source.recv(4096):
+                    target.sendall(data)
+
+        def serve():
+            with contextlib.suppress(OSError):
+                while True:
+                    accepted.append(front.accept()[0])
+                    if len(accepted) <= times:
+                        accepted[-1].close()
+                        continue
+                    behind = socket.create_connection(server.address)
+                    for ends in ((accepted[-1], behind), (behind, accepted[-1])):
+                        threading.Thread(target=relay, args=ends, daemon=True).start()
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield front.getsockname(), accepted
+        front.shutdown(socket.SHUT_RDWR)
+
+
 def test_a_server_that_hangs_up_at_first(server, monkeypatch):
     """As one does that has too many strangers: the client tries again, and not for ever."""
-    arrive, calls = server._connections.arrive, []
-
-    def busy(connection, address):
-        calls.append(address)
-        arrive(connection, address)
-        if len(calls) != 3:
-            server._connections.push_out_oldest_stranger()
-
-    monkeypatch.setattr(server._connections, "arrive", busy)
-    connect(server).close()
-    assert len(calls) == 3
+    with hanging_up(server, 2) as (address, accepted):
+        TcpTransport(*address, TOKEN).close()
+        assert len(accepted) == 3
     monkeypatch.setattr("tosaic.driver.transports.tcp.CONNECT_SECONDS", 0.3)
-    with pytest.raises(
-        tosaic.DeviceError,
-        match=r"^tcp://.*: the board server hangs up: .*; if it was started with --tls-cert, write tcps://HOST:PORT\?ca",
+    with (
+        hanging_up(server, 1 << 30) as (address, _),
+        pytest.raises(
+            tosaic.DeviceError,
+            match=r"^tcp://.*: the board server hangs up: .*; if it was started with --tls-cert, write tcps://HOST:PORT\?ca",
+        ),
     ):
-        connect(server)
+        TcpTransport(*address, TOKEN)
 
 
 def test_a_server_of_another_version():
@@ -571,7 +389,8 @@ def test_a_server_that_is_killed_and_started_again(program):
     device = RtlTransport(get_config("nano"), memory_bytes=1 << 20)
     server = BoardServer(device, TOKEN)
     address = server.address
-    client = tosaic.Device(connect(server))
+    transport = connect(server)
+    client = tosaic.Device(transport)
     check_run(client, program, 1)
 
     def again():
@@ -580,7 +399,6 @@ def test_a_server_that_is_killed_and_started_again(program):
 
     server = again()
     check_run(client, program, 2)
-    transport = client._transport
     wait = transport.wait
 
     def killed(attempt):
@@ -615,8 +433,8 @@ def test_another_device_at_the_same_address(program):
         device.close()
 
 
-def test_an_address_that_is_taken(server):
+def test_an_address_that_is_taken(server, small):
     with pytest.raises(
         tosaic.DeviceError, match=r"^cannot serve on 127\.0\.0\.1:\d+: Address already in use$"
     ):
-        BoardServer(RtlTransport.__new__(RtlTransport), TOKEN, *server.address)
+        BoardServer(small, TOKEN, *server.address)

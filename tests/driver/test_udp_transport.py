@@ -140,7 +140,8 @@ def test_a_copy_256_requests_late():
     transport.write_memory(1, b"new")
     assert board.memory[:4] == b"\xfenew" and len(board.log) == 257
     # An answer that is as late is not taken for that of the next request, either.
-    stale = old[:NUMBER_BYTES] + encode_frame(bytes([transport._sequence + 1 & 255, 1, 2, 3, Status.OK]))
+    (last,) = FrameDecoder().feed(network.copies[-1][NUMBER_BYTES:])
+    stale = old[:NUMBER_BYTES] + encode_frame(bytes([last[0] + 1 & 255, 1, 2, 3, Status.OK]))
     network.came.append(stale)
     assert transport.read_memory(1, 3) == b"new"
 

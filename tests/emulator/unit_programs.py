@@ -122,10 +122,6 @@ class UnitProgram:
         Emulator(self.config).execute(memory, 0, size)
         return windows[:, start:]
 
-    def cycles(self) -> int:
-        windows, size = self._memory()
-        return Emulator(self.config).run(windows[0], 0, size).cycles
-
     def scalar(self, sample: int = 0) -> np.ndarray:
         """The same of one sample by scalar loops."""
         memory = bytearray(self._memory()[0][sample].tobytes())
