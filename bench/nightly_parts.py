@@ -65,6 +65,9 @@ def parts() -> list[Part]:
 def _pages() -> list[Part]:
     return [
         Part("site", "make site", ("docs", "bench"), ("site",)),
+        Part(
+            "weak_spots", f"{PYTHON} bench/weak_spots.py --check", ("compiler/quantizer", "driver/quantize")
+        ),
         Part("soc", "make soc", ("examples/litex_soc", "hw", "driver/c_kit")),
         Part(
             "torch",
