@@ -68,6 +68,9 @@ def parts() -> list[Part]:
 def _pages() -> list[Part]:
     return [
         Part("site", "make site", ("docs", "bench"), (".venv/installed-site",)),
+        Part(
+            "weak_spots", f"{PYTHON} bench/weak_spots.py --check", ("compiler/quantizer", "driver/quantize")
+        ),
         Part("soc", "make soc", ("examples/litex_soc", "hw", "driver/c_kit")),
         Part(
             "torch",

@@ -187,7 +187,7 @@ def _magnitude(net: Net) -> str:
 
 @case("E[x^2] - m^2")
 def _statistics_pooling(net: Net) -> str:
-    x = net.plus(net.linear(_rows(net)), 2.0)
+    x = net.add(net.linear(_rows(net), gains=0.2), net.line(2.0 * net.random.standard_normal(WIDTH)))
     mean = net.mean(x, (1,))
     variance = net.sub(net.mean(net.mul(x, x), (1,)), net.mul(mean, mean))
     return net.linear(net.concat([mean, net.sqrt(net.plus(variance, 1e-5))], 2))
@@ -316,9 +316,9 @@ def _lstm(net: Net) -> str:
 
 @case("smoother, 64 steps", lambda random, shape: random.standard_normal(shape) + 1.0)
 def _smoother(net: Net) -> str:
-    x, state = net.input(64, 1, 16), None
+    x, state = net.input(64, 1, 32), None
     for time in range(64):
-        now = net.reshape(net.slice_axis(x, 0, time, 1), (1, 16))
+        now = net.reshape(net.slice_axis(x, 0, time, 1), (1, 32))
         state = now if state is None else net.add(net.times(state, 0.9), net.times(now, 0.1))
     assert state is not None
     return state
@@ -326,7 +326,7 @@ def _smoother(net: Net) -> str:
 
 @case("a sum of 40,000 products")
 def _deep(net: Net) -> str:
-    return net.linear(net.input(1, 1, 40_000), 8)
+    return net.linear(net.input(1, 8, 40_000), 8)
 
 
 @case("ramp of sines")

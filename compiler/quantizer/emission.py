@@ -92,7 +92,7 @@ class Emission:
 
     def wide(self, tensor: str) -> Integers:
         """The most precise form: what its producer computes, or the activation where there is one anyway."""
-        if self.plan.held(tensor) and self.data(tensor) is None:
+        if self.plan.held(tensor) and self.data(tensor) is None and tensor not in self.plan.precise:
             return self.activation(tensor)
         if tensor in self.plan.whole:
             return self.natural(tensor)

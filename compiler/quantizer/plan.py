@@ -26,6 +26,11 @@ WIDE_MARGIN = 2.0
 _OUTPUT_ROOM = 1.1
 """A model's outputs hold this much more than was seen: on digits, logits of unseen images gain 0 to 4 dB."""
 
+_CANCELLED = 2.0
+"""A difference this much smaller than its operands shows their rounding."""
+_LINEAR = ("ADD", "SUB", "MUL", "NEGATE", "REDUCE_SUM", *MOVES)
+"""Operators whose results are as coarse as their operands."""
+
 Forced = dict[str, Encoding]
 
 
@@ -89,6 +94,8 @@ class Plan:
         self._held = {self._group(name) for name in self._read_by_macs()}
         self._held |= {self._group(name) for name in graph.inputs if is_real(graph, name)}
         self._held |= {self._group(name) for name in self.forced}
+        self.precise = set[str]() if self.forced else self._find_precise()
+        """Tensors that differences of likes are made of: these read what computes them, not what is in memory."""
         self._encodings: dict[tuple[str, DType], Encoding] = {}
         self.finer = finer or Finer()
         self._fine = {self._group(name) for name in self.finer.operands}
@@ -192,6 +199,28 @@ class Plan:
         ]
         while more := {name for pair in pairs if self._fine & set(pair) for name in pair} - self._fine:
             self._fine |= more
+
+    def _find_precise(self) -> set[str]:
+        """The operands of differences that are small beside them, and what these are made of."""
+        largest, found = self.statistics.largest, set[str]()
+        pending = [
+            name
+            for op in self.graph.operators
+            if op.op in ("ADD", "SUB") and is_real(self.graph, op.outputs[0])
+            if min(map(largest, op.inputs)) > _CANCELLED * largest(op.outputs[0]) > 0
+            for name in op.inputs
+        ]
+        while pending:
+            name = pending.pop()
+            op = self.producers.get(name)
+            if op is None or name in found or not is_real(self.graph, name):
+                continue
+            found.add(name)
+            if self.functions.is_table(name):
+                pending.append(self.functions.root(name))
+            elif op.op in _LINEAR:
+                pending += data_operands(op)
+        return found
 
     def _find_readers(self) -> dict[str, set[str]]:
         """The results that are computed from each tensor: a function's only at its end, and behind RESHAPEs."""

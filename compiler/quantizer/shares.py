@@ -60,6 +60,9 @@ def _are_powers(graph: Graph, index: GraphIndex, name: str) -> bool:
         op = _only_source(graph, index, op)
     op = _only_source(graph, index, op) if op is not None and op.op == "EXP" else None
     while op is not None and op.op in _BEFORE_POWERS:
+        constants = [graph.tensors[each].data for each in data_operands(op)] if op.op == "MUL" else []
+        if any(value is not None and not np.all(value > 0) for value in constants):
+            return False
         op = _only_source(graph, index, op)
     return op is not None and less_its_maximum(op, index.producer)
 
@@ -114,7 +117,7 @@ def _steps(graph: Graph, index: GraphIndex, shares: str, factors: Shape) -> list
             return []
         for op in readers:
             behind = _behind(graph, op, name, shape)
-            if behind is None:
+            if behind is None or any(op is other for other, _, _ in found):
                 return []
             found.append((op, name, behind))
             if op.op != "MATMUL":

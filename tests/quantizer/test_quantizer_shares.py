@@ -232,7 +232,26 @@ def _joined_with_queries(low: Floats, q: str, k: str, v: str) -> list[str]:
     return [matmul(low, shares, low.reshape(v, (1, 1, 16, 2)))]
 
 
-STAYS = [_shares_leave, _shares_are_added, _shares_of_queries, _powers_of_any_size, _joined_with_queries]
+def _times_themselves(low: Floats, q: str, k: str, v: str) -> list[str]:
+    shares = statistics.softmax(low, scores(low, q, k), (3,))
+    return [matmul(low, matmul(low, shares, low.transpose(shares, (0, 1, 3, 2))), v)]
+
+
+def _above_one(low: Floats, q: str, k: str, v: str) -> list[str]:
+    wide = scores(low, q, k)
+    powers = low.op("EXP", low.times(low.sub(wide, low.reduce("MAX", wide, (3,))), -0.5))
+    return [matmul(low, low.div(powers, low.reduce("SUM", powers, (3,))), v)]
+
+
+STAYS = [
+    _times_themselves,
+    _above_one,
+    _shares_leave,
+    _shares_are_added,
+    _shares_of_queries,
+    _powers_of_any_size,
+    _joined_with_queries,
+]
 
 
 @pytest.mark.parametrize("attended", STAYS)
