@@ -7,7 +7,7 @@ from layer_graphs import LayerBuilder
 from layers_at_large import wide_machine
 from random_growth import random_graph
 
-from tosaic.compiler.ir import OPERATORS, DType
+from tosaic.compiler.ir import OPERATORS, DType, validate
 from tosaic.compiler.legalize.passes import legalize
 from tosaic.compiler.legalize.sunk_transposes import sink_transposes
 from tosaic.compiler.legalize.tabulated import tabulate
@@ -59,13 +59,13 @@ def test_a_transpose_moves_behind_what_makes_fewer_bytes(dtype: DType, sunk: boo
     assert found == (["CAST", "TRANSPOSE"] if sunk else ["TRANSPOSE", "CAST"])
 
 
-def test_a_chain_of_tables_is_looked_up_by_indices_of_int32() -> None:
-    """As TOSA has them, though the machine takes others: the graph that is left is a legal one."""
+def test_a_chain_of_tables_becomes_a_legal_lookup() -> None:
+    """As TOSA has it, though the machine takes other types, too."""
     build = LayerBuilder(1)
     x = build.input("x", (2, 64), DType.INT8)
     for _ in range(2):
         x = build.add("TABLE", [x, build.random_constant((256,), DType.INT8, -128, 127)])
     build.output(x)
     graph = tabulate(build.finish())
-    (gather,) = [operator for operator in graph.operators if operator.op == "GATHER"]
-    assert graph.tensors[gather.inputs[1]].dtype is DType.INT32
+    assert [operator.op for operator in graph.operators].count("GATHER") == 1
+    validate(graph)
