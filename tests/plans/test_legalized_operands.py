@@ -4,16 +4,37 @@ import random
 
 import pytest
 from layer_graphs import LayerBuilder
-from layers_at_large import wide_machine
+from legal_configs import random_config
 from random_growth import random_graph
 
 from tosaic.compiler.ir import OPERATORS, DType, validate
 from tosaic.compiler.legalize.passes import legalize
 from tosaic.compiler.legalize.sunk_transposes import sink_transposes
 from tosaic.compiler.legalize.tabulated import tabulate
+from tosaic.hw.config import Config
+from tosaic.hw.config_text import get_config
 
 TOGETHER = 8
 """Graphs of a test."""
+MACHINES = (
+    "base",
+    "base",
+    "small",
+    "small,am_bytes=8K",
+    "base,am_bytes=16K",
+    "base,cores=2,bus_words=2",
+    "base,am_banks=2",
+)
+WIDEST_BITS, WIDEST_BYTES = 48, 8
+"""Of an element, in a lane and in memory."""
+
+
+def wide_machine(dice: random.Random) -> Config:
+    """A machine that takes every type: others refuse int48."""
+    while True:
+        config = random_config(dice) if dice.random() < 0.15 else get_config(dice.choice(MACHINES))
+        if config.word_bytes >= WIDEST_BYTES and config.vector_bits >= WIDEST_BITS:
+            return config
 
 
 @pytest.mark.parametrize("number", range(16))
