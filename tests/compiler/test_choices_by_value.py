@@ -9,7 +9,7 @@ from layer_graphs import LayerBuilder
 
 from tosaic.compiler.emit.commands import Work
 from tosaic.compiler.emit.vector_go import Entries
-from tosaic.compiler.fuse.expression import Load, Node, _range
+from tosaic.compiler.fuse.expression import Load, Node, range_of
 from tosaic.compiler.fuse.layer_building import _narrowest
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.constant_channels import _rescale
@@ -35,9 +35,9 @@ def test_the_narrowest_type_holds_its_ends(bits: int, element: Element) -> None:
 def test_ranges_of_sums() -> None:
     """They tell whether a sum of int32 may have to wrap."""
     narrow, wide = Load("a", Element.INT8), Load("b", Element.INT16)
-    assert _range(Node(Op.ADD, narrow, wide)) == (-128 - 32768, 127 + 32767)
-    assert _range(Node(Op.ADD, Load("c", Element.UINT8), narrow, a_zp=5, out_zp=9)) == (-124, 386)
-    assert _range(Node(Op.MOV, narrow, None, out_zp=1)) == (-127, 128)
+    assert range_of(Node(Op.ADD, narrow, wide)) == (-128 - 32768, 127 + 32767)
+    assert range_of(Node(Op.ADD, Load("c", Element.UINT8), narrow, a_zp=5, out_zp=9)) == (-124, 386)
+    assert range_of(Node(Op.MOV, narrow, None, out_zp=1)) == (-127, 128)
 
 
 def test_a_list_of_entries_spans_four_bytes_each() -> None:
