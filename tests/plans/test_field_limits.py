@@ -13,7 +13,9 @@ from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.legalize.split_kernel import split_kernel
 from tosaic.compiler.place.geometry import View, Window
 from tosaic.compiler.place.weights import MAX_COUNT
+from tosaic.compiler.search import Choices, plans_of, task_of
 from tosaic.compiler.tile.im2col import fits_fields
+from tosaic.errors import UnsupportedError
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Element, Op, Opcode, largest
 
@@ -157,3 +159,24 @@ INT8, UINT8 = Load("a", Element.INT8), Load("b", Element.UINT8)
 def test_ranges_of_results(node: Node, low: int, high: int) -> None:
     """One more than the largest product where it is shifted: it is rounded."""
     assert range_of(node) == (low, high)
+
+
+@pytest.mark.parametrize("shape, fits", [((257, 256), True), ((271, 243), False)])
+def test_int16_images_whose_byte_planes_sums_do_not_fit(shape: tuple[int, int], fits: bool) -> None:
+    """65,792 weights of -128 times 255 are 2^31 - 32,768."""
+    build = LayerBuilder(1)
+    operands = [
+        build.input("x", (1, *shape, 1), DType.INT16),
+        build.constant(np.full((1, *shape, 1), -128), DType.INT8),
+        build.constant(np.zeros(1), DType.INT48),
+        build.zero_point(DType.INT16),
+        build.zero_point(DType.INT8),
+    ]
+    attributes = dict(pad=[0] * 4, stride=[1, 1], dilation=[1, 1], acc_type=DType.INT48, local_bound=False)
+    build.output(build.add("CONV2D", operands, **attributes))
+    graph = build.finish()
+    if fits:
+        assert next(plans_of(task_of(graph, Choices(BASE)))).main.steps
+    else:
+        with pytest.raises(UnsupportedError, match="the array multiplies bytes, and the sums of 'x' int16"):
+            next(plans_of(task_of(graph, Choices(BASE))))

@@ -75,6 +75,8 @@ def drained(
         (48, 32, 6),
         # 48 words of weights: four operators take 60 cycles for each of 16 tiles, or 48, and 60 and 128 once.
         (256, 33, 4),
+        # 15 tiles: 60 cycles for each, or 48, and 60 and 120 once, are as many.
+        (240, 33, 5),
         (256, 64, 6),
     ],
 )
