@@ -145,6 +145,25 @@ def test_the_page_of_tflite_runs(files, monkeypatch, capsys):
         assert code == 0, (words, error)
 
 
+def scripts(page):
+    """The Python of a page, script by script."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
+
+
+def test_the_python_of_the_pages_runs(files, capsys):
+    """tests/pytorch/test_pt2_files.py runs the scripts that want torch, test_plugin_options.py the one of CI."""
+    shutil.copy("digits.tosa", "model.tosa")
+    exec(scripts("README.md")[0].replace('"input"', '"image"'), {"x": np.load("x.npy")})
+    assert re.fullmatch(r"2,?188 0\.56\d*\n", capsys.readouterr().out)
+    (script,) = scripts("docs/howto_onnx.md")
+    exec(script, {})
+    assert np.load("calib.npz")["image"].shape == (100, 3, 32, 32)
+    (script,) = scripts("docs/howto_board_not_listed.md")
+    names: dict[str, object] = {}
+    exec(script, names)
+    assert names["NPU1"].name == "acme-npu1" and names["NPU1"].memory_bytes == 65536
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("page", TAUGHT, ids=lambda page: page.stem)
 def test_what_takes_long(page, files, monkeypatch, capsys):
