@@ -42,7 +42,7 @@ class NodeArg:
 
     @property
     def stands_for(self) -> Encoding | None:
-        """What its integers stand for, with a sign or without."""
+        """The type that its integers stand for, with a sign or without."""
         return self.encoding or self.of_bits
 
 
