@@ -117,7 +117,7 @@ def checked_inputs(arguments: list[NodeArg], inputs: Mapping[str, np.ndarray]) -
 
 
 def check_shapes(arguments: list[NodeArg], inputs: Mapping[str, np.ndarray]) -> None:
-    """InputError for an array that is not one run's, of several samples too."""
+    """Raises InputError for an array that is not one run's, of several samples too."""
     for argument in arguments:
         if argument.name in inputs and (shape := np.shape(inputs[argument.name])) != argument.shape:
             raise InputError(_wrong_shape(argument, shape))

@@ -85,7 +85,7 @@ def _spelled(encoding: Encoding) -> str:
 
 
 def _parsed(found: dict[str, Any]) -> Encoding:
-    """ValueError for what no integers can be made with."""
+    """Raises ValueError for what no integers can be made with."""
     name, scale, zero_point = str(found["dtype"]).lower(), found["scale"], found["zero_point"]
     unsigned = name in ("uint8", "uint16")
     dtype = DType[name[unsigned:].upper()]

@@ -501,7 +501,7 @@ class Session:
         return {name: np.stack([each[name] for each in outputs]) for name in outputs[0]}
 
     def _check(self, values: dict[str, np.ndarray], tensors: dict[str, np.ndarray]) -> None:
-        """MismatchError unless golden has the same outputs, and the same tensors inside where there are some."""
+        """Raises MismatchError unless golden has the same outputs, and the same tensors inside where there are some."""
         assert self.graph is not None
         golden = self._golden(values, keep=self.program is not None and bool(self.program.kept))
         try:

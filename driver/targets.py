@@ -67,7 +67,7 @@ class Target:
     """None: it evaluates graphs, not programs."""
 
     def check(self, shown: str, options: RunOptions) -> None:
-        """InputError for an option that this target would have to ignore."""
+        """Raises InputError for an option that this target would have to ignore."""
         for name, value in dataclasses.asdict(options).items():
             if value is not None and name not in self.honours:
                 raise InputError(f"{shown}: {self.reason}: leave {name.replace('_', ' ')} out")
@@ -147,7 +147,7 @@ def is_device(target: str) -> bool:
 
 
 def find_target(target: str | Device) -> Target:
-    """InputError for a target or a device URI that cannot be."""
+    """Raises InputError for a target or a device URI that cannot be."""
     if isinstance(target, Device):
         return DEVICE
     if is_device(target):

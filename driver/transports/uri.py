@@ -128,7 +128,7 @@ def masked(uri: str) -> str:
 
 
 def check_uri(uri: str) -> None:
-    """InputError unless the scheme and the options of a device URI are known."""
+    """Raises InputError unless the scheme and the options of a device URI are known."""
     _parse(uri)
 
 

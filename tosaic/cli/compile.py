@@ -77,7 +77,7 @@ def compile_(
 
 
 def _check_output(output: pathlib.Path | None) -> None:
-    """InputError unless a program can be written there."""
+    """Raises InputError unless a program can be written there."""
     if output is not None and output.suffix in C_SUFFIXES:
         check_file(output)
         check_model_file(output)
