@@ -202,6 +202,7 @@ notebooks: $(VENV)/installed-site $(VENV)/installed-torch
 
 site: $(VENV)/installed-site
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/site_pages.py build/site-pages
+	rm -rf .cache/mkdocs-jupyter  # It knows a notebook's text, and not what the notebook runs.
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m mkdocs build -q --strict -f docs/site/mkdocs.yml
 
 clean:

@@ -33,7 +33,7 @@ class Fabric:
 
 
 def make_project(board: Board, progress: Progress = unseen) -> Project:
-    """ImportError where amaranth-boards, or what a micro-coded machine needs, is missing."""
+    """Raises ImportError where amaranth-boards, or what a micro-coded machine needs, is missing."""
     if board.family.has_processor:
         fabric = Fabric("series7" if board.family is Family.ZYNQ7 else "ultrascale", board.spare_block_ram)
         modules = convert(

@@ -50,7 +50,7 @@ class ToolError(Exception):
 
 
 def check_tools(family: Family) -> None:
-    """ToolError with the extra to install where a tool of the family's flow is missing."""
+    """Raises ToolError with the extra to install where a tool of the family's flow is missing."""
     for tool in _NEEDED.get(family, ("yosys",)):
         check_tool(tool, family)
     if importlib.util.find_spec("amaranth_boards") is None and not family.has_processor:
@@ -58,7 +58,7 @@ def check_tools(family: Family) -> None:
 
 
 def check_tool(tool: str, family: Family) -> None:
-    """ToolError where a tool is missing, or the Yosys that writes the Verilog for it."""
+    """Raises ToolError where a tool is missing, or the Yosys that writes the Verilog for it."""
     package, module, _ = _ENTRIES[tool]
     if importlib.util.find_spec(module.partition(".")[0]) is None:
         raise ToolError(f"{tool} is missing (Python package {package})", extra_of(family))

@@ -34,7 +34,7 @@ class MemorySpeed:
             raise InputError(f"memory latency must be at least 0 cycles, not {self.latency_cycles}")
 
     def bytes_per_cycle(self, config: Config) -> Fraction:
-        """No more than the bus is wide."""
+        """Returns the bytes per cycle, no more than the bus is wide."""
         return _limited(self.bandwidth_bytes or config.word_bytes, config.word_bytes)
 
     def shared(self, config: Config, cores: int) -> "MemorySpeed":

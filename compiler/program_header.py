@@ -219,12 +219,12 @@ HEADER = record(
 
 
 def check_machine(header: Any) -> None:
-    """HeaderError unless the fields of MACHINE are there and well formed."""
+    """Raises HeaderError unless the fields of MACHINE are there and well formed."""
     if not isinstance(header, dict):
         raise HeaderError("it", f"must be an object, not {_shown(header)}")
     record(MACHINE)({key: header[key] for key in MACHINE if key in header}, "it")
 
 
 def check_header(header: Any) -> None:
-    """HeaderError unless every field is there and well formed."""
+    """Raises HeaderError unless every field is there and well formed."""
     HEADER(header, "it")

@@ -44,7 +44,7 @@ class NodeArg:
 
     @property
     def stands_for(self) -> Encoding | None:
-        """What its integers stand for, with a sign or without."""
+        """The type that its integers stand for, with a sign or without."""
         return self.encoding or self.of_bits
 
 
@@ -155,7 +155,7 @@ def checked_inputs(arguments: list[NodeArg], inputs: Mapping[str, np.ndarray]) -
 
 
 def check_shapes(arguments: list[NodeArg], inputs: Mapping[str, np.ndarray]) -> None:
-    """InputError for an array that is not one run's, of several samples too."""
+    """Raises InputError for an array that is not one run's, of several samples too."""
     for argument in arguments:
         if argument.name in inputs and (shape := np.shape(inputs[argument.name])) != argument.shape:
             raise InputError(_wrong_shape(argument, shape))

@@ -36,7 +36,7 @@ def in_boot_part() -> Iterator[None]:
 
 
 def require_decoded(name: str, block: DecodedBlock, data: bytes) -> None:
-    """DeviceError, whose message begins with `name`, unless `data` are the weights that the block stands for."""
+    """Raises DeviceError, whose message begins with `name`, unless `data` are the weights that the block stands for."""
     if zlib.crc32(data) != block.crc32:
         raise DeviceError(
             f"{name}wrong weights at 0x{block.address:x}: their CRC-32 is 0x{zlib.crc32(data):08x}, not "

@@ -36,7 +36,7 @@ transport's."""
 
 
 class Device:
-    """Runs programs on a machine behind a transport.
+    """A machine that runs programs, reached by a transport.
 
     What a program does not write, its image, is sent once and stays, until another program, another client or an
     error comes in between. Its boot part runs whenever the image was sent. A
@@ -68,26 +68,28 @@ class Device:
 
     @classmethod
     def open(cls, uri: str) -> "Device":
-        """The device at a URI; InputError for a wrong URI, DeviceError when nothing answers. It is tested, unless it
-        is simulated, boots from flash, or the URI has `selftest=0`."""
+        """Opens the device at a URI and tests it, unless it is simulated, boots from flash, or the URI has
+        `selftest=0`. Raises InputError for a wrong URI, DeviceError when nothing answers.
+        """
         return cls(open_transport(uri), wants_self_test(uri))
 
     @property
     def memory_speed(self) -> MemorySpeed | None:
-        """That of the machine's external memory; None where nobody knows."""
+        """Speed of the machine's external memory; None where nobody knows."""
         found: MemorySpeed | None = speed_of(self.identity.name)
         return found
 
     def close(self) -> None:
-        """Let go of the device."""
+        """Lets go of the device."""
         if self._marks is not None:
             with contextlib.suppress(DeviceError):
                 self._settle_marks()
         self._transport.close()
 
     def configuration(self) -> Config | None:
-        """The machine's configuration, None when it is none of those with a name. DeviceError unless it is a machine
-        of this version of Tosaic."""
+        """Returns the machine's configuration, None when it is none of those with a name. Raises DeviceError
+        unless it is a machine of this version of Tosaic.
+        """
         self._loaded = None
         self._transport.acquire()
         try:
@@ -105,7 +107,8 @@ class Device:
         return config
 
     def run(self, program: Program, window: np.ndarray, max_cycles: int | None = None) -> RunResult:
-        """Execute a program with the inputs in `window` (Program.memory), into which outputs and kept tensors go.
+        """Executes a program with the inputs in `window` (Program.memory), into which outputs and kept
+        tensors go.
 
         States are read from `window` and left there. They stay in the machine's memory, and are sent only where they
         differ from what is there: after another program, another client or an error, or when somebody has set them.

@@ -110,7 +110,7 @@ def _spelled(encoding: Encoding) -> str:
 
 
 def _parsed(found: dict[str, Any]) -> Encoding:
-    """ValueError for what no integers can be made with."""
+    """Raises ValueError for what no integers can be made with."""
     name, scale, zero_point = str(found["dtype"]).lower(), found["scale"], found["zero_point"]
     unsigned = name in ("uint8", "uint16")
     dtype = DType[name[unsigned:].upper()]
@@ -125,7 +125,7 @@ def _parsed(found: dict[str, Any]) -> Encoding:
 
 
 def quantize(values: ArrayLike, scale: float, zero_point: int = 0, dtype: str = "int8") -> np.ndarray:
-    """Integers for reals: round(values / scale) + zero_point, ties to even, saturated."""
+    """Returns integers for reals: round(values / scale) + zero_point, ties to even, saturated."""
     if dtype not in _INTEGERS:
         raise InputError(f"cannot quantize to {dtype!r}; use {', '.join(_INTEGERS[:-1])} or {_INTEGERS[-1]}")
     unsigned = dtype.startswith("u")
@@ -134,7 +134,7 @@ def quantize(values: ArrayLike, scale: float, zero_point: int = 0, dtype: str = 
 
 
 def dequantize(values: ArrayLike, scale: float, zero_point: int = 0) -> np.ndarray:
-    """The reals (float32) that integers stand for: (values - zero_point) * scale."""
+    """Returns the reals (float32) that integers stand for: (values - zero_point) * scale."""
     return Encoding(DType.INT32, _checked(scale), zero_point).dequantize(values).astype(np.float32)
 
 

@@ -12,8 +12,9 @@ from tosaic.errors import UnsupportedError
 
 
 def refuse_floats(opened: Graph | Program, model: str, target: str, bound: Bindings) -> None:
-    """UnsupportedError for a float graph on the accelerator: with the command that helps, or with the reason of its own
-    that a quantized model has."""
+    """Raises UnsupportedError for a float graph on the accelerator: with the command that helps, or with the
+    reason of its own that a quantized model has.
+    """
     if target == "golden" or not isinstance(opened, Graph):
         return
     try:

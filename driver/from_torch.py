@@ -22,7 +22,7 @@ def from_torch(
     values: str = "floats",
     **options: Any,
 ) -> Session:
-    """A session that runs a PyTorch module on the accelerator, in integers.
+    """Makes a session that runs a PyTorch module on the accelerator, in integers.
 
     `module` is a torch.nn.Module, a module that PT2E has prepared or converted, or an exported program, which needs
     no `example_inputs`. `example_inputs` is a tensor or a tuple of what forward() takes: it fixes the shapes.

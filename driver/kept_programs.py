@@ -56,7 +56,9 @@ class KeptProgram:
 
 
 def _read(program: pathlib.Path | None, blocks: pathlib.Path | None) -> Program | None:
-    """None where a file is not there, or damaged: then both are deleted, so that others take their place."""
+    """Reads a file; returns None where it is not there, or damaged: then both are deleted, so that others
+    take their place.
+    """
     if program is None or blocks is None:
         return None
     try:

@@ -91,7 +91,7 @@ def _convolution(config: Config, random: np.random.Generator) -> Graph:
 
 
 def require_answer(name: str, config: Config, found: np.ndarray, wanted: np.ndarray) -> None:
-    """DeviceError that names what differs, unless these are the same numbers."""
+    """Raises DeviceError that names what differs, unless these are the same numbers."""
     wrong = np.argwhere(found != wanted)
     if wrong.size == 0:
         return

@@ -143,8 +143,9 @@ class Session:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """The figures of the last run; {} before it, and after one that failed. On a device the first look reads when
-        each layer ended: two round trips of a serial line for each."""
+        """Figures of the last run; {} before it, and after one that failed. On a device the first look reads
+        when each layer ended: two round trips of a serial line for each.
+        """
         if self._facts and not self._stats:
             self._stats = {**statistics_of(self.program, self.config, self.result), **self._facts}
         return self._stats
@@ -180,7 +181,8 @@ class Session:
         strict: bool = False,
         limit_db: float | None = None,
     ) -> dict[str, np.ndarray] | list[np.ndarray]:
-        """Runs the network: {input name: array} to {output name: array}; of a model with one input the array alone.
+        """Runs the network on {input name: array} and returns {output name: array}; a model with one input
+        takes the array alone.
 
         `run(names, {input name: array})` gives the outputs of these names as a list (None: all), as onnxruntime does.
         Arrays have the shapes and NumPy types of `self.inputs`. Where the model takes one sample, [1, ...], arrays
@@ -269,11 +271,13 @@ class Session:
         return outputs
 
     def get_inputs(self) -> list[ValueInfo]:
-        """The inputs in onnxruntime's terms: name, shape (a list) and type, as "tensor(int8)"; more is in `inputs`."""
+        """Returns the inputs in onnxruntime's terms: name, shape (a list) and type, as "tensor(int8)"; more
+        is in `inputs`.
+        """
         return [value_info(each) for each in self.inputs]
 
     def get_outputs(self) -> list[ValueInfo]:
-        """The outputs in onnxruntime's terms."""
+        """Returns the outputs in onnxruntime's terms."""
         return [value_info(each) for each in self.outputs]
 
     def run_batch(
@@ -283,7 +287,7 @@ class Session:
         check: bool = False,
         progress: Progress | None = None,
     ) -> dict[str, np.ndarray]:
-        """Runs the network for many samples: {input name: [samples, ...]} to {output name: [samples, ...]}.
+        """Runs the network on {input name: [samples, ...]} and returns {output name: [samples, ...]}.
 
         The emulator computes many samples at once and predicts no cycles; other targets take one after the other, or
         `self.batch` of them.
@@ -312,7 +316,7 @@ class Session:
         return {port.name: np.concatenate([part[port.name] for part in parts]) for port in self.outputs}
 
     def map(self, batches: Iterable[Mapping[str, np.ndarray]]) -> Iterator[dict[str, np.ndarray]]:
-        """The outputs of many runs, in their order: {input name: array} to {output name: array} for each.
+        """Runs the network on many {input name: array} and yields their {output name: array}, in order.
 
         On a pool of boards as many runs go on at once as there are boards. InputError for a model that remembers: its
         runs depend on each other. `self.stats` stays that of the last `run`.
@@ -350,7 +354,7 @@ class Session:
         return session_html(heading, self.inputs, self.outputs, self.stats)
 
     def close(self) -> None:
-        """Let go of the device that the session opened; of no meaning for other targets."""
+        """Lets go of the device that the session opened; does nothing for other targets."""
         if self.device is not None and self._owns_device:
             self.device.close()
 
@@ -361,7 +365,8 @@ class Session:
         self.close()
 
     def timeline(self) -> list[Slice]:
-        """When each unit worked on what in the last run: every GO, by the cycle model of the emulator.
+        """Returns when each unit worked on what in the last run: every GO, by the cycle model of the
+        emulator.
 
         After a run on another target than the emulator the program is executed there once more. Empty on golden."""
         if self.program is None or self.result is None:
@@ -500,7 +505,7 @@ class Session:
         return {name: np.stack([each[name] for each in outputs]) for name in outputs[0]}
 
     def _check(self, values: dict[str, np.ndarray], tensors: dict[str, np.ndarray]) -> None:
-        """MismatchError unless golden has the same outputs, and the same tensors inside where there are some."""
+        """Raises MismatchError unless golden has the same outputs, and the same tensors inside where there are some."""
         assert self.graph is not None
         golden = self._golden(values, keep=self.program is not None and bool(self.program.kept))
         try:
@@ -536,5 +541,5 @@ def run(
     strict: bool = False,
     **options: Any,
 ) -> dict[str, np.ndarray]:
-    """One-shot `Session(model, target, **options).run(inputs, strict=strict)`."""
+    """Runs a model once, as `Session(model, target, **options).run(inputs, strict=strict)` does."""
     return Session(model, target, **options).run(inputs, strict=strict)

@@ -177,7 +177,7 @@ def is_device(target: str) -> bool:
 
 
 def find_target(target: str | Device) -> Target:
-    """InputError for a target or a device URI that cannot be."""
+    """Raises InputError for a target or a device URI that cannot be."""
     if isinstance(target, Device):
         return DEVICE
     if is_device(target):

@@ -145,7 +145,7 @@ class LayerBuilding:
     # --- limits
 
     def _check(self, layer: Layer, program: MicroProgram) -> None:
-        """TooComplex where one pass cannot do all of the layer."""
+        """Raises TooComplex where one pass cannot do all of the layer."""
         shape, kind = self.graph.tensors[(layer.base or layer.root).outputs[0]].shape, None
         for operator in layer.operators:
             if operator.attributes.get("output_unsigned") and operator is not layer.root:

@@ -68,7 +68,7 @@ def bound_array(
 
 
 def check_names(values: Values, names: Sequence[str]) -> None:
-    """InputError for a value that is bound to no input."""
+    """Raises InputError for a value that is bound to no input."""
     for name in values:
         if name not in names:
             raise InputError(f"--value {name}: the model has no such input; its inputs: {', '.join(names)}")

@@ -49,17 +49,17 @@ class DType(enum.Enum):
 
     @property
     def is_integer(self) -> bool:
-        """True for the signed and unsigned integers; false for BOOL, SHAPE and floats."""
+        """Whether it is a signed or unsigned integer; BOOL, SHAPE and floats are not."""
         return self.name.startswith(("INT", "UINT"))
 
     @property
     def is_float(self) -> bool:
-        """True for every floating-point type."""
+        """Whether it is a floating-point type."""
         return self.name.startswith(("FP", "BF"))
 
     @property
     def is_unsigned(self) -> bool:
-        """True for UINT8 and UINT16."""
+        """Whether it is UINT8 or UINT16."""
         return self.name.startswith("UINT")
 
     @property

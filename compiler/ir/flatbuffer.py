@@ -43,7 +43,7 @@ class Reader:
             raise ModelError("malformed .tosa file: its tables refer to the same data over and over")
 
     def need(self, start: int, length: int, what: str) -> None:
-        """ModelError unless bytes `start` .. `start + length` are in the file."""
+        """Raises ModelError unless bytes `start` .. `start + length` are in the file."""
         if start < 0 or start + length > self.size:
             raise ModelError(
                 f"malformed .tosa file: {what} needs bytes {start} to {start + length}, "
@@ -93,7 +93,7 @@ class FlatTable:
         self.what = what
 
     def has(self, field: int) -> bool:
-        """True if the field is stored (a default value need not be)."""
+        """Returns whether the field is stored (a default value need not be)."""
         return self._locate(field, 1) is not None
 
     def only(self, known: int) -> "FlatTable":

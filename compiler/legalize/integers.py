@@ -8,7 +8,7 @@ from tosaic.hw.config import Config
 
 
 def require_integers(graph: Graph) -> None:
-    """UnsupportedError naming the first floating-point tensor of a graph and its branches."""
+    """Raises UnsupportedError naming the first floating-point tensor of a graph and its branches."""
     for tensor in _tensors(graph):
         if tensor.dtype.is_float:
             raise UnsupportedError(
@@ -18,7 +18,7 @@ def require_integers(graph: Graph) -> None:
 
 
 def require_lanes(graph: Graph, config: Config) -> None:
-    """UnsupportedError naming the first int48 tensor of a graph and its branches where lanes have fewer bits."""
+    """Raises UnsupportedError naming the first int48 tensor of a graph and its branches where lanes have fewer bits."""
     if config.vector_bits >= DType.INT48.bits:
         return
     for tensor in _tensors(graph):

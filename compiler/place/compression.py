@@ -25,7 +25,7 @@ class Method(enum.Enum):
     NNR_STREAM = "nnr-stream"
     """Decoded in every run, for memory that has no room for decoded weights."""
     FAST = "fast"
-    """No NNR: packed rows, which LOAD unpacks, where that is predicted to be faster than to load them as they are."""
+    """Packed rows, no NNR, which LOAD unpacks, where that is predicted to be faster than to load them as they are."""
 
 
 METHODS = tuple(method.value for method in Method)

@@ -112,7 +112,7 @@ class _Read:
     def of(
         cls, graph: Graph, statistics: Statistics, name: str, readers: Sequence[Operator], labels: np.ndarray
     ) -> "_Read | None":
-        """None where nothing is known of the tensor, or where it is 0."""
+        """Returns None where nothing is known of the tensor, or where it is 0."""
         seen = statistics.channels.get((name, (len(graph.tensors[name].shape) - 1,)))
         weights = [graph.tensors[op.inputs[1]].data for op in readers]
         if seen is None or not seen.largest.any():

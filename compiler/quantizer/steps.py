@@ -112,7 +112,7 @@ class _Steps:
         return tensor.shape, tensor.dtype, self._contents[name]
 
     def _join(self, one: str, other: str) -> bool:
-        """False where they are known to be the same, or are no quantities."""
+        """Returns False where they are known to be the same, or are no quantities."""
         if any(
             self.graph.tensors[name].data is not None or not is_real(self.graph, name)
             for name in (one, other)

@@ -113,7 +113,7 @@ class _Ties:
         return bool(found)
 
     def pin(self, names: Iterable[str]) -> None:
-        """No factors for these tensors."""
+        """Forbids factors for these tensors."""
         for name in names:
             if name in self._first:
                 self._pinned[self._own(name)] = True

@@ -171,7 +171,7 @@ def writes_behind_reads(tensors: Tensors, layer: Layer, names: list[str]) -> boo
 
 
 def check_elements(tensors: Tensors, layer: Layer) -> None:
-    """UnsupportedError where an element of a tensor that the layer reads or writes is wider than a word."""
+    """Raises UnsupportedError where an element of a tensor that the layer reads or writes is wider than a word."""
     for name in (*(load.tensor for load in layer.program.loads), layer.output):
         tensors.size_bytes(name)
 

@@ -92,7 +92,7 @@ class GatherScatterPlanner:
         self._taken: list[int] = []
 
     def plan(self) -> GatherScatterPlan:
-        """OutOfMemory when not even the smallest buffers fit."""
+        """Raises OutOfMemory when not even the smallest buffers fit."""
         move, config = self.move, self.placer.config
         # Four buffers of offsets are an eighth of the memory at most.
         chunk_rows = min(OFFSETS_MAX, config.am_bytes // 128)

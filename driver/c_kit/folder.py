@@ -23,7 +23,7 @@ RUNTIME_FILES = (
 
 
 def check_model_file(path: pathlib.Path) -> None:
-    """InputError for a name that a file of the runtime has, or that C cannot take for an identifier."""
+    """Raises InputError for a name that a file of the runtime has, or that C cannot take for an identifier."""
     stem = path.stem
     if any(pathlib.Path(name).stem == stem for name in RUNTIME_FILES):
         raise InputError(f"{path}: the runtime has a file {stem} of its own: name the model's file otherwise")

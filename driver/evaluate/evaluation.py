@@ -72,7 +72,7 @@ class OutputFigures:
 
 @dataclasses.dataclass
 class Evaluation:
-    """What a model is worth on a data set."""
+    """Figures of a model on a data set."""
 
     model: str
     samples: int
@@ -87,12 +87,12 @@ class Evaluation:
     """Why the first output that is too far from its network is, where that was asked."""
 
     def judge(self) -> None:
-        """MismatchError where an output is too far from the network that the model was made of."""
+        """Raises MismatchError where an output is too far from the network that the model was made of."""
         if self.problem is not None:
             raise MismatchError(f"{NOT_THE_NETWORK}: {self.problem}")
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; an infinite SQNR is the text "exact"."""
+        """Returns plain values; an infinite SQNR is the text "exact"."""
         found = dataclasses.asdict(self)
         for figures in found["outputs"]:
             if figures["sqnr_db"] == math.inf:
@@ -113,15 +113,15 @@ def evaluate(
     limit_db: float | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Accuracy, agreement and SQNR of a model on data that it was not calibrated with.
+    """Measures accuracy, agreement and SQNR of a model on data that it was not calibrated with.
 
     `model` is what `Session` takes, and runs on each `target` (the emulator takes many samples at once). `data` maps
     inputs to arrays of samples, reals or the model's own integers; `labels` names the array of class numbers among
     them (by itself "labels", if it is there). `against` is the float model: a file, a graph, or a function of a
-    sample's arrays by name that returns outputs by name. `bound` binds what an imported model leaves open, as `shapes`
-    of `Session`, of each of the two models what it leaves open. `check="source"` takes as float model the one that the
-    integers were made of, and raises MismatchError where an output is too far away (`Session.run`), or below
-    `limit_db`. Raises InputError for data that does not fit.
+    sample's arrays by name that returns outputs by name. `bound` binds what either model leaves open, as `shapes` of
+    `Session` does. `check="source"` takes as float model the one that the integers were made of, and raises
+    MismatchError where an output is too far away (`Session.run`), or below `limit_db`. Raises InputError for data
+    that does not fit.
     """
     if check not in (None, "source"):
         raise InputError(f"there is no check {check!r} of an evaluation; use 'source'")

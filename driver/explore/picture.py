@@ -47,7 +47,7 @@ class Picture:
 
 
 def picture_of(points: Sequence[Point], front: Sequence[Point], best: Point | None) -> Picture | None:
-    """None where there is no point."""
+    """Draws the points; returns None where there is none."""
     if not points:
         return None
     luts, cycles = _Axis([each.area.lut for each in points]), _Axis([each.score for each in points])

@@ -76,7 +76,7 @@ class Record:
 
     @staticmethod
     def of_line(line: str) -> "Record":
-        """ValueError, TypeError or KeyError for what is no record."""
+        """Raises ValueError, TypeError or KeyError for what is no record."""
         return Record(**json.loads(line))
 
 
@@ -104,7 +104,7 @@ class Executor(Protocol):
 
 
 def require_plain(job: Job) -> None:
-    """InputError unless a job's settings are values that JSON has."""
+    """Raises InputError unless a job's settings are values that JSON has."""
     try:
         json.dumps(dict(job.settings))
     except (TypeError, ValueError) as error:

@@ -150,7 +150,9 @@ def _leaving(parts: list[Statistics]) -> dict[str, float]:
 
 
 def check_floats(graph: Graph) -> None:
-    """InputError unless a legal graph computes floats; UnsupportedError where a constant of them is no number."""
+    """Raises InputError unless a legal graph computes floats; UnsupportedError where a constant of them is no
+    number.
+    """
     validate(graph)
     for part in graph.walk():
         refuse_nan(part)

@@ -74,7 +74,8 @@ def _runs_by_input(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, 
 
 
 def check_labels(graph: Graph, arrays: Mapping[str, np.ndarray], labels: np.ndarray) -> None:
-    """InputError unless there is a label for each row that a classifier's output gives for the samples.
+    """Raises InputError unless there is a label for each row that a classifier's output gives for the
+    samples.
 
     `arrays` are those of `split_samples`. A graph without such an output takes any labels; they say nothing.
     """

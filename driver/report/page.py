@@ -26,7 +26,7 @@ _FRAME_HEIGHT = 640
 
 
 class RunReport:
-    """The page about a session's last run: to save, or to look at in a notebook."""
+    """A page about a session's last run, to save or to look at in a notebook."""
 
     def __init__(self, title: str, session: Session):
         program = session.program

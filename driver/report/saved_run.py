@@ -82,7 +82,7 @@ def _check(path: object, found: Any, needed: dict[str, Any], place: str) -> None
 
 
 def _no_number(text: str) -> None:
-    """ValueError for NaN and Infinity, which Python's JSON reads."""
+    """Raises ValueError for NaN and Infinity, which Python's JSON reads."""
     raise ValueError(f"{text} is no number")
 
 

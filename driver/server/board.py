@@ -58,7 +58,7 @@ class Board:
         self._turn.end()
 
     def check(self) -> None:
-        """DeviceError unless this is a machine that can be erased."""
+        """Raises DeviceError unless this is a machine that can be erased."""
         self._configuration()
 
     # --- turns
@@ -141,7 +141,7 @@ class Board:
         return f"who has the board and is silent for {self._limits.hold_seconds:g} s loses it"
 
     def end_long_run(self) -> None:
-        """DeviceError when a program ran for too long, and was stopped now; before every other request."""
+        """Raises DeviceError when a program ran for too long, and was stopped now; before every other request."""
         if self._run_end is None or time.monotonic() < self._run_end:
             return
         self._run_end = None

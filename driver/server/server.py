@@ -74,7 +74,7 @@ class BoardServer:
         self._thread.start()
 
     def check(self) -> None:
-        """DeviceError unless the device is one that can be shared."""
+        """Raises DeviceError unless the device is one that can be shared."""
         self._board.check()
 
     def close(self) -> None:

@@ -148,7 +148,7 @@ class Agreement:
         return None
 
     def judge(self, limits: Limits) -> None:
-        """MismatchError naming the first output that is too far away."""
+        """Raises MismatchError naming the first output that is too far away."""
         problem = self.problem(limits)
         if problem is not None:
             raise MismatchError(f"{NOT_THE_NETWORK}: {problem}")

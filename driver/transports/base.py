@@ -120,7 +120,7 @@ class Transport(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Let go of the device for good."""
+        """Lets go of the device for good."""
 
     def make_idle(self) -> None:
         """End whatever the machine does, by a soft reset or, where that does not end, by hardware."""

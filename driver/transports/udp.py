@@ -23,7 +23,7 @@ class DatagramPort(Protocol):
     """Datagrams to and from one board, which may be lost, damaged, repeated, and come in another order."""
 
     def send(self, payload: bytes) -> None:
-        """DeviceError when there is no way to the board."""
+        """Raises DeviceError when there is no way to the board."""
 
     def receive(self, seconds: float) -> bytes | None:
         """The next one; None if none comes in that time."""

@@ -128,7 +128,7 @@ def masked(uri: str) -> str:
 
 
 def check_uri(uri: str) -> None:
-    """InputError unless the scheme and the options of a device URI are known."""
+    """Raises InputError unless the scheme and the options of a device URI are known."""
     _parse(uri)
 
 
@@ -173,6 +173,6 @@ def _parse(uri: str) -> tuple[Opener, urllib.parse.SplitResult, dict[str, str]]:
 
 
 def open_transport(uri: str) -> Transport:
-    """The device at a URI; InputError for a wrong URI, DeviceError when nothing answers."""
+    """Opens the device at a URI; raises InputError for a wrong URI, DeviceError when nothing answers."""
     opener, parts, options = _parse(uri)
     return opener(parts, options)

@@ -38,7 +38,7 @@ PORTS = "`verilator_config\n" + "".join(
 
 
 def require_cocotb() -> None:
-    """UnsupportedError unless cocotb and its AXI models are installed."""
+    """Raises UnsupportedError unless cocotb and its AXI models are installed."""
     for module in ("cocotb", "cocotb_tools", "cocotbext.axi"):
         try:
             found = importlib.util.find_spec(module) is not None

@@ -131,7 +131,7 @@ def product_dtype(a: np.ndarray, b: np.ndarray, terms: int) -> np.dtype:
 
 
 def largest_sum(a: np.ndarray, b: np.ndarray, terms: int) -> int:
-    """No sum of up to `terms` products of elements of `a` and `b` is larger in magnitude."""
+    """Returns a bound: no sum of up to `terms` products of elements of `a` and `b` is larger in magnitude."""
     return max(1, magnitude(a)) * max(1, magnitude(b)) * terms
 
 

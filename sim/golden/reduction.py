@@ -9,13 +9,13 @@ from tosaic.sim.golden.requirements import is_strict, require_range
 
 @kernel("REDUCE_ALL")
 def reduce_all(input: np.ndarray, *, axis: int) -> np.ndarray:
-    """True where every bool along `axis` is true."""
+    """Returns True where every bool along `axis` is true."""
     return np.all(input, axis=axis, keepdims=True)
 
 
 @kernel("REDUCE_ANY")
 def reduce_any(input: np.ndarray, *, axis: int) -> np.ndarray:
-    """True where any bool along `axis` is true."""
+    """Returns True where any bool along `axis` is true."""
     return np.any(input, axis=axis, keepdims=True)
 
 

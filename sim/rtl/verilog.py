@@ -75,7 +75,7 @@ def source_digest(what: str, folders: Sequence[pathlib.Path]) -> str:
 
 
 def check_sources(folders: Sequence[pathlib.Path]) -> None:
-    """DeviceError if sources were edited since this process began: what it elaborates is of neither state."""
+    """Raises DeviceError if sources were edited since this process began: what it elaborates is of neither state."""
     for root in folders:
         if _digest(root) != _loaded(root):
             raise DeviceError(f"the sources in {root} were changed during the run; run again")

@@ -54,6 +54,20 @@ def is_elsewhere(words):
     return any(re.match(pattern, "tosaic " + " ".join(words)) for pattern in ELSEWHERE)
 
 
+def takes_long(words):
+    return bool(LONG & set(words))
+
+
+def is_short(words):
+    return not takes_long(words) and not is_elsewhere(words)
+
+
+def pages_with(chosen):
+    """The pages with such a command, but for those with tests of their own."""
+    found = [page for page in TAUGHT if any(map(chosen, commands(page)))]
+    return [page for page in found if chosen is takes_long or page.stem not in ("tutorial", "howto_tflite")]
+
+
 def call(words, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["tosaic", *words])
     with pytest.raises(SystemExit) as ended:
@@ -109,7 +123,7 @@ def test_the_tutorial_does_what_it_says(files, monkeypatch, capsys):
     assert np.load("x.npy").shape == (1, 8, 8, 1)
     printed = ""
     for words in commands(ROOT / "docs/tutorial.md"):
-        if not LONG & set(words):
+        if is_short(words):
             code, out, error = call(words, monkeypatch, capsys)
             assert code == 0, (words, error)
             printed += out
@@ -120,15 +134,12 @@ def test_the_tutorial_does_what_it_says(files, monkeypatch, capsys):
     assert pathlib.Path("report.html").exists() and pathlib.Path("compared.html").exists()
 
 
-@pytest.mark.parametrize("page", TAUGHT, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", pages_with(is_short), ids=lambda page: page.stem)
 def test_a_page_runs(page, files, monkeypatch, capsys):
-    if page.stem in ("tutorial", "howto_tflite"):
-        return  # They have tests of their own.
-    for words in commands(page):
-        if not LONG & set(words) and not is_elsewhere(words):
-            code, _, error = call(words, monkeypatch, capsys)
-            # `check` of a float model ends with 1 where an operator is a float.
-            assert code == 0 or words[0] == "check", (words, error)
+    for words in filter(is_short, commands(page)):
+        code, _, error = call(words, monkeypatch, capsys)
+        # `check` of a float model ends with 1 where an operator is a float.
+        assert code == 0 or words[0] == "check", (words, error)
 
 
 def test_the_page_of_tflite_runs(files, monkeypatch, capsys):
@@ -145,13 +156,31 @@ def test_the_page_of_tflite_runs(files, monkeypatch, capsys):
         assert code == 0, (words, error)
 
 
+def scripts(page):
+    """The Python of a page, script by script."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
+
+
+def test_the_python_of_the_pages_runs(files, capsys):
+    """tests/pytorch/test_pt2_files.py runs the scripts that want torch, test_plugin_options.py the one of CI."""
+    shutil.copy("digits.tosa", "model.tosa")
+    exec(scripts("README.md")[0].replace('"input"', '"image"'), {"x": np.load("x.npy")})
+    assert re.fullmatch(r"2,?188 0\.56\d*\n", capsys.readouterr().out)
+    (script,) = scripts("docs/howto_onnx.md")
+    exec(script, {})
+    assert np.load("calib.npz")["image"].shape == (100, 3, 32, 32)
+    (script,) = scripts("docs/howto_board_not_listed.md")
+    names: dict[str, object] = {}
+    exec(script, names)
+    assert names["NPU1"].name == "acme-npu1" and names["NPU1"].memory_bytes == 65536
+
+
 @pytest.mark.nightly
-@pytest.mark.parametrize("page", TAUGHT, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", pages_with(takes_long), ids=lambda page: page.stem)
 def test_what_takes_long(page, files, monkeypatch, capsys):
-    for words in commands(page):
-        if LONG & set(words):
-            code, _, error = call(words, monkeypatch, capsys)
-            assert code == 0, (words, error)
+    for words in filter(takes_long, commands(page)):
+        code, _, error = call(words, monkeypatch, capsys)
+        assert code == 0, (words, error)
 
 
 @pytest.mark.parametrize("page", TAUGHT[2:], ids=lambda page: page.stem)

@@ -1,9 +1,17 @@
 """The pytest plugin in a suite of its own: properties of tests, and cycles that must not grow."""
 
 import json
+import pathlib
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+
+from tosaic.compiler.ir import DType, Graph, Operator, Tensor, write_tosa
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs/howto_ci.md"
 
 SUITE = """
 import os
@@ -18,8 +26,8 @@ def test_net(cosim):
 """
 
 
-def run(folder, monkeypatch, latency, *options):
-    (folder / "test_net.py").write_text(SUITE)
+def run(folder, monkeypatch, latency, *options, suite=SUITE):
+    (folder / "test_net.py").write_text(suite)
     (folder / "pytest.ini").write_text("[pytest]\n")
     monkeypatch.setenv("LATENCY", str(latency))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
@@ -51,3 +59,14 @@ def test_a_damaged_file_is_named(tmp_path, monkeypatch):
     (tmp_path / "tosaic-cycles.json").write_text("{")
     done = run(tmp_path, monkeypatch, 50, "--tosaic-max-cycles-regression", "2")
     assert done.returncode != 0 and "tosaic-cycles.json is no JSON; remove it" in done.stdout + done.stderr
+
+
+def test_the_test_of_the_page_runs(tmp_path, monkeypatch):
+    graph = Graph("main", ["input"], ["output"])
+    graph.tensors = {name: Tensor(name, (4,), DType.INT32) for name in ("input", "output")}
+    graph.operators = [Operator("ABS", ["input"], ["output"])]
+    write_tosa(graph, tmp_path / "model.tosa")
+    np.save(tmp_path / "x.npy", np.array([-3, 0, 2, 5], np.int32))
+    (script,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+    done = run(tmp_path, monkeypatch, 50, suite=f'import numpy\nx = numpy.load("x.npy")\n\n\n{script}')
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr

@@ -100,7 +100,7 @@ def _certify(model: str, bound: Bindings, session: Session, batch: int, output: 
 
 
 def _check_output(output: pathlib.Path | None) -> None:
-    """InputError unless a program can be written there."""
+    """Raises InputError unless a program can be written there."""
     if output is not None and output.suffix in C_SUFFIXES:
         check_file(output)
         check_model_file(output)

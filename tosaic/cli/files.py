@@ -9,7 +9,7 @@ from tosaic.errors import InputError
 
 
 def check_file(path: pathlib.Path | None, suffix: str | None = None) -> None:
-    """InputError unless a file can be written there, as far as can be told without writing.
+    """Raises InputError unless a file can be written there, as far as can be told without writing.
 
     `suffix`: what the file's name must end in, if it has a suffix, because of what is written.
     """

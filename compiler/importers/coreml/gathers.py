@@ -25,7 +25,7 @@ def gather(node: CoreMlNode) -> CoreMlValue:
 
 
 def _in_range(node: CoreMlNode, index: int, size: int) -> None:
-    """ModelError where indices that are known lie outside."""
+    """Raises ModelError where indices that are known lie outside."""
     known = node.low.data(node.x(index))
     if known is not None:
         inside = bool(((-size <= known) & (known < size)).all())

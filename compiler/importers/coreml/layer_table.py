@@ -22,7 +22,7 @@ class LayerKind:
     note: str
 
     def check_arity(self, node: CoreMlNode) -> None:
-        """ModelError unless a layer has as many inputs and outputs as its kind."""
+        """Raises ModelError unless a layer has as many inputs and outputs as its kind."""
         for what, names, (least, most) in (
             ("inputs", node.input_names, self.inputs),
             ("outputs", node.output_names, self.outputs),

@@ -87,14 +87,16 @@ class CoreMlNode(SourceNode):
         return axis % rank
 
     def affordable(self, elements: int, what: str) -> None:
-        """UnsupportedError when a constant that the lowering needs is too large: a small file must not take memory."""
+        """Raises UnsupportedError when a constant that the lowering needs is too large: a small file must not
+        take memory.
+        """
         if elements > MAX_MADE:
             self.unsupported(
                 f"{what} has {elements} elements, more than {MAX_MADE}", "make its sizes smaller"
             )
 
     def need_rank(self, least: int, most: int = MAX_RANK) -> None:
-        """ModelError unless the rank of the first input is in the range."""
+        """Raises ModelError unless the rank of the first input is in the range."""
         self.require(least <= self.rank() <= most, f"rank {self.rank()}, where {least} to {most} is allowed")
 
     def x(self, index: int = 0) -> str:

@@ -43,7 +43,7 @@ class Allowance:
         return self.hold(array)
 
     def check(self, size_bytes: int, what: str = "a constant") -> None:
-        """TooLargeError if there is no room for an array of this size."""
+        """Raises TooLargeError if there is no room for an array of this size."""
         if self.used_bytes + size_bytes > self.limit_bytes:
             raise TooLargeError(
                 f"{what} would take {_mebibytes(size_bytes)}, beside {_mebibytes(self.used_bytes)} of other constants "

@@ -39,7 +39,7 @@ class Lowering(FoldingBuilder):
         return name
 
     def make_room(self, shape: Sequence[int], dtype: Any = np.float32) -> None:
-        """TooLargeError when an array of this shape and NumPy type is more than the import may make."""
+        """Raises TooLargeError when an array of this shape and NumPy type is more than the import may make."""
         if self.allowance is not None:
             self.allowance.check(math.prod(shape) * np.dtype(dtype).itemsize)
 

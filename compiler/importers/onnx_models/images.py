@@ -36,7 +36,7 @@ def node_windows(node: OnnxNode, sizes: Sequence[int], kernel: Sequence[int]) ->
 def check_fits(
     node: OnnxNode, sizes: Sequence[int], windows: Sequence[AxisWindow], ceil: bool = False
 ) -> None:
-    """UnsupportedError where a window does not fit its image: the result would be empty."""
+    """Raises UnsupportedError where a window does not fit its image: the result would be empty."""
     if any(w.outputs(size, ceil) < 1 for w, size in zip(windows, sizes, strict=True)):
         node.unsupported(
             f"the kernel {[w.kernel for w in windows]} is larger than the padded image {list(sizes)}",

@@ -149,7 +149,7 @@ def adopt_operators(model: Any) -> None:
 
 
 def check_signature(node: Any, label: str) -> None:
-    """ModelError where a node contradicts its operator, UnsupportedError for what is not imported."""
+    """Raises ModelError where a node contradicts its operator, UnsupportedError for what is not imported."""
     signature = SIGNATURES.get(node.op_type) if node.domain == DOMAIN else None
     if signature is None:
         raise UnsupportedError(_no_importer(node, label))

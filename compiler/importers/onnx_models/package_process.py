@@ -36,7 +36,7 @@ class PackageCrashError(ValueError):
 
 
 def check_types(model: Any) -> None:
-    """PackageRefusalError where the types and shapes of a ModelProto contradict each other."""
+    """Raises PackageRefusalError where the types and shapes of a ModelProto contradict each other."""
     _ask("check_types", model)
 
 

@@ -81,7 +81,7 @@ def _encoding(node: OnnxNode, kind: str) -> tuple[float, int]:
 
 
 def check_scale(node: Any, inputs: Sequence[OnnxValue | None]) -> None:
-    """UnsupportedError for a known scale that is not finite: calibration saw an infinite mask, as it seems."""
+    """Raises UnsupportedError for a known scale that is not finite: calibration saw an infinite mask, as it seems."""
     if node.op_type not in ("QuantizeLinear", "DequantizeLinear") or len(inputs) < 2 or inputs[1] is None:
         return
     scale = inputs[1].data

@@ -377,7 +377,7 @@ def _check_compatible(value: Any, sizes: Sequence[int]) -> None:
 
 
 def _check_inference(onnx: Any, model: Any) -> None:
-    """ModelError where declared or operand types and shapes contradict each other."""
+    """Raises ModelError where declared or operand types and shapes contradict each other."""
     skeleton = onnx.ModelProto()
     skeleton.CopyFrom(model)
     _drop_big_data(skeleton.graph)

@@ -92,7 +92,7 @@ def compute(
 
 
 def _check_indices(node: Any, feeds: dict[str, np.ndarray]) -> None:
-    """ValueError for indices that GatherElements' axis has not: the reference takes one length off at a time."""
+    """Raises ValueError for indices that GatherElements' axis has not: the reference takes one length off at a time."""
     data, indices = (feeds[name] for name in node.input)
     size = data.shape[next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)]
     if indices.size and not -size <= indices.min() <= indices.max() < size:

@@ -59,7 +59,7 @@ def tanh(node: TfliteNode) -> str:
 
 
 def _check_grid(node: TfliteNode, scale: float) -> None:
-    """UnsupportedError if the result's scale is not the only one that TFLite's kernel takes."""
+    """Raises UnsupportedError if the result's scale is not the only one that TFLite's kernel takes."""
     found = node.result().scale
     if found != np.float32(scale):
         node.unsupported(

@@ -65,7 +65,7 @@ def integer_lstm(node: TfliteNode) -> str:
 
 
 class _Checks:
-    """UnsupportedError, by name, of what the kernel is not known to compute, or TOSA cannot say."""
+    """Refuses by name what the kernel is not known to compute, or TOSA cannot say."""
 
     def __init__(self, node: TfliteNode) -> None:
         self.node = node

@@ -89,7 +89,7 @@ def _members(path: pathlib.Path) -> dict[str, bytes]:
 
 
 def _check_name(path: pathlib.Path, full: str, name: str) -> None:
-    """ModelError for a member that torch.export.save does not write for a program of plain tensors."""
+    """Raises ModelError for a member that torch.export.save does not write for a program of plain tensors."""
     last = name.rpartition("/")[2]
     if last.startswith(_OBJECTS):
         raise ModelError(

@@ -85,7 +85,7 @@ def _heard(causes: list[BaseException]) -> Iterator[None]:
 
 
 def check_program(program: Any) -> None:
-    """UnsupportedError for what neither road keeps: state that a run changes, and shapes that are open."""
+    """Raises UnsupportedError for what neither road keeps: state that a run changes, and shapes that are open."""
     if any(
         getattr(getattr(node.target, "_schema", None), "is_mutable", False) for node in program.graph.nodes
     ):

@@ -76,7 +76,7 @@ def read(root: FlatTable, version: tuple[int, ...]) -> Graph:
 
 
 def _check_compatibility(root: FlatTable) -> None:
-    """UnsupportedError where the file itself tells that its reader must know more."""
+    """Raises UnsupportedError where the file itself tells that its reader must know more."""
     told = root.table(_GRAPH_COMPATIBILITY, "the file's compatibility")
     if told is None:
         return

@@ -129,7 +129,7 @@ def batch_normalization(node: NnefNode) -> str:
 
 @handles("copy_n")
 def copy_n(node: NnefNode) -> list[str]:
-    """No operator at all."""
+    """Lowers copy_n to no operator at all."""
     return [node.tensor("x")] * node["times"]
 
 

@@ -45,7 +45,7 @@ class NnefNode(SourceNode):
         return f" ({shapes})" if shapes else ""
 
     def check_size(self, elements: int, what: str) -> None:
-        """UnsupportedError for tables that a few lines of text can ask for and no machine holds."""
+        """Raises UnsupportedError for tables that a few lines of text can ask for and no machine holds."""
         if elements > TABLE_LIMIT:
             self.unsupported(
                 f"{what} would have {elements} elements, at most {TABLE_LIMIT} are made",

@@ -56,7 +56,7 @@ def bordered(node: NnefNode, x: str, windows: Sequence[AxisWindow]) -> tuple[str
 
 
 def check_copies(node: NnefNode, shape: Sequence[int], pads: Sequence[tuple[int, int]]) -> None:
-    """UnsupportedError where a reflection would need elements that are not there."""
+    """Raises UnsupportedError where a reflection would need elements that are not there."""
     shortest = {"reflect": 1, "reflect-even": 0}.get(node["border"])
     for axis, (extent, pair) in enumerate(zip(shape, pads, strict=True)):
         if shortest is not None and max(pair) > extent - shortest:
@@ -87,7 +87,7 @@ def border_indices(node: NnefNode, indices: np.ndarray, extent: int) -> tuple[np
 
 
 def check_not_empty(node: NnefNode, shape: Sequence[int], windows: Sequence[AxisWindow]) -> None:
-    """UnsupportedError where border 'ignore' leaves a window without any element."""
+    """Raises UnsupportedError where border 'ignore' leaves a window without any element."""
     for axis, (extent, window) in enumerate(zip(shape, windows, strict=True)):
         node.check_size(window.outputs(extent) * window.kernel, f"the windows of dimension {axis}")
         positions = window.positions(extent) - window.before
