@@ -63,7 +63,8 @@ $(VENV)/installed-torch: $(VENV)/installed-dev
 	@touch $@
 
 test-torch: $(VENV)/installed-torch
-	$(PYTEST) tests/pytorch "tests/docs/test_notebooks.py::test_a_notebook_runs[pytorch]"
+	$(PYTEST) tests/pytorch
+	$(PYTEST) -m "" "tests/docs/test_notebooks.py::test_a_notebook_runs[pytorch]"
 
 # A system that boots: VexRiscv, SDRAM, UART and the accelerator, with firmware of the C kit, under Verilator.
 soc: $(VENV)/installed-dev

@@ -12,6 +12,7 @@ def test_there_are_six():
     assert len(list(FOLDER.glob("*.py"))) == 6
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.py")))
 def test_a_notebook_runs(name, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
