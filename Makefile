@@ -63,7 +63,8 @@ $(VENV)/installed-torch: $(VENV)/installed-dev
 	@touch $@
 
 test-torch: $(VENV)/installed-torch
-	$(PYTEST) tests/pytorch "tests/docs/test_notebooks.py::test_a_notebook_runs[pytorch]"
+	$(PYTEST) tests/pytorch
+	$(PYTEST) -m "" "tests/docs/test_notebooks.py::test_a_notebook_runs[pytorch]"
 
 # A system that boots: VexRiscv, SDRAM, UART and the accelerator, with firmware of the C kit, under Verilator.
 soc: $(VENV)/installed-dev
@@ -73,7 +74,9 @@ soc: $(VENV)/installed-dev
 # are not marked `long` (docs/testing.md).
 CHECKED := tests/test_import_rules.py tests/test_function_sizes.py tests/ir tests/compiler \
 	$(addprefix tests/golden/test_golden_,evaluator.py floats.py conversion.py convolution.py pooling_resize.py)
-SLOW := $(addprefix --ignore=tests/compiler/test_,image_boxes.py split_pool.py compiled_indexed.py control_flow.py)
+# Files of one rewrite or one form each that take longest.
+SLOW := $(addsuffix .py,$(addprefix --ignore=tests/compiler/test_,image_boxes split_pool compiled_indexed control_flow gates \
+	interleaved_planes cascades compiled_resize parts_apart run_time_parameters))
 # Side by side: mypy alone would leave a processor idle.
 check: $(VENV)/installed-dev
 	$(MAKE) -j 3 -O lint typecheck quick-tests

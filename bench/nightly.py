@@ -3,11 +3,12 @@
     python bench/nightly.py                # all of it, whatever fails before; a summary at the end (make nightly)
     python bench/nightly.py --slice 25     # what a change has touched, then what waited longest; minutes (make slice)
     python bench/nightly.py --touched 20   # what has changed since the record's newest commit, alone
+    python bench/nightly.py --missing      # what never passed
     python bench/nightly.py --ages         # what has waited long; exit 1 above 30 days, or where one new never passed
 
 `--limit SECONDS` gives a part, or tests that run together, more than 480 seconds: on a machine that does other work.
-Names behind the options take only tests and parts that begin so: `python bench/nightly.py zoo/ tests/proofs`. JOBS, of
-the environment, is the number of processes (2).
+Names behind the options take only tests and parts that begin so, in this order (`python bench/nightly.py zoo/
+tests/proofs`). JOBS, of the environment, is the number of processes (2).
 
 tests/nightly_passed.jsonl has a line for each test and part, by name: its newest pass, with the commit, the day and the
 seconds (of a test, of the processor; of a part, by the clock). Of two lines of one name, which a merge leaves, the
@@ -250,6 +251,16 @@ def ordered(found: list[Work], record: dict[str, Pass]) -> list[Work]:
     return sorted(found, key=lambda work: (not is_touched(work, changed), oldest(work, record)))
 
 
+def named(found: list[Work], beginnings: list[str]) -> list[Work]:
+    """Those with a name that begins so, in the order of the beginnings."""
+
+    def place(work: Work) -> int:
+        fits = (any(name.startswith(each) for name in work.names) for each in beginnings)
+        return next((number for number, fit in enumerate(fits) if fit), len(beginnings))
+
+    return sorted((work for work in found if place(work) < len(beginnings)), key=place)
+
+
 def run_all(found: list[Work], minutes: float | None, names: list[str], limit_seconds: float) -> int:
     """Runs until the time is over, without what would take longer than is left; returns how many names failed."""
     started, failures, count = time.monotonic(), [], 0
@@ -302,6 +313,7 @@ def main() -> int:
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--slice", type=float, metavar="MINUTES")
     chosen.add_argument("--touched", type=float, metavar="MINUTES")
+    chosen.add_argument("--missing", action="store_true")
     chosen.add_argument("--ages", action="store_true")
     parser.add_argument("--limit", type=float, metavar="SECONDS", default=PART_SECONDS)
     parser.add_argument("names", nargs="*", help="only tests and parts whose names begin so")
@@ -310,7 +322,7 @@ def main() -> int:
     found = works(record)
     names = [name for work in found for name in work.names]
     if options.names:
-        found = [work for work in found if any(name.startswith(tuple(options.names)) for name in work.names)]
+        found = named(found, options.names)
     if options.ages:
         head = datetime.date.fromisoformat(_git("show", "-s", "--format=%cs", "HEAD").strip())
         return 1 if tell_ages([name for work in found for name in work.names], record, head) else 0
@@ -321,6 +333,8 @@ def main() -> int:
     if options.slice is not None:
         cut = [work for work in found if not work.whole]
         return 1 if run_all(ordered(cut, record), options.slice, names, options.limit) else 0
+    if options.missing:
+        found = [work for work in found if any(name not in record for name in work.names)]
     return 1 if run_all(found, None, names, options.limit) else 0
 
 

@@ -91,8 +91,13 @@ def _suite(number: int, operators: str) -> Part:
         f"--ref-model-path .venv/bin/tosa_reference_model --build-directory {folder}/work "
         f"--output-directory {folder}/suite -j {JOBS}"
     )
+    # The model makes a backtrace of each of its errors, 2 s a time, where there is a gdb.
+    gdb = f"mkdir -p {folder}/bin && printf '#!/bin/sh\\n' > {folder}/bin/gdb && chmod +x {folder}/bin/gdb"
     run = f"tosaic conformance {folder}/suite -j {JOBS} --time-limit 600"
-    command = f"rm -rf {folder} && {generate} && {run} --bake --on golden && {run} --on sim"
+    command = (
+        f"rm -rf {folder} && {gdb} && PATH=$PWD/{folder}/bin:$PATH && {generate} && {run} --bake --on golden && "
+        f"{run} --on sim"
+    )
     return Part(f"conformance/{number}", command, ("compiler", "sim", "hw"))
 
 

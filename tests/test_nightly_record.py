@@ -8,7 +8,7 @@ import pytest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "bench"))
 
-from nightly import Pass, tell_ages, with_passes  # noqa: E402 (the path comes first)
+from nightly import Pass, Work, named, tell_ages, with_passes  # noqa: E402 (the path comes first)
 from nightly_parts import parts  # noqa: E402
 
 HEAD = datetime.date(2026, 11, 28)
@@ -65,3 +65,9 @@ def test_a_pass_takes_the_place_of_the_one_before_and_what_is_gone_goes():
 def test_parts_have_names_of_their_own():
     names = [part.name for part in parts()]
     assert len(names) == len(set(names)) > 100
+
+
+def test_names_are_taken_in_their_order():
+    all_of_it = [Work((name,), "true", ()) for name in (ONE, TWO, "zoo/sine", "zoo/magika", "site")]
+    taken = [work.names[0] for work in named(all_of_it, ["zoo/magika", "tests/", "zoo/"])]
+    assert taken == ["zoo/magika", ONE, TWO, "zoo/sine"]

@@ -173,11 +173,13 @@ def linted(run):
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_the_wishbone_core_has_no_warnings(linted):
     assert linted(["bash", CASES / "boards" / "lint_wishbone.sh"], "--wishbone") == "0\n"
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_no_file_lacks_a_time_scale_that_others_have(linted):
     """timescale.txt: 95 errors of slang, and as many TIMESCALEMOD of Verilator."""
     flags = ["--lint-only", "--timing", "-Wall", "-Wno-fatal", "--top-module", "tosaic_bench"]

@@ -69,12 +69,13 @@ WHOLE = pytest.param(Accelerator, marks=pytest.mark.nightly)
             ['LOCATE COMP "uart_0__rx__io" SITE "M1";', 'FREQUENCY PORT "clk25_0__io" 25000000.0 HZ;'],
         ),
         ("icebreaker", "top.pcf", ["set_io uart_0__tx__io 9", "set_frequency clk12_0__io 12.0"]),
-        (
+        pytest.param(
             "tang-nano-20k",
             "top.cst",
             ['IO_LOC "uart_0__rx__io" 70;', 'IO_LOC "clk27_0__io" 4;', 'IO_LOC "sdram_0__clk__io" IOR11B;'],
+            marks=pytest.mark.nightly,
         ),
-        ("arty-a7-35t", "top.xdc", []),
+        pytest.param("arty-a7-35t", "top.xdc", [], marks=pytest.mark.nightly),
     ],
 )
 def test_projects_elaborate(name, file, lines, accelerator, tmp_path, monkeypatch):

@@ -161,6 +161,7 @@ def test_three_requesters(bench):
     assert bench.broken == ""
 
 
+@pytest.mark.nightly
 def test_addresses_that_wait(bench):
     """Whether the controller takes an address it says from a register: two wait in front of its arbiter, whatever the
     data do. All of them stay in order."""

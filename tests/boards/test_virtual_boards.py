@@ -22,8 +22,6 @@ MODELS = SHARED / "models"
 NETWORKS = ("kws_dscnn", "sww_dscnn1d", "ic_resnet8", "ad_autoencoder", "vww_mobilenet", "ic_resnet_large")
 IN_SDRAM = {"ulx3s-85f": NETWORKS, "ulx3s-45f": NETWORKS, "tang-nano-20k": ("kws_dscnn", "ic_resnet8")}
 """The last one is a micro-coded machine: minutes for each."""
-CHEAP = ("ulx3s-45f", "sww_dscnn1d")
-"""It needs more memory than block RAM would be."""
 ON = [
     *(
         pytest.param(name, marks=pytest.mark.xdist_group(f"virtual_{name}"))
@@ -61,10 +59,7 @@ def test_digits(name):
         pytest.param(
             name,
             network,
-            marks=[
-                pytest.mark.xdist_group(f"virtual_{name}"),
-                *([] if (name, network) == CHEAP else [pytest.mark.nightly]),
-            ],
+            marks=[pytest.mark.xdist_group(f"virtual_{name}"), pytest.mark.nightly],
         )
         for name, networks in IN_SDRAM.items()
         for network in networks

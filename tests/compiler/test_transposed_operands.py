@@ -74,6 +74,7 @@ def test_heads_are_read_where_they_are():
 @pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(st.data())
+@pytest.mark.nightly
 def test_any_order_of_any_operand(data):
     n, h, c, w = (data.draw(st.sampled_from((1, 2, 3, 16, 19, 33)), label=name) for name in "nhcw")
     build = LayerBuilder(6)

@@ -12,8 +12,10 @@ ON_THE_RTL = 2
 
 def sampled() -> list:
     """Operators and tests of each mode: for every change one where the types are all of a mode."""
-    several = [(operator, 2) for operator in MORE_MODES]
-    others = [operator for operator in sampled_operators() if operator not in MORE_MODES]
+    several = [(operator, 2) for operator in MORE_MODES if operator != "rescale"]
+    others = [
+        operator for operator in sampled_operators() if operator not in MORE_MODES or operator == "rescale"
+    ]
     nightly = [pytest.param(operator, 2, marks=pytest.mark.nightly) for operator in others]
     return [*several, *((operator, 1) for operator in others), *nightly]
 

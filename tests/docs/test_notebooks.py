@@ -19,6 +19,7 @@ def test_there_are_six() -> None:
     assert len(NOTEBOOKS) == 6
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_runs(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     if name == "pytorch":

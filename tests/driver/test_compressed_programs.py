@@ -68,6 +68,7 @@ def test_a_damaged_stream_names_its_tensor(target):
 
 
 @pytest.mark.xdist_group("base")
+@pytest.mark.nightly
 def test_any_byte_of_a_stream_may_be_wrong():
     """Neither hang nor crash: an error of the decoder, or other weights, which a check byte would not notice either."""
     program = compile_graph(read_tosa(DIGITS), get_config("base"), compress="nnr-stream")

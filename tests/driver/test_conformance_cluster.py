@@ -49,6 +49,7 @@ def test_the_verdicts_are_those_of_this_machine(scheduler: str, folder: pathlib.
     assert seen[-1] == 10
 
 
+@pytest.mark.nightly
 def test_a_killed_worker_changes_no_record(
     scheduler: str, folder: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

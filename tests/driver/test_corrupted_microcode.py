@@ -59,6 +59,7 @@ def test_every_byte_on_the_emulator():
 
 
 @NANO
+@pytest.mark.nightly
 def test_every_byte_on_the_rtl():
     for offset, change in enumerate(changes()):
         counter = offset // INSTRUCTION_BYTES * INSTRUCTION_BYTES

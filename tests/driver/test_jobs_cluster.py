@@ -53,6 +53,7 @@ def test_an_exploration_is_the_same_though_a_worker_dies(scheduler: str, tmp_pat
     assert without_times(there) == without_times(here) and len(found.points) == 4
 
 
+@pytest.mark.nightly
 def test_a_worker_with_another_tosaic_is_told(scheduler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tosaic.driver.jobs.cluster.code_digest", lambda: "another")
     (record,) = run_jobs(shipped("square", None, 1), DaskCluster(scheduler))

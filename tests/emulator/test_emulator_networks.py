@@ -15,9 +15,16 @@ ROOT = pathlib.Path(__file__).parents[2]
 SHARED = pathlib.Path(os.environ.get("TOSAIC_SHARED", ROOT.parent / "shared"))
 LARGEST_BYTES = 1 << 20
 """Networks above it are tested on one configuration."""
+FOR_EVERY_CHANGE_BYTES = 1 << 17
+"""Larger ones are of the same layers."""
 MODELS = sorted(ROOT.glob("examples/*/*.tosa")) + sorted(SHARED.glob("models/*/model.tosa"))
 CASES = [
-    pytest.param(path, config, id=f"{path.parent.name}-{path.stem}-{config.name}")
+    pytest.param(
+        path,
+        config,
+        id=f"{path.parent.name}-{path.stem}-{config.name}",
+        marks=[] if path.stat().st_size <= FOR_EVERY_CHANGE_BYTES else pytest.mark.nightly,
+    )
     for path in MODELS
     for config in CONFIGS.values()
     if path.stat().st_size <= LARGEST_BYTES or config.name == "base"

@@ -6,6 +6,7 @@ is `use`, which `USES` tells.
 
 import dataclasses
 import pathlib
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -106,11 +107,16 @@ KINDS = [
 ]  # fmt: skip
 
 
-def kinds(*uses: str) -> pytest.MarkDecorator:
-    """A test of `kind`, for each kind, or for those of some uses."""
-    return pytest.mark.parametrize(
-        "kind", [pytest.param(kind, id=kind.name) for kind in KINDS if not uses or kind.use in uses]
-    )
+def kinds(*uses: str, most: int | None = None) -> pytest.MarkDecorator:
+    """A test of `kind`, for each kind, or for those of some uses. Beyond `most` of a use they are for the nightly."""
+    seen: Counter[str] = Counter()
+    parameters = []
+    for kind in KINDS:
+        if not uses or kind.use in uses:
+            marks = [] if most is None or seen[kind.use] < most else [pytest.mark.nightly]
+            parameters.append(pytest.param(kind, id=kind.name, marks=marks))
+            seen[kind.use] += 1
+    return pytest.mark.parametrize("kind", parameters)
 
 
 SAMPLES = 16

@@ -42,7 +42,10 @@ def one_thread():
         yield
 
 
-@pytest.mark.parametrize("stretched", [False, True], ids=["plain", "stretched"])
+@pytest.mark.parametrize(
+    "stretched",
+    [pytest.param(False, id="plain"), pytest.param(True, id="stretched", marks=pytest.mark.nightly)],
+)
 @pytest.mark.parametrize("name", [network(name) for name in networks.DESCRIPTIONS])
 def test_digits(name, stretched):
     digits, parameters = trained(name)

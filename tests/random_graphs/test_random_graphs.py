@@ -9,6 +9,7 @@ from legal_configs import random_config
 from random_graph import RandomGraph
 from random_growth import GROWTHS, random_graph, random_graphs
 from random_runs import Tally, run_random
+from rest_nightly import first_of
 
 from tosaic.compiler.ir.operators import OPERATORS
 from tosaic.hw.config import CONFIGS
@@ -38,7 +39,7 @@ def test_random_configurations(number: int) -> None:
 
 
 @settings(
-    max_examples=120,
+    max_examples=60,
     derandomize=True,
     deadline=None,
     database=None,
@@ -62,7 +63,7 @@ def test_parameters_computed_at_run_time() -> None:
 
 def test_most_graphs_run() -> None:
     tally = Tally()
-    for seed in range(150):
+    for seed in range(60):
         run_random(seeded(seed), seed, ("emulator",), "base", tally)
     assert tally.rejected_share <= MOST_REJECTED, tally.rejected.most_common()
 
@@ -70,15 +71,15 @@ def test_most_graphs_run() -> None:
 @pytest.mark.parametrize("config", CONFIGS)
 def test_random_graphs_of_every_configuration(config: str) -> None:
     tally = Tally()
-    for seed in range(1000, 1020):
+    for seed in range(1000, 1010):
         run_random(seeded(seed), seed, ("emulator",), config, tally, keep_layers=True)
     assert tally.ran
 
 
 @pytest.mark.xdist_group("base")
-@pytest.mark.parametrize("first", [2000, pytest.param(2020, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("first", first_of(range(2000, 2040, 10), 1))
 def test_random_graphs_on_the_rtl(first: int) -> None:
     tally = Tally()
-    for seed in range(first, first + 20):
+    for seed in range(first, first + 10):
         run_random(seeded(seed), seed, ("emulator", "sim"), "base", tally)
     assert tally.ran

@@ -88,6 +88,7 @@ def test_the_arrays_counters_and_the_memorys_banks_leave_the_same_memory():
 
 
 @pytest.mark.xdist_group("nano")
+@pytest.mark.nightly
 def test_jobs_that_one_bit_makes_illegal_end_alike():
     """The same memory, or the same error of the same unit and place; also where something is not set up."""
     wrong, ends = [], collections.Counter()
@@ -107,6 +108,7 @@ def test_jobs_that_one_bit_makes_illegal_end_alike():
 
 
 @pytest.mark.xdist_group("nano")
+@pytest.mark.nightly
 def test_rows_at_the_ends_of_numbers_end_alike():
     """Pitches that lead downwards, fields of all magnitudes, a program far away: the same memory, or the same error."""
     wrong, ends = [], collections.Counter()
@@ -127,6 +129,7 @@ def test_rows_at_the_ends_of_numbers_end_alike():
 
 
 @pytest.mark.parametrize("name", BY_CONFIG)
+@pytest.mark.nightly
 def test_fields_of_all_magnitudes_leave_the_same_memory(name):
     """On the emulator and on the RTL, wherever the host's window begins."""
     config, harness = CONFIGS[name], Harness(simulator_library(CONFIGS[name]))
@@ -146,6 +149,7 @@ def test_fields_of_all_magnitudes_leave_the_same_memory(name):
 
 
 @pytest.mark.xdist_group("nano")
+@pytest.mark.nightly
 def test_corners_of_vector_leave_the_same_memory():
     """Streams, sizes of elements, parameters, repetitions, and numbers at their ties."""
     for title, program in more_programs(CONFIGS["nano"]):
@@ -157,6 +161,7 @@ def test_corners_of_vector_leave_the_same_memory():
 
 
 @pytest.mark.xdist_group("nano")
+@pytest.mark.nightly
 def test_runs_on_one_machine_end_alike():
     """Bits that no field has, parts that are missing, jumps, rows of all lengths: the same end, each by itself."""
     wrong, ends = [], collections.Counter()

@@ -17,6 +17,7 @@ from tosaic.sim.rtl.library import Harness  # noqa: E402 (the path comes first)
 
 
 @pytest.mark.xdist_group("nano")
+@pytest.mark.nightly
 def test_a_host_sees_what_is_recorded():
     recorded = {name: tuple(each) for name, each in json.loads(RECORDED.read_text()).items()}
     found = list(figures())

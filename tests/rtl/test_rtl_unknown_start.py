@@ -59,6 +59,7 @@ def _on(harness, program, conditions):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.nightly
 def test_no_register_or_memory_matters_at_power_up(seed):
     library = simulator_library(CONFIG, UNKNOWN_START)
     for number, (program, conditions) in enumerate(programs()):
@@ -66,6 +67,7 @@ def test_no_register_or_memory_matters_at_power_up(seed):
         assert _on(Harness(library, seed_of_run), program, conditions) == alone(number), number
 
 
+@pytest.mark.nightly
 def test_what_is_unknown_at_power_up_is_so_in_the_simulator():
     """Activation memory that nobody wrote differs from seed to seed: the test above tests something."""
     store = assembled(CONFIG, (Opcode.STORE_GO, {"row_bytes": AM_BYTES, "rows": 1}))

@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 from cabac_models import Tensor, code, config_of
+from rest_nightly import first_of
 
 from tosaic.hw.cabac import UNARY_MAX, DecodeError
 from tosaic.hw.cabac_timing import count_bins, decode_cycles
@@ -58,7 +59,7 @@ def weights(seed, count, zeros=0.0, scale=30.0):
     return np.where(rng.random(count) < zeros, 0, values)
 
 
-@pytest.mark.parametrize("zeros", [0.0, 0.5, 0.8, 0.95])
+@pytest.mark.parametrize("zeros", first_of([0.0, 0.8, 0.5, 0.95], 2))
 @pytest.mark.parametrize("engines", [1, 4])
 def test_dense_and_sparse_tensors(zeros, engines):
     for unary_length in (1, 10):

@@ -20,6 +20,7 @@ from dma_models import (
     signal,
     wait,
 )
+from rest_nightly import first_of
 
 from tosaic.hw.dma import LoadUnit
 from tosaic.hw.isa import Error, Instruction, Opcode, Space, make
@@ -104,7 +105,7 @@ def expected(bench_, program, blocks):
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.4])
-@pytest.mark.parametrize("columns, engines", [(4, 1), (8, 2), (16, 4)])
+@pytest.mark.parametrize("columns, engines", first_of([(8, 2), (4, 1), (16, 4)], 1))
 def test_decoded_and_plain_loads_in_order(columns, engines, stall):
     """Loads in front, between and behind write before and after the blocks, to the same places."""
     blocks = {

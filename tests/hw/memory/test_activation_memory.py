@@ -78,7 +78,7 @@ def run(dut, testbench):
         (4, 64, 1),
         (4, 256, 4),
         (8, 256, 2),
-        (16, 1024, 4),
+        pytest.param(16, 1024, 4, marks=pytest.mark.nightly),
         pytest.param(32, 512, 4, marks=pytest.mark.nightly),
     ],
 )

@@ -93,6 +93,7 @@ def digest(directory, source):
     return subprocess.run([directory / "obj" / "Vtop"], check=True, capture_output=True, text=True).stdout
 
 
+@pytest.mark.nightly
 def test_the_same_under_verilator(tmp_path):
     plain = verilog.convert(RandomTraffic(), name="top", emit_src=False)
     fast = (

@@ -6,6 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 from native_runs import run_both
+from rest_nightly import first_of
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import read_tosa
@@ -21,7 +22,7 @@ OTHERS = [
 DIGITS = pathlib.Path(__file__).parents[3] / "examples" / "digits"
 
 
-@pytest.mark.parametrize("config", [NANO, *OTHERS], ids=lambda config: config.name)
+@pytest.mark.parametrize("config", first_of([NANO, *OTHERS], 2), ids=lambda config: config.name)
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_programs(kind: str, config: Config) -> None:
     for seed in range(12):

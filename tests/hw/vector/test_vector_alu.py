@@ -136,14 +136,14 @@ def expected(micro_op, row, limits, table, bits=BITS) -> int:
     return wrap(y, 32) if micro_op.wrap32 else y
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(operations, rows, st.tuples(signed(32), signed(32)).map(sorted), tables)
 def test_operations(bench, micro_op, cases, limits, table):
     results = bench.run(micro_op, cases, limits=limits, table=table)
     assert results == [expected(micro_op, row, limits, table) for row in cases]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(operations, rows, st.tuples(signed(32), signed(32)).map(sorted), tables)
 def test_operations_of_narrow_lanes(narrow_bench, micro_op, cases, limits, table):
     bits = narrow_bench.bits
@@ -202,7 +202,7 @@ def emulated(
     return micro_op(micro, limits, *operands, parameters, BITS).lanes.tolist()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(operations, rows, st.tuples(signed(32), signed(32)).map(sorted), tables)
 def test_operations_of_the_emulator(micro_op, cases, limits, table):
     wanted = [expected(micro_op, row, limits, table) for row in cases]

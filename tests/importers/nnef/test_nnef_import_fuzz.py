@@ -6,7 +6,7 @@ from nnef_mutations import DAMAGE, make_samples, run_mutations
 
 
 def test_damaged_models(tmp_path: pathlib.Path) -> None:
-    tally = run_mutations(700, 1, make_samples(), tmp_path)
+    tally = run_mutations(300, 1, make_samples(), tmp_path)
     assert tally.wrong == []
-    assert tally.inputs == 700
-    assert set(tally.refused) == {*DAMAGE, "archive"} and tally.run > 100
+    assert tally.inputs == 300
+    assert set(tally.refused) == {*DAMAGE, "archive"} and tally.run > 40
