@@ -185,6 +185,7 @@ docs: $(VENV)/installed-dev
 	$(BIN)/tosaic operators > docs/operators.md
 	$(BIN)/python bench/campaigns_page.py > docs/records/campaigns.md
 	$(BIN)/python bench/api_page.py > docs/api.md
+	$(BIN)/python bench/numpy_page.py
 	$(BIN)/python -c "from tosaic.compiler.importers.nnef.tosa.operation_table import operations_markdown as page; print(page(), end='')" > docs/nnef_operations.md
 
 # The site, from docs/: figures drawn, notebooks executed, warnings are errors. It is in build/site.

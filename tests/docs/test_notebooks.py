@@ -8,8 +8,8 @@ import pytest
 FOLDER = pathlib.Path(__file__).parents[2] / "docs" / "notebooks"
 
 
-def test_there_are_six():
-    assert len(list(FOLDER.glob("*.py"))) == 6
+def test_there_are_seven():
+    assert len(list(FOLDER.glob("*.py"))) == 7
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.py")))
