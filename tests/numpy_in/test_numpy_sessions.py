@@ -91,36 +91,6 @@ def test_declared_ranges_are_checked_at_every_run(target):
         twice.run({"x": np.concatenate([INSIDE, OUTSIDE])})
 
 
-def test_files_keep_declared_ranges(tmp_path):
-    source = tmp_path / "f.py"
-    source.write_text(
-        "import numpy as np, tosaic\n\n@tosaic.function(x='uint16[5]', ranges={'x': (10, 1000)})\n"
-        "def squared(x):\n    return x.astype(np.int32) * x\n"
-    )
-    np.save(tmp_path / "in.npy", INSIDE)
-    np.save(tmp_path / "out.npy", OUTSIDE)
-    for made in (["import", "-o", "f.tosa"], ["compile", "-o", "f.tsc"]):
-        assert command(tmp_path, made[0], "f.py:squared", *made[1:]).returncode == 0
-    for model in ("f.py:squared", "f.tosa", "f.tsc"):
-        good = command(tmp_path, "run", model, "--on", "emulator", "-i", "x=in.npy")
-        assert good.returncode == 0 and "y0 int32[5]: 100 1000000 121 144 169\n" in good.stdout
-        made_up = command(tmp_path, "run", model, "--on", "emulator", "--random", "3")
-        assert made_up.returncode == 0
-        bad = command(tmp_path, "run", model, "--on", "emulator", "-i", "x=out.npy")
-        assert (bad.returncode, bad.stdout) == (1, "")
-        assert bad.stderr.startswith(
-            "tosaic: error: input 'x' has 1001 at [3], outside of the declared range 10..1000"
-        )
-    (tmp_path / "f.quant.json").write_text('{"inputs": {}, "outputs": {}, "declared": {"x": 3}}')
-    damaged = command(tmp_path, "run", "f.tosa", "--on", "golden", "-i", "x=in.npy")
-    assert damaged.returncode == 1 and "f.quant.json: cannot be read (TypeError" in damaged.stderr
-
-
-def command(folder, *words):
-    call = [sys.executable, "-m", "tosaic", *words]
-    return subprocess.run(call, cwd=folder, capture_output=True, text=True, timeout=300)
-
-
 def test_a_program_file_keeps_types(tmp_path):
     program = tosaic.Session(squared.graph(), "emulator").program
     again = Program.load(program.to_bytes())
