@@ -191,6 +191,7 @@ docs: $(VENV)/installed-dev
 	$(BIN)/python bench/how_to_pictures.py
 	$(BIN)/python bench/site_pages.py --figures
 	$(BIN)/python bench/contributing.py
+	$(BIN)/python bench/numpy_page.py
 	$(BIN)/python -c "from tosaic.compiler.importers.nnef.tosa.operation_table import operations_markdown as page; print(page(), end='')" > docs/nnef_operations.md
 
 # The site, from docs/: figures drawn, notebooks executed, warnings are errors. It is in build/site.

@@ -13,7 +13,10 @@ Every error is a `tosaic.Error`.
 """
 SHORT = ("Device", "Evaluation", "RunReport")
 """Classes that users do not make themselves: their first sentence is enough."""
-FUNCTIONS = ("from_torch", "run", "evaluate", "write_report", "quantize", "dequantize", "register_custom")
+FUNCTIONS = (
+    *("from_torch", "run", "function", "trace", "while_loop", "rescale"),
+    *("evaluate", "write_report", "quantize", "dequantize", "register_custom"),
+)
 ATTRIBUTES = """
 After `run` a session has `stats` (cycles, utilization, counters, layers), `state` (what the model remembers) and
 `kept` (intermediate tensors, with `keep_layers`). `inputs` and `outputs` are lists of `NodeArg`; `labels`, `config`,

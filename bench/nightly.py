@@ -55,6 +55,7 @@ PRODUCT = {
     "random_graphs": ("compiler", "sim"),
     "cores": ("compiler/cores", "hw/cores", "sim"),
     "networks": ("compiler", "sim"),
+    "numpy_in": ("compiler", "sim"),
     "fuzzing": ("compiler/importers", "compiler/ir", "nnr", "driver"),
     "importers": ("compiler/importers",),
     "quantizer": ("compiler/quantizer", "driver/quantize"),

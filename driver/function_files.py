@@ -1,16 +1,21 @@
 """NumPy functions that are models by their file: `FILE.py:FUNCTION`."""
 
+import atexit
 import importlib.util
 import pathlib
 import re
+import shutil
 import sys
+import tempfile
 import traceback
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tosaic.compiler.importers.bindings import Bindings, bind_values
-from tosaic.compiler.ir import Graph
+from tosaic.compiler.ir import Graph, write_tosa
+from tosaic.driver.encodings import sidecar, write_encodings
 from tosaic.errors import Error, InputError, ModelError, TraceError, in_words
 
 if TYPE_CHECKING:
@@ -51,6 +56,25 @@ def open_function(source: str | pathlib.Path, bound: Bindings) -> Graph:
     for bound_name in bound.values:
         graph.declared.pop(bound_name, None)
     return graph
+
+
+def model_files(models: Sequence[pathlib.Path], bound: Bindings) -> tuple[list[pathlib.Path], Bindings]:
+    """Models for jobs, which may run elsewhere: a function becomes a .tosa file, with what it declares beside it, which
+    is deleted when Python ends. What is bound of the others is left."""
+    if not any(map(is_function, models)):
+        return list(models), bound
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="tosaic-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    found = []
+    for number, model in enumerate(models):
+        if is_function(model):
+            graph = open_function(model, bound)
+            model = folder / str(number) / f"{str(model).rpartition(':')[2]}.tosa"
+            model.parent.mkdir()
+            model.write_bytes(write_tosa(graph))
+            write_encodings(sidecar(model), {}, {}, declared=graph.declared)
+        found.append(model)
+    return found, Bindings(bound.sizes, bound.values) if len(set(found) & set(models)) else Bindings()
 
 
 def _untyped(source: Any, argument: str, sizes: Any) -> str:

@@ -26,6 +26,7 @@ _ROADS = {
     **dict.fromkeys((".pb", ".pbtxt"), _SAVED_MODEL),
     **dict.fromkeys((".safetensors", ".ckpt", ".gguf", ".npz"), _WEIGHTS),
     **dict.fromkeys((".mlir", ".mlirbc", ".stablehlo"), _MLIR),
+    ".py": ("Python", "name the function in it: FILE.py:FUNCTION (docs/numpy.md)"),
     ".ort": ("a model prepared for ONNX Runtime", "give the .onnx file that it was made from"),
     ".pdmodel": ("a PaddlePaddle model", "convert it with paddle2onnx and give the .onnx file"),
 }

@@ -67,7 +67,7 @@ def while_loop(cond: Callable[..., Any], body: Callable[..., Any], state: Sequen
             while cond(*values):
                 values = _state_of(body(*values), len(values))
             return values
-    recorder = recorder_of(*values)
+    recorder = recorder_of(*values).root.active
     arrays = [lift(recorder, each) for each in values]
     return _Loop(recorder, cond, body).run(arrays)
 
@@ -116,15 +116,10 @@ class _Loop:
     def _captured(self, arrays: Sequence[TracedArray]) -> list[TracedArray]:
         """What the branches read from outside, told by tracing them once for nothing."""
         found: dict[int, TracedArray] = {}
-        root = self.recorder.root
-        loops, graphs = root.loops, set(root.build.graph.subgraphs)
         for what in ("cond", "body"):
             recorder = Recorder(f"trial_{what}", self.recorder)
             self._called(recorder, what, self._inputs(recorder, arrays))
             found |= {key: outer for key, (outer, _) in recorder.captured.items()}
-        root.loops = loops
-        for name in root.build.graph.subgraphs.keys() - graphs:
-            del root.build.graph.subgraphs[name]
         return list(found.values())
 
     def _inputs(self, recorder: Recorder, arrays: Sequence[TracedArray]) -> list[TracedArray]:
@@ -132,7 +127,12 @@ class _Loop:
         return [input_array(recorder, f"{name}_in{i}", a.shape, a.dtype) for i, a in enumerate(arrays)]
 
     def _called(self, recorder: Recorder, what: str, inputs: Sequence[TracedArray]) -> list[TracedArray]:
-        result = (self.cond if what == "cond" else self.body)(*inputs)
+        root, around = recorder.root, recorder.root.active
+        root.active = recorder
+        try:
+            result = (self.cond if what == "cond" else self.body)(*inputs)
+        finally:
+            root.active = around
         outputs = [result] if what == "cond" else _state_of(result, len(inputs))
         return [lift(recorder, each) for each in outputs]
 

@@ -207,6 +207,11 @@ class _Tracing:
         left = [name for name in graph.outputs if name not in {s.output for s in graph.states.values()}]
         if self.states and not issubclass(kind, dict) and len(left) == 1:
             kind = np.ndarray
+        for part in graph.walk():
+            drop_unread(part)
+        reached = _reached(graph)
+        for name in graph.subgraphs.keys() - reached:
+            del graph.subgraphs[name]
         self.recorder.build.finish()
         return Traced(graph, kind)
 
@@ -337,6 +342,31 @@ def _rename(graph: Graph, names: Mapping[str, str]) -> None:
     for tensor in graph.tensors.values():
         tensor.name = wanted.get(tensor.name, tensor.name)
     graph.tensors = {tensor.name: tensor for tensor in graph.tensors.values()}
+
+
+def drop_unread(graph: Graph) -> None:
+    """Removes operators and constants that no output depends on: forms of an array that nothing needed."""
+    needed, live = {*graph.inputs, *graph.outputs}, []
+    for operator in reversed(graph.operators):
+        if needed.intersection(operator.outputs):
+            live.append(operator)
+            needed.update((*operator.inputs, *operator.outputs))
+    graph.operators = live[::-1]
+    graph.tensors = {name: tensor for name, tensor in graph.tensors.items() if name in needed}
+
+
+def _reached(graph: Graph) -> set[str]:
+    """The subgraphs that operators run, from the outermost graph on."""
+    found: set[str] = set()
+    pending = [graph]
+    while pending:
+        for operator in pending.pop().operators:
+            for key in ("cond_graph", "body_graph"):
+                name = operator.attributes.get(key)
+                if name is not None and name not in found:
+                    found.add(name)
+                    pending.append(graph.subgraphs[name])
+    return found
 
 
 def difference(first: Graph, second: Graph) -> str:

@@ -37,12 +37,12 @@ def moved(a: TracedArray, op: str, shape: Sequence[int], *operands: str, **attri
     return TracedArray(record, shape, a.dtype, a.interval, forms=forms)
 
 
-def reshaped(a: TracedArray, shape: Sequence[int]) -> TracedArray:
-    """A new array of the same elements in their order."""
+def reshaped(a: TracedArray, shape: Sequence[int], *, renamed: bool = False) -> TracedArray:
+    """A new array of the same elements in their order; `renamed`: in the form that it has."""
     if a.value is not None:
         made = TracedArray(a.recorder, shape, a.dtype, value=a.value.reshape(tuple(shape)))
     else:
-        forms = {form: a.recorder.reshape(a.tensor(form), shape) for form in a.moved_forms()}
+        forms = {form: a.recorder.reshape(a.tensor(form), shape) for form in a.moved_forms(renamed=renamed)}
         made = TracedArray(a.recorder, shape, a.dtype, a.interval, forms=forms)
     made.scalar = False
     return made

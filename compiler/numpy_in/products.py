@@ -236,16 +236,11 @@ def _convolution(x: TracedArray, w: TracedArray, order: Sequence[int]) -> Traced
     bias = record.constant(np.zeros(outputs, np.int32), DType.INT32)
 
     def multiply(one: Plane, other: Plane) -> str:
-        operands = [
-            record.reshape(one.tensor, (1, *image.shape[:2], channels)),
-            record.reshape(other.tensor, kernel.shape),
-            bias,
-            record.byte(one.zero_point),
-            record.byte(other.zero_point),
-        ]
-        return record.add(
-            "CONV2D", operands, pad=[0] * 4, stride=[1, 1], dilation=[1, 1], acc_type=DType.INT32
-        )
+        pixels = record.reshape(one.tensor, (1, *image.shape[:2], channels))
+        zeros = [record.byte(one.zero_point), record.byte(other.zero_point)]
+        operands = [pixels, record.reshape(other.tensor, kernel.shape), bias, *zeros]
+        same = {"pad": [0] * 4, "stride": [1, 1], "dilation": [1, 1]}
+        return record.add("CONV2D", operands, acc_type=DType.INT32, **same)
 
     if dtype.itemsize < 8:
         kernel = convert(kernel, dtype)

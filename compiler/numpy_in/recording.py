@@ -51,6 +51,8 @@ class Recorder:
         """`builder`: of operators that take another one's place."""
         self.loops = 0
         """Loops so far, counted in the outermost graph."""
+        self.active = self
+        """The graph that is being traced now, told by the outermost one: a loop's branch, or itself."""
         self.captured: dict[int, Any] = {}
         """Arrays of the graph around a loop that its branch reads, by their identity."""
         self._constants: dict[tuple[Any, ...], str] = {}

@@ -51,7 +51,7 @@ def _dropped(a: TracedArray, axes: Sequence[int], keepdims: bool) -> TracedArray
     """A reduced array, without the axes of size 1 that a reduction leaves."""
     if keepdims:
         return a
-    made = reshaped(a, [size for i, size in enumerate(a.shape) if i not in axes])
+    made = reshaped(a, [size for i, size in enumerate(a.shape) if i not in axes], renamed=True)
     made.scalar = made.shape == ()
     return made
 

@@ -235,11 +235,11 @@ class TracedArray:
         """The form in which it enters and leaves a graph."""
         return Form.BOOL if self.dtype == BOOL else Form.NARROW if self.dtype in NARROW else Form.WIDE
 
-    def moved_forms(self) -> list[Form]:
-        """The forms that an operator which moves elements carries on."""
+    def moved_forms(self, *, renamed: bool = False) -> list[Form]:
+        """The forms that an operator which moves elements carries on: few bytes, unless nothing moves (`renamed`)."""
         if self.value is None and Form.WIDE not in self.forms and self.natural is Form.WIDE:
             self.wide  # noqa: B018  (refuses two words)
-        return [self.natural, *(form for form in BYTES if form in self.forms)]
+        return [self.natural if renamed else self.port_form, *(form for form in BYTES if form in self.forms)]
 
     def __repr__(self) -> str:
         if self.value is not None:

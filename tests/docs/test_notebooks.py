@@ -15,8 +15,8 @@ def cells(name: str) -> list[dict]:
     return [cell for cell in found if cell["cell_type"] == "code"]
 
 
-def test_there_are_six() -> None:
-    assert len(NOTEBOOKS) == 6
+def test_there_are_seven() -> None:
+    assert len(NOTEBOOKS) == 7
 
 
 @pytest.mark.nightly

@@ -8,6 +8,7 @@ import typer
 from tosaic.cli import options
 from tosaic.cli.files import check_file, writing_whole
 from tosaic.cli.progress import progress_bar
+from tosaic.driver.function_files import model_files
 from tosaic.driver.jobs import RecordFile, place_of, run_jobs
 from tosaic.driver.runnable import runnable
 from tosaic.driver.session import find_config
@@ -75,7 +76,8 @@ def bench(
     configs = [find_config(options.sized(name, sizes)).name for name in config or ["base"]]
     bandwidths: list[float | None] = [*memory_bandwidth] if memory_bandwidth else [None]
     memories = [MemorySetting(bandwidth, memory_latency) for bandwidth in bandwidths]
-    bound = runnable(chosen, options.bindings(shape, value))
+    chosen, given = model_files(chosen, options.bindings(shape, value))
+    bound = runnable(chosen, given)
     work = [
         measurement(m, on, c, memory, Compiled(batch, drop_dead_channels, own), check=check)
         for c in configs

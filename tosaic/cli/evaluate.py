@@ -15,6 +15,7 @@ from tosaic.driver.evaluate import Evaluation
 from tosaic.driver.evaluate.evaluation import Terms, evaluation_of
 from tosaic.driver.evaluate.page import shown, write_report
 from tosaic.driver.evaluate.parts import evaluate_in_parts
+from tosaic.driver.function_files import model_files
 from tosaic.driver.jobs import RecordFile, place_of
 from tosaic.driver.quantize import load_samples
 from tosaic.driver.session import find_config
@@ -75,10 +76,12 @@ def evaluate(
     check_file(as_json)
     check_file(report)
     check_file(records)
+    files, bound = model_files([pathlib.Path(model)], options.bindings(shape, value))
+    model = str(files[0])
     how: dict[str, Any] = {
         "labels": labels,
         "config": find_config(options.sized(config or "base", sizes)).name if config or sizes else None,
-        "bound": options.bindings(shape, value),
+        "bound": bound,
         "check": check_source,
         "limit_db": check_source_db,
     }
@@ -87,8 +90,8 @@ def evaluate(
         if jobs > 1 or cluster is not None or records is not None:
             float_file = pathlib.Path(against) if against is not None else None
             kept, place = RecordFile(records), place_of(jobs, cluster)
-            files = (pathlib.Path(model), data, float_file)
-            found = evaluate_in_parts(files, targets, place, kept, terms=Terms(**how), progress=progress)
+            read = (pathlib.Path(model), data, float_file)
+            found = evaluate_in_parts(read, targets, place, kept, terms=Terms(**how), progress=progress)
         else:
             arrays = load_samples(data, "test data")
             found = evaluation_of(

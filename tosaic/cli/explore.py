@@ -24,6 +24,7 @@ from tosaic.driver.explore import (
     write_page,
 )
 from tosaic.driver.explore import explore as run_exploration
+from tosaic.driver.function_files import model_files
 from tosaic.driver.jobs import RecordFile, place_of
 from tosaic.driver.runnable import runnable
 from tosaic.driver.session import find_config
@@ -86,6 +87,7 @@ def explore(
     """Search the configurations for the machines that nothing beats in cycles, area and memory bandwidth."""
     check_file(report)
     check_file(records)
+    models, given = model_files(models, options.bindings(shape, value))
     chosen = _part(part)
     fabric = chosen.fabric if chosen else Fabric.XC7
     question = Question(
@@ -96,7 +98,7 @@ def explore(
         points=points,
         area=lambda config: estimate(config, fabric),
         fits=lambda area: chosen is None or fits(_usage(area), chosen),
-        bound=tuple(runnable(models, options.bindings(shape, value))),
+        bound=tuple(runnable(models, given)),
         seed=seed,
         optuna=search is Search.OPTUNA,
     )
