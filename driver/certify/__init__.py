@@ -4,10 +4,10 @@ Graph and program come in, a `Certificate` goes out. It may import the compiler,
 """
 
 import hashlib
+import importlib.metadata
 import pathlib
 import time
 
-import tosaic
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import Graph, write_tosa
 from tosaic.compiler.program import Program
@@ -91,7 +91,7 @@ def _certified(graph: Graph, program: Program, options: Options) -> Certificate:
         configuration=program.config.name,
         configuration_hash=program.config.hash,
         instruction_set=ISA_HASH,
-        version=tosaic.__version__,
+        version=importlib.metadata.version("tosaic"),
         outputs=outputs,
         axioms=dict(algebra.axioms),
         lemmas=dict(algebra.lemmas),
