@@ -241,7 +241,7 @@ class Algebra(Sums):
 
     def shifted_left(self, a: Terms, bits: int) -> Terms:
         """a * 2^bits."""
-        result = self.scaled(a, 1 << bits)
+        result = self.multiply(a, self.constant(np.int64(1 << bits)), 2 * WIDE)
         if bits:
             result.kind = np.full(result.shape, LEFT + bits, np.uint8)
             result.base = a.field
