@@ -177,8 +177,6 @@ class Algebra(Sums):
         if first.any() or second.any():
             whole = select(first, a, select(second, b, whole))
         self.note("sets", whole.size)
-        if kind == LARGEST:
-            self._remember(whole, a, b)
         return whole
 
     def _member(self, terms: Terms, kind: int) -> np.ndarray:
@@ -186,15 +184,6 @@ class Algebra(Sums):
         if terms.kind is None or terms.base is None:
             return alone
         return np.where(terms.kind == kind, terms.base, alone)
-
-    def _remember(self, whole: Terms, a: Terms, b: Terms) -> None:
-        """Of maxima that are few: what they are not less than."""
-        if whole.size > 4096:
-            return
-        names = (names_of(each, np.ones(each.shape, bool)) for each in (whole, a, b))
-        for own, one, other in zip(*names, strict=True):
-            there = self._members.setdefault(own, set())
-            there |= {one, other} | self._members.get(one, set()) | self._members.get(other, set())
 
     def table(self, a: Terms, entries: np.ndarray) -> Terms:
         """Entry a + 128 of 256."""
@@ -249,9 +238,6 @@ class Algebra(Sums):
 
     def exclusive_or(self, a: Terms, number: int) -> Terms:
         """a XOR a number."""
-        if number == -1 and self.uses("complement"):
-            self.note("complement", a.size)
-            return self.subtract(self.constant(np.int64(-1)), a.plain()).plain()
         result = self.bitwise("XOR", a, self.constant(np.int64(number)))
         if number != 128 or not self.uses("planes"):
             return result

@@ -12,10 +12,8 @@ AXIOMS = {
     "bytes": "an integer is the sum of 256^k times its bytes, the highest one signed",
     "planes": "x XOR 128 has the low byte of x - 256 * (x ASR 8) - 128",
     "booleans": "of 0 and 1, AND is a product, OR a + b - a * b, XOR a + b - 2 * a * b",
-    "complement": "x XOR -1 is -1 - x",
     "wraps": "the low bits of the low bits; (x * 2^k) ASR k, of the low 32 bits: the low 32 - k bits of x",
     "choice": "of c in 0..1, b + c * (a - b) lies in the interval of a or in that of b",
-    "order": "x - MAX(.., x, ..) is at most 0",
 }
 """By name: the law."""
 

@@ -73,7 +73,7 @@ class Pool:
     def _place_digits(self, cells: np.ndarray, terms: Terms, width: int) -> None:
         """What is joined from bytes has those bytes."""
         digits = terms.digits
-        if digits is None or width > 4:
+        if digits is None or width > 4 or not self._algebra.uses("bytes"):
             return
         joined = (digits["0"] >= 0) & ((digits["signed"] == 0) | (digits["signed"] == width))
         joined &= terms.low != terms.high

@@ -40,7 +40,6 @@ class Sums:
         self.assumed = 0
         """Values of which only a REQUIRE says that they fit their type."""
         self._required = set[bytes]()
-        self._members: dict[bytes, set[bytes]] = {}
 
     def uses(self, axiom: str) -> bool:
         """Whether the axiom is on."""
@@ -131,24 +130,13 @@ class Sums:
         if b.is_number(0) and b.ndim <= a.ndim and b.size == 1:
             return a
         a, b = aligned(a, b)
-        high = self._below(a, b, a.high - b.low)
         degree = max(a.degree, b.degree)
-        result = Terms(field.subtract(a.field, b.field), a.low - b.high, high, degree=degree)
+        result = Terms(field.subtract(a.field, b.field), a.low - b.high, a.high - b.low, degree=degree)
         if a.constant and b.constant:
             return result
         result.kind = np.full(result.shape, DIFFERENCE, np.uint8)
         result.base = np.broadcast_to(b.field, result.field.shape)
         return result
-
-    def _below(self, a: Terms, b: Terms, high: np.ndarray) -> np.ndarray:
-        """`high`, the upper end of a - b, or 0 where b is a maximum with a in it."""
-        if not self._members or a.size > 1 << 16 or not self.uses("order"):
-            return high
-        names = (names_of(each.broadcast(high.shape), np.ones(high.shape, bool)) for each in (a, b))
-        known = np.array([x in self._members.get(y, ()) for x, y in zip(*names, strict=True)], bool)
-        known = known.reshape(high.shape)
-        self.note("order", known.sum())
-        return np.where(known, np.minimum(high, 0), high)
 
     def multiply(self, a: Terms, b: Terms, limit: int = WIDE) -> Terms:
         """a * b, below `limit` in magnitude."""

@@ -25,10 +25,8 @@ PROVED = {
     "bytes": "test_an_integer_is_the_sum_of_its_bytes",
     "planes": "test_the_low_plane_of_16_bits",
     "booleans": "test_of_0_and_1_bits_are_polynomials",
-    "complement": "test_the_complement_is_a_difference",
     "wraps": "test_the_low_bits_of_the_low_bits",
     "choice": "test_a_choice_is_one_of_two",
-    "order": "test_a_number_is_at_most_a_maximum",
 }
 """By axiom: the test that proves it."""
 
@@ -133,13 +131,6 @@ def test_of_0_and_1_bits_are_polynomials() -> None:
     )
 
 
-def test_the_complement_is_a_difference(tmp_path) -> None:
-    """By SAT for 48 bits."""
-    m, x = Module(), Signal(signed(48))
-    m.d.comb += Assert((x ^ Const(-1, signed(48))).as_signed() == -1 - x)
-    prove_at_once(m, tmp_path, [x])
-
-
 def test_the_low_bits_of_the_low_bits(tmp_path) -> None:
     """By SAT: 32 of 48 bits of 64; the low 32 bits of x * 2^k, ASR k, are the low 32 - k bits of x."""
     m, x, k = Module(), Signal(signed(64)), Signal(5)
@@ -164,9 +155,3 @@ def test_a_choice_is_one_of_two() -> None:
         part = min(0, a_low - b_high), max(0, a_high - b_low)
         assert min(b_low, part[0] + b_high) == min(a_low, b_low)
         assert max(b_high, part[1] + b_low) == max(a_high, b_high)
-
-
-def test_a_number_is_at_most_a_maximum() -> None:
-    """Of 3 numbers, all orders."""
-    x, y, z = grid(0, 3, 3)
-    assert (x - np.maximum(np.maximum(y, x), z) <= 0).all()
