@@ -4,10 +4,10 @@ Graph and program come in, a `Certificate` goes out. It may import the compiler,
 """
 
 import hashlib
+import importlib.metadata
 import pathlib
 import time
 
-import tosaic
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import Graph, write_tosa
 from tosaic.compiler.program import Program
@@ -19,7 +19,7 @@ from tosaic.hw.isa import ISA_HASH
 from tosaic.sim.terms import Algebra, Options, UndecidedError
 
 from .certificate import DIFFERENT, EQUAL, UNDECIDED, Certificate, OutputVerdict
-from .comparison import Comparison, OtherPortsError, compare
+from .comparison import Comparison, UnreadableError, compare
 from .witness import differs_on, find_witness
 
 __all__ = ["DIFFERENT", "EQUAL", "UNDECIDED", "Certificate", "certify", "check_certificate"]
@@ -71,7 +71,7 @@ def _certified(graph: Graph, program: Program, options: Options) -> Certificate:
         comparison = compare(graph, program, algebra)
     except UndecidedError as error:
         reason = f"the method does not reach {error}"
-        tries *= not isinstance(error, OtherPortsError)
+        tries *= not isinstance(error, UnreadableError)
     verdict, outputs, place, witness = UNDECIDED, dict[str, OutputVerdict](), None, None
     if comparison is not None:
         outputs, place = comparison.outputs, comparison.place
@@ -91,7 +91,7 @@ def _certified(graph: Graph, program: Program, options: Options) -> Certificate:
         configuration=program.config.name,
         configuration_hash=program.config.hash,
         instruction_set=ISA_HASH,
-        version=tosaic.__version__,
+        version=importlib.metadata.version("tosaic"),
         outputs=outputs,
         axioms=dict(algebra.axioms),
         lemmas=dict(algebra.lemmas),

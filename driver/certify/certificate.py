@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tosaic.errors import InputError
+from tosaic.sim.terms import AXIOMS
 
 EQUAL, DIFFERENT, UNDECIDED = "EQUAL", "DIFFERENT", "UNDECIDED"
 FORMAT = 1
@@ -95,6 +96,7 @@ class Certificate:
             "tosaic_certificate": FORMAT,
             "log2_error": round(self.log2_error, 1),
             "assumed": list(ASSUMED),
+            "laws": {name: AXIOMS[name] for name in self.axioms},
         }
         return json.dumps(head | fields, indent=1) + "\n"
 

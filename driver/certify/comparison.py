@@ -14,8 +14,8 @@ from tosaic.sim.terms import Algebra, Terms, TermsDomain, UndecidedError, evalua
 from .certificate import DIFFERENT, EQUAL, OutputVerdict, Place
 
 
-class OtherPortsError(UndecidedError):
-    """The program is none of the graph's."""
+class UnreadableError(UndecidedError):
+    """The graph has no terms, or the program is none of the graph's: there is nothing to compare."""
 
 
 @dataclasses.dataclass
@@ -30,10 +30,13 @@ class Comparison:
 def compare(graph: Graph, program: Program, algebra: Algebra) -> Comparison:
     """Evaluate both; UndecidedError where the method ends, DeviceError where the program does wrong."""
     _check_ports(graph, program)
-    inputs = inputs_of(graph, algebra)
     left = {port.name: graph.states[port.name].output for port in program.states}
     ports = {port.name: port for port in (*program.outputs, *program.kept, *program.states)}
-    wanted = evaluate(graph, inputs, algebra, keep=frozenset([*ports, *left.values()]))
+    try:
+        inputs = inputs_of(graph, algebra)
+        wanted = evaluate(graph, inputs, algebra, keep=frozenset([*ports, *left.values()]))
+    except UndecidedError as error:
+        raise UnreadableError(str(error)) from None
     there = {**wanted.kept, **wanted.outputs}
     domain = TermsDomain(algebra)
     memory = _executed(program, inputs, domain)
@@ -55,13 +58,13 @@ def _check_ports(graph: Graph, program: Program) -> None:
     """Both have the same outputs, and what the program is given is what the graph is given."""
     results = {port.name for port in program.outputs}
     if results != set(graph.run_outputs) or {port.name for port in program.states} != set(graph.states):
-        raise OtherPortsError("a program whose outputs or states are not those of its graph")
+        raise UnreadableError("a program whose outputs or states are not those of its graph")
     for port in (*program.inputs, *program.outputs, *program.states):
         tensor = graph.tensors.get(port.name)
         if tensor is None or tuple(tensor.shape) != tuple(port.shape) or tensor.dtype is not port.dtype:
-            raise OtherPortsError(f"{port.name!r}, which has another shape or type in the graph")
+            raise UnreadableError(f"{port.name!r}, which has another shape or type in the graph")
     if not {port.name for port in program.inputs} <= set(graph.run_inputs):
-        raise OtherPortsError("a program whose inputs are not those of its graph")
+        raise UnreadableError("a program whose inputs are not those of its graph")
 
 
 def _executed(program: Program, inputs: dict[str, Terms], domain: TermsDomain) -> np.ndarray:

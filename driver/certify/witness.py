@@ -13,7 +13,7 @@ from tosaic.sim.golden import evaluate
 
 from .certificate import Witness
 
-SECONDS = 20.0
+SECONDS = 10.0
 """Of processor time, at most."""
 
 

@@ -7,7 +7,8 @@ the emulator, and nothing of the compiler or of golden.
 
 from . import operators as _operators
 from . import windows as _windows
-from .algebra import AXIOMS, LEMMAS, Algebra, Options, UndecidedError
+from .algebra import Algebra, Options
+from .axioms import AXIOMS, LEMMAS, UndecidedError
 from .domain import TermsDomain
 from .graph import READERS, Evaluation, evaluate, inputs_of
 from .values import Terms

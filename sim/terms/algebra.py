@@ -4,18 +4,16 @@ An axiom is a law of integers that makes terms equal which are written otherwise
 proves each. A lemma says that golden's and the emulator's operator are the function that a random one stands for.
 """
 
-import collections
 import dataclasses
-from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from . import field
-from .hashing import RandomFunctions, digest
+from .axioms import INT32, WIDE, UndecidedError
+from .hashing import digest
+from .sums import Options, Sums, largest, names_of
 from .values import (
-    CHOSEN,
     CLAMPED,
-    DIFFERENCE,
     FLIPPED,
     LARGEST,
     LEFT,
@@ -25,277 +23,14 @@ from .values import (
     WRAPPED,
     Terms,
     aligned,
-    constant,
     select,
 )
 
-INT32 = (-(1 << 31), (1 << 31) - 1)
-WIDE = 1 << 61
-"""Intervals stay within this magnitude."""
-AXIOMS = {
-    "intervals": "a CLAMP, or a wrap to a width, that changes no value is nothing",
-    "scales": "RESCALE by (m * 2^k, s + k) is RESCALE by (m, s), and with a shift of 0 a product",
-    "clamps": "a CLAMP of a CLAMP is a CLAMP",
-    "sets": "MAX and MIN are associative, commutative and idempotent",
-    "products": "MUL by a constant c with shift s is RESCALE by (c, s)",
-    "bytes": "an integer is the sum of 256^k times its bytes, the highest one signed",
-    "planes": "x XOR 128 has the low byte of x - 256 * (x ASR 8) - 128",
-    "booleans": "of 0 and 1, AND is a product, OR a + b - a * b, XOR a + b - 2 * a * b",
-    "complement": "x XOR -1 is -1 - x",
-    "wraps": "the low bits of the low bits; (x * 2^k) ASR k, of the low 32 bits: the low 32 - k bits of x",
-    "choice": "of c in 0..1, b + c * (a - b) lies in the interval of a or in that of b",
-    "order": "x - MAX(.., x, ..) is at most 0",
-}
-"""By name: the law."""
+__all__ = ["INT32", "WIDE", "Algebra", "Options", "UndecidedError", "rescaled"]
 
 
-LEMMAS = {
-    "RESCALE": "RESCALE, ARITHMETIC_RIGHT_SHIFT with round and a shifted MUL are (x * m * 2^-s) with halves up",
-    "CLAMP": "CLAMP limits to an interval",
-    "MAX": "MAXIMUM is the larger one",
-    "MIN": "MINIMUM is the smaller one",
-    "TABLE8": "TABLE of int8 is entry x + 128",
-    "TABLE16": "TABLE of int16 interpolates between entries (x + 32768) >> 7 and the next",
-    "ASR": "ARITHMETIC_RIGHT_SHIFT rounds down",
-    "ASRR": "ARITHMETIC_RIGHT_SHIFT with round, by a number computed at run time, rounds halves up",
-    "LSL": "LOGICAL_LEFT_SHIFT is a product with a power of 2",
-    "LSR": "LOGICAL_RIGHT_SHIFT is that of the unsigned number",
-    "CLZ": "CLZ counts the leading zeros of 32 bits",
-    "ABS": "ABS is the magnitude",
-    "EQ": "EQUAL compares",
-    "GT": "GREATER compares",
-    "GE": "GREATER_EQUAL compares",
-    "AND": "BITWISE_AND is that of two's complement",
-    "OR": "BITWISE_OR is that of two's complement",
-    "XOR": "BITWISE_XOR is that of two's complement",
-    "S8": "a byte as a signed number",
-    "U8": "a byte as an unsigned number",
-    "BYTE": "a byte of a wider integer",
-    "WRAP8": "the low 8 bits as a signed number",
-    "WRAP16": "the low 16 bits as a signed number",
-    "WRAP32": "the low 32 bits as a signed number",
-    "WRAP48": "the low 48 bits as a signed number",
-}
-"""By function: what golden's and the emulator's operator both are, wherever REQUIRE holds."""
-
-
-class UndecidedError(Exception):
-    """The method does not reach this: nothing is known."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """How terms are evaluated."""
-
-    seeds: int = 2
-    """Random points. They count as one in a field of as many times 61 bits."""
-    keyed: bool = False
-    without: frozenset[str] = frozenset()
-    """Axioms that are not used: to see who needs them."""
-
-
-class Algebra:
-    """The random points, and what was counted while computing."""
-
-    def __init__(self, options: Options | None = None, entropy: int | None = None):
-        self.options = options or Options()
-        self.seeds = self.options.seeds
-        self.rng = np.random.default_rng(entropy)
-        self._functions = RandomFunctions(self.rng, self.seeds, keyed=self.options.keyed)
-        self.axioms = collections.Counter[str]()
-        self.lemmas = collections.Counter[str]()
-        self.values = 0
-        """Random values that were handed out or hashed, for one seed."""
-        self.degree = 1
-        """The largest of all terms."""
-        self.assumed = 0
-        """Values of which only a REQUIRE says that they fit their type."""
-        self._required = set[bytes]()
-        self._members: dict[bytes, set[bytes]] = {}
-
-    def uses(self, axiom: str) -> bool:
-        """Whether the axiom is on."""
-        return axiom not in self.options.without
-
-    def note(self, axiom: str, count: int) -> None:
-        """The axiom made this many terms what they are."""
-        if count:
-            self.axioms[axiom] += int(count)
-
-    # Values.
-
-    def fresh(self, shape: Iterable[int], low: int, high: int) -> Terms:
-        """Anything from `low` to `high`."""
-        shape = tuple(shape)
-        values = self.rng.integers(0, int(field.PRIME), (self.seeds, *shape), dtype=np.uint64)
-        ends = (np.full(shape, end, np.int64) for end in (low, high))
-        self.values += values[0].size
-        return Terms(values, *ends)
-
-    def constant(self, values: object) -> Terms:
-        """Integers."""
-        return constant(values, self.seeds)
-
-    def function(
-        self,
-        name: str,
-        arguments: list[Terms],
-        ends: tuple[np.ndarray | int, np.ndarray | int],
-        concrete: Callable[..., np.ndarray],
-        integers: tuple[np.ndarray, ...] = (),
-    ) -> Terms:
-        """A random function of the name, of `integers` and of terms, in the interval `ends`; `concrete` computes it
-        where all arguments are constants."""
-        arguments = aligned(*arguments)
-        known = np.ones((1,) * arguments[0].ndim, bool)
-        for each in arguments:
-            known = known & (each.low == each.high)
-        if known.all():
-            return self.constant(concrete(*(each.low for each in arguments)))
-        values = self._functions.value(name, integers, tuple(each.field for each in arguments))
-        shape = values.shape[1:]
-        self.lemmas[name.split(":")[0]] += values[0].size
-        self.values += values[0].size
-        low, high = (np.broadcast_to(np.asarray(end, np.int64), shape) for end in ends)
-        if known.any():
-            computed = concrete(*(each.low for each in arguments))
-            low, high = np.where(known, computed, low), np.where(known, computed, high)
-        return self.settled(Terms(values, low, high))
-
-    def settled(self, terms: Terms) -> Terms:
-        """The same, where constants have the constant's value."""
-        same = terms.low == terms.high
-        if same.any():
-            terms.field = np.where(same, field.of_integers(np.where(same, terms.low, 0)), terms.field)
-            if terms.kind is not None:
-                terms.kind = np.where(same, PLAIN, terms.kind).astype(np.uint8)
-        return terms
-
-    # Sums and products.
-
-    def add(self, a: Terms, b: Terms) -> Terms:
-        """a + b."""
-        if b.is_number(0) and b.ndim <= a.ndim and b.size == 1:
-            return a
-        a, b = aligned(a, b)
-        degree = max(a.degree, b.degree)
-        result = Terms(field.add(a.field, b.field), a.low + b.low, a.high + b.high, degree=degree)
-        if a.digits is not None and b.digits is not None:
-            result.digits = self._joined_digits(a.digits, b.digits)
-        for part, other in ((a, b), (b, a)):
-            if part.kind is not None and part.base is not None and (part.kind == CHOSEN).any():
-                self._bound_choice(result, part, other)
-        return result
-
-    def _bound_choice(self, result: Terms, part: Terms, other: Terms) -> None:
-        """Of part = c * (a - b) and other = b."""
-        if part.base is None or not self.uses("choice"):
-            return
-        chosen = (part.kind == CHOSEN) & (part.base == other.field).all(axis=0)
-        low = np.minimum(other.low, part.low + other.high)
-        high = np.maximum(other.high, part.high + other.low)
-        result.low = np.where(chosen, np.maximum(low, result.low), result.low)
-        result.high = np.where(chosen, np.minimum(high, result.high), result.high)
-        self.note("choice", chosen.sum())
-
-    def subtract(self, a: Terms, b: Terms) -> Terms:
-        """a - b."""
-        if b.is_number(0) and b.ndim <= a.ndim and b.size == 1:
-            return a
-        a, b = aligned(a, b)
-        high = self._below(a, b, a.high - b.low)
-        degree = max(a.degree, b.degree)
-        result = Terms(field.subtract(a.field, b.field), a.low - b.high, high, degree=degree)
-        if a.constant and b.constant:
-            return result
-        result.kind = np.full(result.shape, DIFFERENCE, np.uint8)
-        result.base = np.broadcast_to(b.field, result.field.shape)
-        return result
-
-    def multiply(self, a: Terms, b: Terms, limit: int = WIDE) -> Terms:
-        """a * b, below `limit` in magnitude."""
-        if b.is_number(1) and b.size == 1 and b.ndim <= a.ndim:
-            return a
-        a, b = aligned(a, b)
-        if _largest(a) * _largest(b) > limit:
-            raise UndecidedError(f"a product of more than {limit.bit_length() - 1} bits")
-        ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
-        constants = a.constant or b.constant
-        degree = max(a.degree, b.degree) if constants else a.degree + b.degree
-        self.degree = max(self.degree, degree)
-        low, high = np.minimum.reduce(ends), np.maximum.reduce(ends)
-        result = Terms(field.multiply(a.field, b.field), low, high, degree=degree)
-        if a.digits is not None and b.size == 1 and b.constant:
-            result.digits = _shifted_digits(a.digits, int(b.low.reshape(-1)[0]))
-        for part, other in ((a, b), (b, a)):
-            if part.kind is not None and part.base is not None and (part.kind == DIFFERENCE).any():
-                chosen = (part.kind == DIFFERENCE) & (other.low >= 0) & (other.high <= 1)
-                result.kind = np.where(chosen, CHOSEN, PLAIN).astype(np.uint8)
-                result.base = np.broadcast_to(part.base, result.field.shape)
-                return result
-        return result
-
-    def scaled(self, a: Terms, factor: int) -> Terms:
-        """a * factor."""
-        return self.multiply(a, self.constant(np.int64(factor)))
-
-    def plus(self, a: Terms, number: int) -> Terms:
-        """a + number."""
-        return self.add(a, self.constant(np.int64(number))) if number else a
-
-    def linear(self, planes: np.ndarray, weights: np.ndarray, degree: int = 1) -> Terms:
-        """Sums [n, m] of operands' `planes` [planes, n, depth] times integers [depth, m] of up to 2^21."""
-        n, depth = planes.shape[1:]
-        held = weights.astype(np.float64)
-        magnitudes = np.abs(held)
-        most = int(magnitudes.sum(axis=0).max(initial=0))
-        if most > 1 << 22:
-            half = depth // 2
-            parts = [(planes[:, :, own], weights[own]) for own in (slice(half), slice(half, None))]
-            return self.add(*(self.linear(each, w, degree) for each, w in parts))
-        sums = np.empty((len(planes), n, held.shape[1]))
-        np.matmul(planes[:-1].reshape(-1, depth), held, out=sums[:-1].reshape(-1, held.shape[1]))
-        np.matmul(planes[-1], magnitudes, out=sums[-1])
-        return self.of_planes(sums, degree)
-
-    def planes(self, terms: Terms) -> np.ndarray:
-        """float64 [2 * seeds + 2, *shape]: halves of the field's values, centre and width of the intervals, twice."""
-        result = np.empty((2 * self.seeds + 2, *terms.shape))
-        for seed, values in enumerate(terms.field):
-            result[2 * seed], result[2 * seed + 1] = field.halves(values)
-        result[-2], result[-1] = terms.low + terms.high, terms.high - terms.low
-        return result
-
-    def of_planes(self, sums: np.ndarray, degree: int = 1) -> Terms:
-        """Terms of sums of planes times integers, the last plane times their magnitudes."""
-        values = field.joined(sums[0:-2:2], sums[1:-2:2])
-        centre, width = sums[-2].astype(np.int64), sums[-1].astype(np.int64)
-        return Terms(values, (centre - width) >> 1, (centre + width) >> 1, degree=degree)
-
-    def matmul(self, a: Terms, b: Terms) -> Terms:
-        """Products of terms [n, depth] and [depth, m]."""
-        if b.constant:
-            return self.linear(self.planes(a), b.low, a.degree)
-        if a.constant:
-            result = self.linear(self.planes(_transposed(b)), a.low.T, b.degree)
-            return _transposed(result)
-        if _largest(a) * _largest(b) * a.shape[1] >= 1 << 53:
-            raise UndecidedError("a matrix product of more than 53 bits")
-        result = np.zeros((self.seeds, a.shape[0], b.shape[1]), np.uint64)
-        for first in range(0, a.shape[1], 1 << 11):
-            own = slice(first, first + (1 << 11))
-            for seed in range(self.seeds):
-                left, right = _thirds(a.field[seed][:, own]), _thirds(b.field[seed][own])
-                for i, x in enumerate(left):
-                    for j, y in enumerate(right):
-                        part = field.of_integers((x @ y).astype(np.int64))
-                        part = field.shifted(part, 21 * (i + j) % field.BITS) if i + j else part
-                        result[seed] = field.add(result[seed], part)
-        most = [np.maximum(np.abs(each.low), np.abs(each.high)).astype(np.float64) for each in (a, b)]
-        bound = (most[0] @ most[1]).astype(np.int64)
-        degree = a.degree + b.degree
-        self.degree = max(self.degree, degree)
-        return self.settled(Terms(result, -bound, bound, degree=degree))
+class Algebra(Sums):
+    """The operators of both sides."""
 
     # Widths.
 
@@ -307,7 +42,7 @@ class Algebra:
             return terms
         if ((terms.low > ends[1]) | (terms.high < ends[0])).any():
             raise UndecidedError("the specification leaves a result open for every input")
-        self._required |= set(_names(terms, outside))
+        self._required |= set(names_of(terms, outside))
         self.assumed += int(outside.sum())
         return _within(terms, ends)
 
@@ -318,8 +53,8 @@ class Algebra:
             flipped = terms.kind == FLIPPED
             if flipped.any():
                 self.note("planes", flipped.sum())
-                full = (np.full(terms.shape, end, np.int64) for end in ends)
-                terms = select(flipped, Terms(terms.base, *full), terms)
+                low, high = (np.full(terms.shape, end, np.int64) for end in ends)
+                terms = select(flipped, Terms(terms.base, low, high, degree=terms.degree), terms)
         outside = (terms.low < ends[0]) | (terms.high > ends[1])
         if not outside.any() and self.uses("intervals"):
             return terms
@@ -357,7 +92,7 @@ class Algebra:
     def _is_required(self, terms: Terms, which: np.ndarray) -> np.ndarray:
         found = np.zeros(terms.shape, bool)
         if self._required:
-            found[which] = [name in self._required for name in _names(terms, which)]
+            found[which] = [name in self._required for name in names_of(terms, which)]
         return found
 
     # Operators.
@@ -366,7 +101,7 @@ class Algebra:
         """(a * multiplier * 2^-shift), rounded; `double`: with the second rounding of shifts above 31."""
         multiplier, shift = np.broadcast_arrays(np.atleast_1d(multiplier), np.atleast_1d(shift))
         multiplier, shift = multiplier.astype(np.int64), shift.astype(np.int64)
-        if _largest(a) * int(np.abs(multiplier).max()) + (1 << 30) >= 1 << 63:
+        if largest(a) * int(np.abs(multiplier).max()) + (1 << 30) >= 1 << 63:
             raise UndecidedError("a product to scale of more than 63 bits")
         twice = np.asarray(double & (shift > 31))
         taken = np.zeros_like(shift)
@@ -442,8 +177,6 @@ class Algebra:
         if first.any() or second.any():
             whole = select(first, a, select(second, b, whole))
         self.note("sets", whole.size)
-        if kind == LARGEST:
-            self._remember(whole, a, b)
         return whole
 
     def _member(self, terms: Terms, kind: int) -> np.ndarray:
@@ -451,25 +184,6 @@ class Algebra:
         if terms.kind is None or terms.base is None:
             return alone
         return np.where(terms.kind == kind, terms.base, alone)
-
-    def _remember(self, whole: Terms, a: Terms, b: Terms) -> None:
-        """Of maxima that are few: what they are not less than."""
-        if whole.size > 4096:
-            return
-        names = (_names(each, np.ones(each.shape, bool)) for each in (whole, a, b))
-        for own, one, other in zip(*names, strict=True):
-            there = self._members.setdefault(own, set())
-            there |= {one, other} | self._members.get(one, set()) | self._members.get(other, set())
-
-    def _below(self, a: Terms, b: Terms, high: np.ndarray) -> np.ndarray:
-        """`high`, the upper end of a - b, or 0 where b is a maximum with a in it."""
-        if not self._members or a.size > 1 << 16 or not self.uses("order"):
-            return high
-        names = (_names(each.broadcast(high.shape), np.ones(high.shape, bool)) for each in (a, b))
-        known = np.array([x in self._members.get(y, ()) for x, y in zip(*names, strict=True)], bool)
-        known = known.reshape(high.shape)
-        self.note("order", known.sum())
-        return np.where(known, np.minimum(high, 0), high)
 
     def table(self, a: Terms, entries: np.ndarray) -> Terms:
         """Entry a + 128 of 256."""
@@ -506,7 +220,8 @@ class Algebra:
             own = (a.kind == kind) & (a.low != a.high)
             if bits < 32 and own.any():
                 self.note("wraps", own.sum())
-                before = Terms(a.base, *(np.broadcast_to(end, a.shape) for end in ends), degree=a.degree)
+                low, high = (np.broadcast_to(end, a.shape) for end in ends)
+                before = Terms(a.base, low, high, degree=a.degree)
                 if kind >= LEFT_WRAPPED:
                     before.low, before.high = (np.full(a.shape, end) for end in (-WIDE, WIDE))
                     before = self._wrapped(before, 32 - bits)
@@ -515,7 +230,7 @@ class Algebra:
 
     def shifted_left(self, a: Terms, bits: int) -> Terms:
         """a * 2^bits."""
-        result = self.scaled(a, 1 << bits)
+        result = self.multiply(a, self.constant(np.int64(1 << bits)), 2 * WIDE)
         if bits:
             result.kind = np.full(result.shape, LEFT + bits, np.uint8)
             result.base = a.field
@@ -523,9 +238,6 @@ class Algebra:
 
     def exclusive_or(self, a: Terms, number: int) -> Terms:
         """a XOR a number."""
-        if number == -1 and self.uses("complement"):
-            self.note("complement", a.size)
-            return self.subtract(self.constant(np.int64(-1)), a.plain()).plain()
         result = self.bitwise("XOR", a, self.constant(np.int64(number)))
         if number != 128 or not self.uses("planes"):
             return result
@@ -612,35 +324,6 @@ class Algebra:
         low, high = (np.where(known, terms.low & 255, end) for end in (0, 255))
         return Terms(rest.field, low, high, degree=rest.degree)
 
-    # Bytes of sums.
-
-    def _joined_digits(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        a, b = np.broadcast_arrays(a, b)
-        result = np.zeros(a.shape, a.dtype)
-        bad = (a["signed"] > 0) | (b["signed"] > 0)
-        for name in "0123":
-            bad = bad | (a[name] < 0) | (b[name] < 0) | ((a[name] > 0) & (b[name] > 0))
-            result[name] = np.where(a[name] > 0, a[name], b[name])
-        for name in "0123":
-            result[name] = np.where(bad, -1, result[name])
-        return result
-
-
-def _shifted_digits(digits: np.ndarray, factor: int) -> np.ndarray | None:
-    """Of a number times a power of 256; None where it is none."""
-    if factor not in (1 << 8, 1 << 16, 1 << 24):
-        return None
-    places = (factor.bit_length() - 1) // 8
-    result, lost = np.zeros(digits.shape, digits.dtype), digits["signed"] > 0
-    for k in range(4):
-        if k + places < 4:
-            result[str(k + places)] = digits[str(k)]
-        else:
-            lost = lost | (digits[str(k)] != 0)
-    for name in "0123":
-        result[name] = np.where(lost, -1, result[name])
-    return result
-
 
 def rescaled(values: np.ndarray, multiplier: np.ndarray, shift: np.ndarray, double: bool) -> np.ndarray:
     """TOSA's apply_scale on int64."""
@@ -650,27 +333,6 @@ def rescaled(values: np.ndarray, multiplier: np.ndarray, shift: np.ndarray, doub
     return (product >> shift) + np.where(shift > 0, (product >> np.maximum(shift - 1, 0)) & 1, 0)
 
 
-def _names(terms: Terms, which: np.ndarray) -> list[bytes]:
-    """The values of all seeds, of those of the terms that are chosen."""
-    values = np.stack([np.broadcast_to(own, terms.shape)[which] for own in terms.field], axis=-1)
-    return [row.tobytes() for row in values]
-
-
-def _transposed(terms: Terms) -> Terms:
-    return terms.each(lambda part, _: np.swapaxes(part, -1, -2))
-
-
-def _largest(terms: Terms) -> int:
-    """Magnitude."""
-    return max(abs(int(terms.low.min(initial=0))), abs(int(terms.high.max(initial=0))))
-
-
 def _within(terms: Terms, ends: tuple[int, int]) -> Terms:
     low, high = np.clip(terms.low, *ends), np.clip(terms.high, *ends)
     return dataclasses.replace(terms, low=low, high=high)
-
-
-def _thirds(values: np.ndarray) -> list[np.ndarray]:
-    mask = np.uint64((1 << 21) - 1)
-    parts = (values & mask, (values >> np.uint64(21)) & mask, values >> np.uint64(42))
-    return [part.astype(np.float64) for part in parts]

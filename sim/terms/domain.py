@@ -23,6 +23,8 @@ class TermsDomain:
 
     def __init__(self, algebra: Algebra):
         self.algebra, self.pool = algebra, Pool(algebra)
+        self._degree = 1
+        """Of the operands that the array read last."""
 
     def begin(self, offset: int) -> None:
         self.pool.writer = offset
@@ -46,6 +48,7 @@ class TermsDomain:
     def operands(self, cells: np.ndarray, unsigned: bool, zero_point: int, dtype: np.dtype) -> np.ndarray:
         def planes(own: np.ndarray) -> np.ndarray:
             terms = self.pool.bytes(own, signed=not unsigned).plain()
+            self._degree = terms.degree
             return self.algebra.planes(self.algebra.plus(terms, -zero_point))
 
         result = np.ascontiguousarray(_overlapping(cells, planes))
@@ -62,9 +65,9 @@ class TermsDomain:
 
     def products(self, operands: np.ndarray, weights: Any, dtype: np.dtype) -> Terms:
         if isinstance(weights, Terms):
-            sums = self.algebra.matmul(self.algebra.of_planes(operands), weights[0])
+            sums = self.algebra.matmul(self.algebra.of_planes(operands, self._degree), weights[0])
         else:
-            sums = self.algebra.linear(operands, weights[0])
+            sums = self.algebra.linear(operands, weights[0], self._degree)
         return self.algebra.wrap(sums.reshape(1, *sums.shape), 32)
 
     def taps(self, weights: Any, dtype: np.dtype) -> np.ndarray:
@@ -75,7 +78,7 @@ class TermsDomain:
         return planes
 
     def total(self, sums: np.ndarray) -> Terms:
-        terms = self.algebra.of_planes(sums)
+        terms = self.algebra.of_planes(sums, self._degree)
         return self.algebra.wrap(terms.reshape(1, *terms.shape), 32)
 
     def integers(self, sums: np.ndarray) -> np.ndarray:
@@ -207,8 +210,8 @@ class TermsDomain:
         """CLZ, ABS and comparisons: as the machine computes them."""
 
         def concrete(*values: np.ndarray) -> np.ndarray:
-            lanes = [Value(own, 1 << 47) for own in (*values, *values)[:2]]
-            return operate(uop, *lanes, Parameters.empty(1)).lanes
+            first, second = (Value(own, 1 << 47) for own in (*values, *values)[:2])
+            return operate(uop, first, second, Parameters.empty(1)).lanes
 
         return named(self.algebra, Op(uop.op).name, x, b, concrete)
 

@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+from typing import Any
 
 import numpy as np
 
@@ -72,7 +73,7 @@ def _mix(z: np.ndarray) -> np.ndarray:
 def _siphash(keys: list[np.ndarray], name: np.uint64, words: list[np.ndarray]) -> np.ndarray:
     """SipHash-2-4 of the name and the words."""
     constants = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
-    v = [keys[k & 1] ^ np.uint64(constant) for k, constant in enumerate(constants)]
+    v: list[Any] = [keys[k & 1] ^ np.uint64(constant) for k, constant in enumerate(constants)]
     length = np.uint64((8 * (1 + len(words)) & 255) << 56)
     for word in (np.broadcast_to(name, keys[0].shape), *words, length):
         v[3] = v[3] ^ word
@@ -83,7 +84,7 @@ def _siphash(keys: list[np.ndarray], name: np.uint64, words: list[np.ndarray]) -
     return v[0] ^ v[1] ^ v[2] ^ v[3]
 
 
-def _rounds(v: list[np.ndarray], count: int) -> list[np.ndarray]:
+def _rounds(v: list[Any], count: int) -> list[Any]:
     a, b, c, d = v
     for _ in range(count):
         a, c = a + b, c + d

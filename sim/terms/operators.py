@@ -169,7 +169,8 @@ def _cast(case: Case) -> Terms:
 @reads("REDUCE_SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ALL", "REDUCE_ANY")
 def _reduce(case: Case) -> Terms:
     algebra, value, axis = case.algebra, case.term(0), int(case.attribute("axis"))
-    own = [value.along(axis, lambda x, a, k=k: np.take(x, [k], a)) for k in range(value.shape[axis])]
+    before = (slice(None),) * (axis % value.ndim)
+    own = [value[(*before, slice(k, k + 1))] for k in range(value.shape[axis])]
     result = own[0]
     for each in own[1:]:
         match case.name:

@@ -29,6 +29,7 @@ class Pool:
         self._base: np.ndarray | None = None
         self._low, self._high = np.zeros(size, np.int64), np.zeros(size, np.int64)
         self._kind, self._width = np.zeros(size, np.uint8), np.ones(size, np.uint8)
+        self._degree = np.ones(size, np.uint16)
         self._fits = np.zeros(size, np.uint8)
         """Terms of one byte that are signed or unsigned ones as they are."""
         numbers = np.concatenate([np.arange(256), np.arange(256).astype(np.uint8).view(np.int8)])
@@ -41,13 +42,13 @@ class Pool:
         known = terms.low == terms.high
         if known.all():
             return _constants(terms.low, width)
-        self._algebra.degree = max(self._algebra.degree, terms.degree)
         start = self._reserve(terms.size)
         if not self._writers or self._writers[-1][1] != self.writer:
             self._writers.append((start, self.writer))
         own = slice(start, self.count)
         self._field[:, own] = terms.field.reshape(len(terms.field), -1)
         self._low[own], self._high[own], self._width[own] = terms.low.ravel(), terms.high.ravel(), width
+        self._degree[own] = terms.degree
         if width == 1:
             signed = (terms.low >= -128) & (terms.high <= 127)
             unsigned = (terms.low >= 0) & (terms.high <= 255)
@@ -72,7 +73,7 @@ class Pool:
     def _place_digits(self, cells: np.ndarray, terms: Terms, width: int) -> None:
         """What is joined from bytes has those bytes."""
         digits = terms.digits
-        if digits is None or width > 4:
+        if digits is None or width > 4 or not self._algebra.uses("bytes"):
             return
         joined = (digits["0"] >= 0) & ((digits["signed"] == 0) | (digits["signed"] == width))
         joined &= terms.low != terms.high
@@ -88,7 +89,7 @@ class Pool:
         while size < self.count:
             size *= 2
         if size > self._low.size:
-            for name in ("_low", "_high", "_kind", "_width", "_fits"):
+            for name in ("_low", "_high", "_kind", "_width", "_degree", "_fits"):
                 old = getattr(self, name)
                 new = np.zeros(size, old.dtype)
                 new[:start] = old[:start]
@@ -102,9 +103,8 @@ class Pool:
         return start
 
     def _of(self, ids: np.ndarray) -> Terms:
-        terms = Terms(
-            np.take(self._field, ids, axis=1), self._low[ids], self._high[ids], degree=self._algebra.degree
-        )
+        degree = 1 if self._algebra.degree == 1 else int(self._degree[ids].max(initial=1))
+        terms = Terms(np.take(self._field, ids, axis=1), self._low[ids], self._high[ids], degree=degree)
         if self._base is not None:
             terms.kind, terms.base = self._kind[ids], np.take(self._base, ids, axis=1)
         return terms

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,8 @@ def _convolution(case: Case) -> Terms:
 
 def _tap(weight: Terms | np.ndarray, taps: Sequence[int]) -> Terms | np.ndarray:
     """[IC, OC] of weights [OC, .., IC] at one tap."""
-    own = weight[(slice(None), *taps)]
+    key: Any = (slice(None), *taps)
+    own = weight[key]
     return own.T if isinstance(own, np.ndarray) else own.each(lambda x, _: np.swapaxes(x, -1, -2))
 
 
@@ -189,8 +191,8 @@ def _resize(case: Case) -> Terms:
     rows = _sampled(image.shape[1], (y_n, y_d), offset[0], border[0])
     columns = _sampled(image.shape[2], (x_n, x_d), offset[1], border[1])
     if case.attribute("mode") == "NEAREST":
-        y, x = (np.where(2 * d >= n, b, a) for (a, b, d), n in ((rows, y_n), (columns, x_n)))
-        return image[:, y][:, :, x]
+        own_rows, own_columns = (np.where(2 * d >= n, b, a) for (a, b, d), n in ((rows, y_n), (columns, x_n)))
+        return image[:, own_rows][:, :, own_columns]
     image = image.plain()
     total = None
     for y, x in itertools.product(range(2), range(2)):

@@ -5,6 +5,7 @@ import dataclasses
 import json
 
 import pytest
+from changed_certified import code, network
 from layer_graphs import LayerBuilder
 
 import tosaic
@@ -12,27 +13,9 @@ from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, Graph, write_tosa
 from tosaic.compiler.program import Program
 from tosaic.hw.config_text import get_config
-from tosaic.hw.isa import INSTRUCTION_BYTES, Opcode, decode, encode, make
+from tosaic.hw.isa import INSTRUCTION_BYTES, Opcode, encode, make
 
 NANO = get_config("nano")
-
-
-def network() -> Graph:
-    """Padded and depthwise convolutions, a residual sum, limits, pooling."""
-    build = LayerBuilder(7)
-    x = build.input("x", (1, 6, 7, 5), DType.INT8)
-    first = build.rescale(
-        build.conv(x, 9, (3, 3), pad=(1, 1, 1, 1), input_zp=-3), DType.INT8, per_channel=True, output_zp=4
-    )
-    second = build.rescale(
-        build.conv(first, 1, (3, 3), pad=(1, 1, 1, 1), input_zp=4, depthwise=True), DType.INT8, shift=42
-    )
-    total = build.clamp(build.residual(first, second), -100, 90)
-    pooled = build.add(
-        "MAX_POOL2D", [total], kernel=[2, 2], stride=[2, 2], pad=[0, 0, 0, 1], nan_mode="PROPAGATE"
-    )
-    build.output(pooled)
-    return build.finish()
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +26,6 @@ def graph() -> Graph:
 @pytest.fixture(scope="module")
 def program(graph: Graph) -> Program:
     return compile_graph(graph, NANO)
-
-
-def code(program: Program) -> list:
-    raw = program.image[program.program_address :][: program.program_bytes]
-    return [decode(raw[i : i + INSTRUCTION_BYTES]) for i in range(0, len(raw), INSTRUCTION_BYTES)]
 
 
 def with_field(program: Program, opcode: Opcode, name: str, by: int, which: int = 0) -> tuple[Program, int]:

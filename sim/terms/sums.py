@@ -1,0 +1,274 @@
+"""Terms' sums, products and random functions, and what is counted while computing."""
+
+import collections
+import dataclasses
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from . import field
+from .axioms import WIDE, UndecidedError
+from .hashing import RandomFunctions
+from .values import CHOSEN, DIFFERENCE, PLAIN, Terms, aligned, constant
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How terms are evaluated."""
+
+    seeds: int = 2
+    """Random points. They count as one in a field of as many times 61 bits."""
+    keyed: bool = False
+    without: frozenset[str] = frozenset()
+    """Axioms that are not used: to see who needs them."""
+
+
+class Sums:
+    """The random points, and what was counted while computing."""
+
+    def __init__(self, options: Options | None = None, entropy: int | None = None):
+        self.options = options or Options()
+        self.seeds = self.options.seeds
+        self.rng = np.random.default_rng(entropy)
+        self._functions = RandomFunctions(self.rng, self.seeds, keyed=self.options.keyed)
+        self.axioms = collections.Counter[str]()
+        self.lemmas = collections.Counter[str]()
+        self.values = 0
+        """Random values that were handed out or hashed, for one seed."""
+        self.degree = 1
+        """The largest of all terms."""
+        self.assumed = 0
+        """Values of which only a REQUIRE says that they fit their type."""
+        self._required = set[bytes]()
+
+    def uses(self, axiom: str) -> bool:
+        """Whether the axiom is on."""
+        return axiom not in self.options.without
+
+    def note(self, axiom: str, count: int) -> None:
+        """The axiom made this many terms what they are."""
+        if count:
+            self.axioms[axiom] += int(count)
+
+    # Values.
+
+    def fresh(self, shape: Iterable[int], low: int, high: int) -> Terms:
+        """Anything from `low` to `high`."""
+        shape = tuple(shape)
+        values = self.rng.integers(0, int(field.PRIME), (self.seeds, *shape), dtype=np.uint64)
+        self.values += values[0].size
+        return Terms(values, np.full(shape, low, np.int64), np.full(shape, high, np.int64))
+
+    def constant(self, values: object) -> Terms:
+        """Integers."""
+        return constant(values, self.seeds)
+
+    def function(
+        self,
+        name: str,
+        arguments: list[Terms],
+        ends: tuple[np.ndarray | int, np.ndarray | int],
+        concrete: Callable[..., np.ndarray],
+        integers: tuple[np.ndarray, ...] = (),
+    ) -> Terms:
+        """A random function of the name, of `integers` and of terms, in the interval `ends`; `concrete` computes it
+        where all arguments are constants."""
+        arguments = aligned(*arguments)
+        known = np.ones((1,) * arguments[0].ndim, bool)
+        for each in arguments:
+            known = known & (each.low == each.high)
+        if known.all():
+            return self.constant(concrete(*(each.low for each in arguments)))
+        values = self._functions.value(name, integers, tuple(each.field for each in arguments))
+        shape = values.shape[1:]
+        self.lemmas[name.split(":")[0]] += values[0].size
+        self.values += values[0].size
+        low, high = (np.broadcast_to(np.asarray(end, np.int64), shape) for end in ends)
+        if known.any():
+            computed = concrete(*(each.low for each in arguments))
+            low, high = np.where(known, computed, low), np.where(known, computed, high)
+        return self.settled(Terms(values, low, high))
+
+    def settled(self, terms: Terms) -> Terms:
+        """The same, where constants have the constant's value."""
+        same = terms.low == terms.high
+        if same.any():
+            terms.field = np.where(same, field.of_integers(np.where(same, terms.low, 0)), terms.field)
+            if terms.kind is not None:
+                terms.kind = np.where(same, PLAIN, terms.kind).astype(np.uint8)
+        return terms
+
+    # Sums and products.
+
+    def add(self, a: Terms, b: Terms) -> Terms:
+        """a + b."""
+        if b.is_number(0) and b.ndim <= a.ndim and b.size == 1:
+            return a
+        a, b = aligned(a, b)
+        degree = max(a.degree, b.degree)
+        result = Terms(field.add(a.field, b.field), a.low + b.low, a.high + b.high, degree=degree)
+        if a.digits is not None and b.digits is not None:
+            result.digits = self._joined_digits(a.digits, b.digits)
+        for part, other in ((a, b), (b, a)):
+            if part.kind is not None and part.base is not None and (part.kind == CHOSEN).any():
+                self._bound_choice(result, part, other)
+        return result
+
+    def _bound_choice(self, result: Terms, part: Terms, other: Terms) -> None:
+        """Of part = c * (a - b) and other = b."""
+        if part.base is None or not self.uses("choice"):
+            return
+        chosen = (part.kind == CHOSEN) & (part.base == other.field).all(axis=0)
+        low = np.minimum(other.low, part.low + other.high)
+        high = np.maximum(other.high, part.high + other.low)
+        result.low = np.where(chosen, np.maximum(low, result.low), result.low)
+        result.high = np.where(chosen, np.minimum(high, result.high), result.high)
+        self.note("choice", chosen.sum())
+
+    def subtract(self, a: Terms, b: Terms) -> Terms:
+        """a - b."""
+        if b.is_number(0) and b.ndim <= a.ndim and b.size == 1:
+            return a
+        a, b = aligned(a, b)
+        degree = max(a.degree, b.degree)
+        result = Terms(field.subtract(a.field, b.field), a.low - b.high, a.high - b.low, degree=degree)
+        if a.constant and b.constant:
+            return result
+        result.kind = np.full(result.shape, DIFFERENCE, np.uint8)
+        result.base = np.broadcast_to(b.field, result.field.shape)
+        return result
+
+    def multiply(self, a: Terms, b: Terms, limit: int = WIDE) -> Terms:
+        """a * b, below `limit` in magnitude."""
+        if b.is_number(1) and b.size == 1 and b.ndim <= a.ndim:
+            return a
+        a, b = aligned(a, b)
+        if largest(a) * largest(b) > limit:
+            raise UndecidedError(f"a product of more than {limit.bit_length() - 1} bits")
+        ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+        constants = a.constant or b.constant
+        degree = max(a.degree, b.degree) if constants else a.degree + b.degree
+        self.degree = max(self.degree, degree)
+        low, high = np.minimum.reduce(ends), np.maximum.reduce(ends)
+        result = Terms(field.multiply(a.field, b.field), low, high, degree=degree)
+        if a.digits is not None and b.size == 1 and b.constant:
+            result.digits = _shifted_digits(a.digits, int(b.low.reshape(-1)[0]))
+        for part, other in ((a, b), (b, a)):
+            if part.kind is not None and part.base is not None and (part.kind == DIFFERENCE).any():
+                chosen = (part.kind == DIFFERENCE) & (other.low >= 0) & (other.high <= 1)
+                result.kind = np.where(chosen, CHOSEN, PLAIN).astype(np.uint8)
+                result.base = np.broadcast_to(part.base, result.field.shape)
+                return result
+        return result
+
+    def scaled(self, a: Terms, factor: int) -> Terms:
+        """a * factor."""
+        return self.multiply(a, self.constant(np.int64(factor)))
+
+    def plus(self, a: Terms, number: int) -> Terms:
+        """a + number."""
+        return self.add(a, self.constant(np.int64(number))) if number else a
+
+    def linear(self, planes: np.ndarray, weights: np.ndarray, degree: int = 1) -> Terms:
+        """Sums [n, m] of operands' `planes` [planes, n, depth] times integers [depth, m] of up to 2^21."""
+        n, depth = planes.shape[1:]
+        held = weights.astype(np.float64)
+        magnitudes = np.abs(held)
+        most = int(magnitudes.sum(axis=0).max(initial=0))
+        if most > 1 << 22:
+            half = depth // 2
+            parts = [(planes[:, :, own], weights[own]) for own in (slice(half), slice(half, None))]
+            return self.add(*(self.linear(each, w, degree) for each, w in parts))
+        sums = np.empty((len(planes), n, held.shape[1]))
+        np.matmul(planes[:-1].reshape(-1, depth), held, out=sums[:-1].reshape(-1, held.shape[1]))
+        np.matmul(planes[-1], magnitudes, out=sums[-1])
+        return self.of_planes(sums, degree)
+
+    def planes(self, terms: Terms) -> np.ndarray:
+        """float64 [2 * seeds + 2, *shape]: halves of the field's values, centre and width of the intervals, twice."""
+        result = np.empty((2 * self.seeds + 2, *terms.shape))
+        for seed, values in enumerate(terms.field):
+            result[2 * seed], result[2 * seed + 1] = field.halves(values)
+        result[-2], result[-1] = terms.low + terms.high, terms.high - terms.low
+        return result
+
+    def of_planes(self, sums: np.ndarray, degree: int = 1) -> Terms:
+        """Terms of sums of planes times integers, the last plane times their magnitudes."""
+        values = field.joined(sums[0:-2:2], sums[1:-2:2])
+        centre, width = sums[-2].astype(np.int64), sums[-1].astype(np.int64)
+        return Terms(values, (centre - width) >> 1, (centre + width) >> 1, degree=degree)
+
+    def matmul(self, a: Terms, b: Terms) -> Terms:
+        """Products of terms [n, depth] and [depth, m]."""
+        if b.constant:
+            return self.linear(self.planes(a), b.low, a.degree)
+        if a.constant:
+            result = self.linear(self.planes(_transposed(b)), a.low.T, b.degree)
+            return _transposed(result)
+        if largest(a) * largest(b) * a.shape[1] >= 1 << 53:
+            raise UndecidedError("a matrix product of more than 53 bits")
+        values = np.zeros((self.seeds, a.shape[0], b.shape[1]), np.uint64)
+        for first in range(0, a.shape[1], 1 << 11):
+            own = slice(first, first + (1 << 11))
+            for seed in range(self.seeds):
+                left, right = _thirds(a.field[seed][:, own]), _thirds(b.field[seed][own])
+                for i, x in enumerate(left):
+                    for j, y in enumerate(right):
+                        part = field.of_integers((x @ y).astype(np.int64))
+                        part = field.shifted(part, 21 * (i + j) % field.BITS) if i + j else part
+                        values[seed] = field.add(values[seed], part)
+        most = [np.maximum(np.abs(each.low), np.abs(each.high)).astype(np.float64) for each in (a, b)]
+        bound = (most[0] @ most[1]).astype(np.int64)
+        degree = a.degree + b.degree
+        self.degree = max(self.degree, degree)
+        return self.settled(Terms(values, -bound, bound, degree=degree))
+
+    # Bytes of sums.
+
+    def _joined_digits(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        a, b = np.broadcast_arrays(a, b)
+        result = np.zeros(a.shape, a.dtype)
+        bad = (a["signed"] > 0) | (b["signed"] > 0)
+        for name in "0123":
+            bad = bad | (a[name] < 0) | (b[name] < 0) | ((a[name] > 0) & (b[name] > 0))
+            result[name] = np.where(a[name] > 0, a[name], b[name])
+        for name in "0123":
+            result[name] = np.where(bad, -1, result[name])
+        return result
+
+
+def _shifted_digits(digits: np.ndarray, factor: int) -> np.ndarray | None:
+    """Of a number times a power of 256; None where it is none."""
+    if factor not in (1 << 8, 1 << 16, 1 << 24):
+        return None
+    places = (factor.bit_length() - 1) // 8
+    result, lost = np.zeros(digits.shape, digits.dtype), digits["signed"] > 0
+    for k in range(4):
+        if k + places < 4:
+            result[str(k + places)] = digits[str(k)]
+        else:
+            lost = lost | (digits[str(k)] != 0)
+    for name in "0123":
+        result[name] = np.where(lost, -1, result[name])
+    return result
+
+
+def names_of(terms: Terms, which: np.ndarray) -> list[bytes]:
+    """The values of all seeds, of those of the terms that are chosen."""
+    values = np.stack([np.broadcast_to(own, terms.shape)[which] for own in terms.field], axis=-1)
+    return [row.tobytes() for row in values]
+
+
+def _transposed(terms: Terms) -> Terms:
+    return terms.each(lambda part, _: np.swapaxes(part, -1, -2))
+
+
+def largest(terms: Terms) -> int:
+    """Magnitude."""
+    return max(abs(int(terms.low.min(initial=0))), abs(int(terms.high.max(initial=0))))
+
+
+def _thirds(values: np.ndarray) -> list[np.ndarray]:
+    mask = np.uint64((1 << 21) - 1)
+    parts = (values & mask, (values >> np.uint64(21)) & mask, values >> np.uint64(42))
+    return [part.astype(np.float64) for part in parts]

@@ -1,0 +1,108 @@
+"""Each axiom is needed: without it, a program that is EQUAL is UNDECIDED."""
+
+import numpy as np
+import pytest
+from layer_graphs import LayerBuilder
+
+import tosaic
+from tosaic.compiler.ir import DType, Graph
+from tosaic.sim.terms import AXIOMS
+
+
+def scaled() -> Graph:
+    """A network's limits, which often change nothing."""
+    build = LayerBuilder(1)
+    x = build.input("x", (1, 4, 4, 3), DType.INT8)
+    build.output(build.clamp(build.rescale(build.conv(x, 5, (1, 1)), DType.INT8, output_zp=3), -20, 77))
+    return build.finish()
+
+
+def limited_twice() -> Graph:
+    build = LayerBuilder(1)
+    build.output(build.clamp(build.clamp(build.input("x", (2, 5), DType.INT8), -50, 60), -10, 90))
+    return build.finish()
+
+
+def product() -> Graph:
+    """MUL by a constant, which becomes a RESCALE."""
+    build = LayerBuilder(1)
+    wide = build.rescale(build.input("x", (2, 5), DType.INT16), DType.INT32)
+    factor = build.constant(np.full((1, 1), 12345), DType.INT32)
+    shifted = build.add("MUL", [wide, factor, build.constant(np.array([9]), DType.INT8)])
+    build.output(build.rescale(shifted, DType.INT8))
+    return build.finish()
+
+
+def turned() -> Graph:
+    """TRANSPOSE of bytes, which are joined to words."""
+    build = LayerBuilder(1)
+    build.output(build.add("TRANSPOSE", [build.input("x", (24, 40), DType.INT8)], perms=[1, 0]))
+    return build.finish()
+
+
+def wide_convolution() -> Graph:
+    """int16, in two planes of bytes."""
+    build = LayerBuilder(1)
+    x = build.input("x", (1, 4, 4, 3), DType.INT16)
+    operands = [
+        x,
+        build.random_constant((5, 3, 3, 3), DType.INT8, -128, 127),
+        build.random_constant((5,), DType.INT48, -5000, 5000),
+        build.zero_point(DType.INT16),
+        build.zero_point(DType.INT8),
+    ]
+    window = {"pad": [1, 1, 1, 1], "stride": [1, 1], "dilation": [1, 1]}
+    build.output(build.add("CONV2D", operands, **window, acc_type=DType.INT48, local_bound=False))
+    return build.finish()
+
+
+def pooled() -> Graph:
+    build = LayerBuilder(1)
+    x = build.input("x", (1, 6, 6, 3), DType.INT8)
+    window = {"kernel": [2, 3], "stride": [1, 1], "pad": [1, 0, 1, 1]}
+    build.output(build.add("MAX_POOL2D", [x], **window, nan_mode="PROPAGATE"))
+    return build.finish()
+
+
+def left() -> Graph:
+    build = LayerBuilder(1)
+    x = build.input("x", (2, 3), DType.INT8)
+    build.output(build.add("LOGICAL_LEFT_SHIFT", [x, build.constant(np.full((1, 1), 3), DType.INT8)]))
+    return build.finish()
+
+
+def any_of() -> Graph:
+    build = LayerBuilder(1)
+    build.output(build.add("REDUCE_ANY", [build.input("x", (2, 3), DType.BOOL)], axis=1))
+    return build.finish()
+
+
+def chosen() -> Graph:
+    build = LayerBuilder(1)
+    condition = build.input("c", (2, 3), DType.BOOL)
+    values = [build.input(name, (2, 3), DType.INT8) for name in ("a", "b")]
+    build.output(build.add("SELECT", [condition, *values]))
+    return build.finish()
+
+
+NEEDED = {
+    "intervals": scaled,
+    "scales": turned,
+    "clamps": limited_twice,
+    "sets": pooled,
+    "products": product,
+    "bytes": turned,
+    "planes": wide_convolution,
+    "booleans": any_of,
+    "wraps": left,
+    "choice": chosen,
+}
+
+
+@pytest.mark.parametrize("axiom", sorted(AXIOMS))
+def test_without_an_axiom_a_program_is_undecided(axiom: str) -> None:
+    graph = NEEDED[axiom]()
+    assert tosaic.certify(graph, config="base").verdict == "EQUAL"
+    without = tosaic.certify(graph, config="base", without=frozenset([axiom]))
+    assert (without.verdict, without.witness) == ("UNDECIDED", None)
+    assert without.reason.endswith("a lemma is missing, or the difference is rare")

@@ -1,0 +1,157 @@
+"""The axioms of `sim/terms/axioms.py` are laws of integers.
+
+MIN and MAX see nothing but the order of numbers, so that n of them have all cases that there are among 0..n-1. Laws of
+16 bits are shown for all of these, those of wider numbers by SAT with a free number in the place of a product, so that
+no multiplier is in the way.
+"""
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+from amaranth.hdl import Assert, Const, Module, Mux, Signal, signed
+from proving import claim, prove_at_once
+
+from tosaic.sim.terms import AXIOMS
+
+INT16 = np.arange(-(1 << 15), 1 << 15)
+PROVED = {
+    "intervals": "test_a_clamp_within_its_limits_changes_nothing",
+    "scales": "test_a_scale_of_powers_of_two_is_reduced",
+    "clamps": "test_a_clamp_of_a_clamp",
+    "sets": "test_maxima_are_sets",
+    "products": "test_a_shifted_product_is_a_scaled_number",
+    "bytes": "test_an_integer_is_the_sum_of_its_bytes",
+    "planes": "test_the_low_plane_of_16_bits",
+    "booleans": "test_of_0_and_1_bits_are_polynomials",
+    "wraps": "test_the_low_bits_of_the_low_bits",
+    "choice": "test_a_choice_is_one_of_two",
+}
+"""By axiom: the test that proves it."""
+
+
+def grid(low: int, high: int, count: int) -> list[np.ndarray]:
+    """All `count`-tuples of low..high-1."""
+    return list(np.array(list(itertools.product(range(low, high), repeat=count))).T)
+
+
+def test_every_axiom_is_proved() -> None:
+    assert PROVED.keys() == AXIOMS.keys()
+    assert all(name in globals() and re.match(r"test_\w+$", name) for name in PROVED.values())
+
+
+def test_a_clamp_within_its_limits_changes_nothing(tmp_path) -> None:
+    """low <= x <= high: 3 numbers. And x within 0..2^k-1, or -2^(k-1)..2^(k-1)-1, has the low k bits of x."""
+    x, low, high = grid(0, 3, 3)
+    inside = (low <= x) & (x <= high)
+    assert (np.minimum(np.maximum(x, low), high) == x)[inside].all()
+    m = Module()
+    wide, bits = Signal(signed(48)), 32
+    m.d.comb += claim((wide >= -(1 << 31)) & (wide < 1 << 31), wide[:bits].as_signed() == wide)
+    prove_at_once(m, tmp_path, [wide])
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 17])
+def test_a_scale_of_powers_of_two_is_reduced(k: int, tmp_path) -> None:
+    """p = x * m: (p * 2^k + 2^(s+k-1)) >> (s + k) is (p + 2^(s-1)) >> s, and p for s = 0. By SAT for p of 40 bits and
+    shifts of 0..15; for all p of 12 bits and shifts of 0..29 by enumeration."""
+    m, p, s = Module(), Signal(signed(40)), Signal(4)
+    left = ((p << k) + (Const(1, 40) << (s + k - 1)[:6])).as_signed() >> (s + k)
+    right = Mux(s == 0, p, (p + ((Const(1, 40) << s) >> 1)).as_signed() >> s)
+    m.d.comb += Assert(left == right)
+    prove_at_once(m, tmp_path, [p, s])
+    product = np.arange(-(1 << 12), 1 << 12)
+    for shift in range(30):
+        half = (1 << shift) >> 1
+        whole = ((product << k) + (1 << (shift + k - 1))) >> (shift + k)
+        assert (whole == (product + half) >> shift).all()
+
+
+def test_a_clamp_of_a_clamp() -> None:
+    """Of 5 numbers, all orders; a clamp is min(max(x, low), high)."""
+    x, low, high, low2, high2 = grid(0, 5, 5)
+    legal = (low <= high) & (low2 <= high2)
+    inner = np.minimum(np.maximum(x, low), high)
+    twice = np.minimum(np.maximum(inner, low2), high2)
+    ends = [np.minimum(np.maximum(end, low2), high2) for end in (low, high)]
+    assert (twice == np.minimum(np.maximum(x, ends[0]), ends[1]))[legal].all()
+    # The ends may be those that the inner clamp's result reaches, of x in an interval a..b.
+    x, a, b, low, high = grid(0, 5, 5)
+    inside = (low <= high) & (a <= x) & (x <= b)
+    inner = np.minimum(np.maximum(x, low), high)
+    reached = [np.minimum(np.maximum(end, low), high) for end in (a, b)]
+    assert (inner == np.minimum(np.maximum(x, reached[0]), reached[1]))[inside].all()
+
+
+@pytest.mark.parametrize("pick", [np.maximum, np.minimum])
+def test_maxima_are_sets(pick: np.ufunc) -> None:
+    """Of 3 numbers, all orders."""
+    x, y, z = grid(0, 3, 3)
+    assert (pick(pick(x, y), z) == pick(x, pick(y, z))).all()
+    assert (pick(x, y) == pick(y, x)).all() and (pick(x, x) == x).all()
+
+
+def test_a_shifted_product_is_a_scaled_number(tmp_path) -> None:
+    """MUL's (p + 2^(s-1)) >> s and RESCALE's are one formula of the product p: with the last bit shifted out instead of
+    the half, by SAT for p of 48 bits."""
+    m, p, s = Module(), Signal(signed(48)), Signal(6)
+    half = (p + ((Const(1, 64) << s) >> 1)).as_signed() >> s
+    last = (p >> s) + Mux(s == 0, 0, (p >> (s - 1)[:6])[0])
+    m.d.comb += claim(s < 48, half == last)
+    prove_at_once(m, tmp_path, [p, s])
+
+
+def test_an_integer_is_the_sum_of_its_bytes(tmp_path) -> None:
+    """By SAT for 64 bits, with the highest byte signed; the bytes of 16 bits are x ASR 8 and what is left."""
+    m, x = Module(), Signal(signed(64))
+    parts = [x[8 * k : 8 * k + 8] for k in range(7)]
+    total = x[56:].as_signed() << 56
+    for k, part in enumerate(parts):
+        total = total + (part << 8 * k)
+    m.d.comb += Assert(total[:64].as_signed() == x)
+    prove_at_once(m, tmp_path, [x])
+    raw = INT16.astype("<i2").view(np.uint8).reshape(-1, 2)
+    assert (raw[:, 1].view(np.int8) == INT16 >> 8).all()
+    assert (raw[:, 0] == INT16 - 256 * (INT16 >> 8)).all()
+    assert (raw[:, 0].view(np.int8) == ((INT16 & 255) ^ 128) - 128).all()
+
+
+def test_the_low_plane_of_16_bits() -> None:
+    """All of them."""
+    low = (INT16 ^ 128).astype(np.uint8).view(np.int8)
+    assert (low == INT16 - 256 * (INT16 >> 8) - 128).all()
+
+
+def test_of_0_and_1_bits_are_polynomials() -> None:
+    """All four."""
+    a, b = grid(0, 2, 2)
+    assert (
+        ((a & b) == a * b).all() and ((a | b) == a + b - a * b).all() and ((a ^ b) == a + b - 2 * a * b).all()
+    )
+
+
+def test_the_low_bits_of_the_low_bits(tmp_path) -> None:
+    """By SAT: 32 of 48 bits of 64; the low 32 bits of x * 2^k, ASR k, are the low 32 - k bits of x."""
+    m, x, k = Module(), Signal(signed(64)), Signal(5)
+    m.d.comb += Assert(x[:48].as_signed()[:32].as_signed() == x[:32].as_signed())
+    low = x[:32]
+    left = ((low << k)[:32]).as_signed() >> k
+    # The low 32 - k bits, signed: bit 31 - k counts for all above it.
+    sign = (low >> ~k)[0]
+    mask = ((Const((1 << 32) - 1, 32) << ~k) << 1)[:32]
+    right = Mux(sign, low | mask, low & ~mask).as_signed()
+    m.d.comb += Assert(left == right)
+    prove_at_once(m, tmp_path, [x, k])
+
+
+def test_a_choice_is_one_of_two() -> None:
+    """Of c in 0..1, b + c * (a - b) is a or b, and the interval that the algebra gives it holds both of theirs."""
+    a, b = grid(-3, 4, 2)
+    for condition in range(2):
+        assert (b + condition * (a - b) == (a if condition else b)).all()
+    for a_low, a_more, b_low, b_more in itertools.product(range(-3, 4), range(4), range(-3, 4), range(4)):
+        a_high, b_high = a_low + a_more, b_low + b_more
+        part = min(0, a_low - b_high), max(0, a_high - b_low)
+        assert min(b_low, part[0] + b_high) == min(a_low, b_low)
+        assert max(b_high, part[1] + b_low) == max(a_high, b_high)
