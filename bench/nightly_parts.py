@@ -65,11 +65,11 @@ def parts() -> list[Part]:
 def _pages() -> list[Part]:
     return [
         Part("site", "make site", ("docs", "bench"), ("site",)),
-        Part("soc", "make soc", ("examples/litex_soc", "hw", "driver/c_kit")),
+        Part("soc", "make soc", ("examples/litex_soc", "boards/litex_soc.py", "hw", "driver/c_kit")),
         Part(
             "torch",
             "make test-torch",
-            ("compiler/importers/torch_models", "driver/quantize"),
+            ("compiler/importers/torch_models", "driver/quantize", "integrations/executorch"),
             (".venv/installed-torch",),
         ),
     ]

@@ -29,7 +29,7 @@ def commands(page):
                 yield words[1 : words.index(";") if ";" in words else None]
 
 
-LONG = {"verilog", "build", "serve", "explore", "sim", "virtual://ulx3s-45f", "boot-image"}
+LONG = {"verilog", "build", "serve", "explore", "sim", "virtual://ulx3s-45f", "boot-image", "c-kit"}
 """Verbs and targets that build something, or need a board; the nightly tests of boards and the RTL have them."""
 
 

@@ -120,6 +120,12 @@ class Part {
         source = blob + reader.at;
         source_bytes = bytes - reader.at;
         if (image_at > source_bytes || program.image_bytes > source_bytes - image_at) return false;
+        if (program.image_bytes > program.memory_bytes) return false;
+        for (auto* side : {&inputs, &outputs})
+            for (const Place& place : *side)
+                if (!(side == &inputs && place.address == UNREAD)
+                    && (place.address > program.memory_bytes || place.bytes > program.memory_bytes - place.address))
+                    return false;
         program.name = "part";
         program.configuration = "";
         program.image = source + image_at;
