@@ -247,7 +247,13 @@ def test_options_that_change_results_are_refused(folder):
         options.add_initializer("w", tosaic.OrtValue.ortvalue_from_numpy(np.zeros(3)))
     with pytest.raises(tosaic.InputError, match="'cpu', not 'cuda'"):
         tosaic.OrtValue.ortvalue_from_numpy(np.zeros(3), "cuda", 0)
+    with pytest.raises(
+        tosaic.InputError, match=r"^sess_options are a tosaic.SessionOptions, not builtins.list$"
+    ):
+        tosaic.InferenceSession("net.onnx", ["CPUExecutionProvider"])
     session = tosaic.InferenceSession("net.onnx")
+    with pytest.raises(tosaic.InputError, match=r"^run_options are a tosaic.RunOptions, not builtins.dict$"):
+        session.run(None, {}, {"terminate": True})
     with pytest.raises(tosaic.InputError, match="there is no fallback to enable"):
         session.enable_fallback()
 
