@@ -16,6 +16,11 @@ BORDER = ("quantize_per_tensor", "dequantize_per_tensor")
 """Operators that turn reals into integers and back; the host has them where a part begins and ends."""
 
 
+def computes(node: Any) -> bool:
+    """Whether a node calls an operator, and does not only take one of several results."""
+    return node.op == "call_function" and operator_of(node) != "getitem"
+
+
 class HostWarning(UserWarning):
     """Nodes of a program run on the host, not on the accelerator."""
 
@@ -40,7 +45,7 @@ class TosaicPartitioner(TOSAPartitioner):
     def partition(self, exported_program: Any) -> Any:
         """As of any partitioner; a HostWarning names what stays on the host."""
         result = super().partition(exported_program)
-        nodes = {node.name: node for node in exported_program.graph.nodes}
+        nodes = {node.name: node for node in exported_program.graph.nodes if computes(node)}
         left = [
             f"{operator_of(nodes[name])} {name!r}: {reason}"
             for name, reason in self.reasons.items()

@@ -5,10 +5,9 @@ from typing import Any
 
 from tosaic.compiler.importers.torch_models.tosa_backend import layer_of, operator_of, shape_of
 from tosaic_executorch.backend import TosaicBackend
-from tosaic_executorch.partitioner import BORDER
+from tosaic_executorch.partitioner import BORDER, computes
 
 NPU, HOST = "NPU", "host"
-_NO_WORK = ("getitem",)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +73,7 @@ def report(edge: Any, reasons: dict[str, str] | None = None) -> Report:
     nodes: list[NodePlace] = []
     parts = 0
     for node in program.graph.nodes:
-        if node.op != "call_function" or operator_of(node) in _NO_WORK:
+        if not computes(node):
             continue
         if "executorch_call_delegate" not in str(node.target):
             nodes.append(_placed(node, HOST, None, (reasons or {}).get(node.name, "")))
@@ -84,11 +83,7 @@ def report(edge: Any, reasons: dict[str, str] | None = None) -> Report:
             nodes.append(_placed(node, HOST, None, f"delegated to {lowered.backend_id}"))
             continue
         inside = lowered.original_module.graph.nodes
-        nodes += [
-            _placed(each, NPU, parts)
-            for each in inside
-            if each.op == "call_function" and operator_of(each) not in _NO_WORK
-        ]
+        nodes += [_placed(each, NPU, parts) for each in inside if computes(each)]
         parts += 1
     return Report(nodes)
 
