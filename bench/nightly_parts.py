@@ -71,11 +71,11 @@ def _pages() -> list[Part]:
         Part(
             "weak_spots", f"{PYTHON} bench/weak_spots.py --check", ("compiler/quantizer", "driver/quantize")
         ),
-        Part("soc", "make soc", ("examples/litex_soc", "hw", "driver/c_kit")),
+        Part("soc", "make soc", ("examples/litex_soc", "boards/litex_soc.py", "hw", "driver/c_kit")),
         Part(
             "torch",
             "make test-torch",
-            ("compiler/importers/torch_models", "driver/quantize"),
+            ("compiler/importers/torch_models", "driver/quantize", "integrations/executorch"),
             (".venv/installed-torch",),
         ),
     ]

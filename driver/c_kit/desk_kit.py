@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from tosaic.driver.replacing import replacing
 from tosaic.errors import Error
-from tosaic.hw.config import Config
+from tosaic.hw.config import CONFIGS, Config
 from tosaic.hw.csr_export import csr_c_header
 
 from .folder import REGISTERS, SOURCES
@@ -67,8 +67,6 @@ def install_desk_kit(prefix: pathlib.Path, simulators: Sequence[Config]) -> list
     A simulator that is not in the cache is built, which takes a minute or so. Raises Error with what the compiler says,
     OSError.
     """
-    from tosaic.hw.config import CONFIGS
-
     folders = {name: prefix / name for name in ("include", "lib", "lib/pkgconfig", "lib/cmake/tosaic")}
     for folder in folders.values():
         folder.mkdir(parents=True, exist_ok=True)

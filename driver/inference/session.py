@@ -7,7 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ _KEPT_SHAPES = 8
 """Compiled programs of a model with open shapes that a session keeps."""
 _ONNXRUNTIME_KEYWORDS = ("enable_fallback", "disabled_optimizers", "read_config_from_model")
 _SESSION_KEYWORDS = tuple(inspect.signature(Session).parameters)[1:]
+Options = TypeVar("Options")
 
 
 class InferenceSession:
@@ -56,7 +57,7 @@ class InferenceSession:
         provider_options: Sequence[Mapping[str, Any]] | None = None,
         **keywords: Any,
     ):
-        self._session_options = sess_options or SessionOptions()
+        self._session_options = _checked("sess_options", sess_options, SessionOptions) or SessionOptions()
         for name in _ONNXRUNTIME_KEYWORDS:
             if keywords.pop(name, None):
                 raise InputError(
@@ -93,8 +94,8 @@ class InferenceSession:
         run_options: RunOptions | None = None,
     ) -> list[np.ndarray]:
         """The outputs of these names (None: all) for {input name: array}."""
-        if run_options is not None:
-            run_options.check()
+        if options := _checked("run_options", run_options, RunOptions):
+            options.check()
         if not isinstance(input_feed, Mapping):
             raise InputError(f"input_feed is a mapping of arrays by name, not {type(input_feed).__name__}")
         feed = {name: _array(name, value, self._type_of(name)) for name, value in input_feed.items()}
@@ -316,6 +317,15 @@ class InferenceSession:
             raise InputError(
                 f"input {name!r} is {tensor_type(value.dtype)}, the model wants {tensor_type(wanted)}: {way_out}"
             )
+
+
+def _checked(name: str, options: Any, kind: type[Options]) -> Options | None:
+    """The options; InputError for an object of another class, onnxruntime's own too."""
+    if options is not None and not isinstance(options, kind):
+        raise InputError(
+            f"{name} are a tosaic.{kind.__name__}, not {type(options).__module__}.{type(options).__name__}"
+        )
+    return options
 
 
 def _array(name: str, value: Any, wanted: np.dtype | None) -> np.ndarray:

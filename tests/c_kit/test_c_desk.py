@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -28,7 +29,10 @@ from tosaic.hw.bridge.protocol import REQUEST_HEADER, Operation, Status
 from tosaic.hw.config_text import get_config
 from tosaic.hw.csr_map import REGISTER
 
-pytestmark = pytest.mark.xdist_group("nano")
+pytestmark = [
+    pytest.mark.xdist_group("nano"),
+    pytest.mark.skipif(shutil.which("pkg-config") is None, reason="there is no pkg-config"),
+]
 PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "howto_c.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.M | re.S)
 CONFIG = get_config("nano")
@@ -260,23 +264,24 @@ def test_wrong_addresses(desk, image, address, message):
     assert told(desk, address, image) == message
 
 
-def test_gcc_and_cmake_alone(desk, image, tmp_path):
-    """`gcc app.c -ltosaic` where the compiler looks into the kit, as in /usr/local; and the page's CMake file."""
+def test_gcc_alone(desk, image):
+    """`gcc app.c -ltosaic` where the compiler looks into the kit, as it does into /usr/local."""
     folder, _ = desk
     places = {"C_INCLUDE_PATH": "include", "LIBRARY_PATH": "lib", "LD_LIBRARY_PATH": "lib"}
     found = {**os.environ, **{name: str(folder / "kit" / place) for name, place in places.items()}}
     run(["gcc", "app.c", "-ltosaic", "-o", "plain"], folder, env=found)
     done = run(["./plain", "sim://nano"], folder, env=found, input=image.tobytes())
     assert re.fullmatch(expected(desk), done.stdout.decode().strip())
-    project = tmp_path / "project"
-    project.mkdir()
-    (project / "CMakeLists.txt").write_text(next(text for language, text in BLOCKS if language == "cmake"))
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="there is no cmake")
+def test_the_pages_cmake_file(desk, image, tmp_path):
+    (tmp_path / "CMakeLists.txt").write_text(next(text for language, text in BLOCKS if language == "cmake"))
     for name in ("app.c", "digits.h"):
-        (project / name).write_bytes((folder / name).read_bytes())
-    prefix = f"-DCMAKE_PREFIX_PATH={folder / 'kit'}"
-    run(["cmake", "-S", ".", "-B", "build", prefix], project)
-    run(["cmake", "--build", "build"], project)
-    done = run(["build/app", "sim://nano"], project, input=image.tobytes())
+        (tmp_path / name).write_bytes((desk[0] / name).read_bytes())
+    run(["cmake", "-S", ".", "-B", "build", f"-DCMAKE_PREFIX_PATH={desk[0] / 'kit'}"], tmp_path)
+    run(["cmake", "--build", "build"], tmp_path)
+    done = run(["build/app", "sim://nano"], tmp_path, input=image.tobytes())
     assert re.fullmatch(expected(desk), done.stdout.decode().strip())
 
 

@@ -1,15 +1,19 @@
 """`tosaic.InferenceSession`: scripts for onnxruntime run with one import changed; what it takes, gives and refuses."""
 
 import pathlib
+import shlex
+import sys
 
 import numpy as np
 import pytest
 
 import tosaic
 import tosaic.examples
+from tosaic.cli import app
 from tosaic.compiler.ir import DType, GraphBuilder, write_tosa
 
 onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx.reference")
 SCRIPTS = sorted((pathlib.Path(__file__).parent / "onnxruntime_scripts").glob("*.py"))
 DIGITS = pathlib.Path(tosaic.examples.__path__[0]) / "digits"
 NO_PROVIDER = "ignore:there is no provider:UserWarning"
@@ -159,6 +163,50 @@ def test_floats_are_refused_with_the_command_that_helps(tmp_path, batch, as_byte
     assert str(raised.value).endswith(f"tosaic quantize {name} -c calib.npz -o {stem}.tosa{shape}")
 
 
+def test_the_command_that_helps_works(folder, samples, monkeypatch, capsys):
+    onnx.save(quantized_network(quantized=False), "floats.onnx")
+    np.savez("calib.npz", x=samples)
+    with pytest.raises(tosaic.UnsupportedError) as raised:
+        tosaic.InferenceSession("floats.onnx")
+    command = str(raised.value)[str(raised.value).index("tosaic quantize") :]
+    monkeypatch.setattr(sys, "argv", shlex.split(command))
+    with pytest.raises(SystemExit) as ended:
+        app.main()
+    assert not ended.value.code, capsys.readouterr().err
+    session = tosaic.InferenceSession("floats.tosa")
+    given = np.concatenate([session.run(None, {"x": sample[None]})[0] for sample in samples])
+    model = onnx.load("floats.onnx")
+    (wanted,) = onnx.reference.ReferenceEvaluator(model).run(None, {"x": samples})
+    assert given.dtype == np.float32 and np.abs(given - wanted).max() < 0.06 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("form", ["QDQ", "QOperator"])
+@pytest.mark.parametrize("activations", ["QInt8", "QUInt8"])
+def test_models_of_onnxruntimes_quantizer_give_its_numbers(folder, samples, form, activations):
+    runtime = pytest.importorskip("onnxruntime")
+    from onnxruntime import quantization
+
+    class Reader(quantization.CalibrationDataReader):
+        def __init__(self):
+            self.left = iter([{"x": sample[None]} for sample in samples])
+
+        def get_next(self):
+            return next(self.left, None)
+
+    onnx.save(quantized_network(quantized=False), "floats.onnx")
+    quantization.quantize_static(
+        "floats.onnx",
+        "quantized.onnx",
+        Reader(),
+        quant_format=quantization.QuantFormat[form],
+        activation_type=quantization.QuantType[activations],
+        weight_type=quantization.QuantType.QInt8,
+    )
+    (wanted,) = runtime.InferenceSession("quantized.onnx").run(None, {"x": samples})
+    (given,) = tosaic.InferenceSession("quantized.onnx").run(None, {"x": samples})
+    assert np.array_equal(given, wanted)
+
+
 WRONG = {
     "misspelt keyword": (dict(traget="sim"), "a session has no option 'traget'; did you mean target? leave it out"),
     "misspelt option": (
@@ -199,7 +247,13 @@ def test_options_that_change_results_are_refused(folder):
         options.add_initializer("w", tosaic.OrtValue.ortvalue_from_numpy(np.zeros(3)))
     with pytest.raises(tosaic.InputError, match="'cpu', not 'cuda'"):
         tosaic.OrtValue.ortvalue_from_numpy(np.zeros(3), "cuda", 0)
+    with pytest.raises(
+        tosaic.InputError, match=r"^sess_options are a tosaic.SessionOptions, not builtins.list$"
+    ):
+        tosaic.InferenceSession("net.onnx", ["CPUExecutionProvider"])
     session = tosaic.InferenceSession("net.onnx")
+    with pytest.raises(tosaic.InputError, match=r"^run_options are a tosaic.RunOptions, not builtins.dict$"):
+        session.run(None, {}, {"terminate": True})
     with pytest.raises(tosaic.InputError, match="there is no fallback to enable"):
         session.enable_fallback()
 

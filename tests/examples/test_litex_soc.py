@@ -60,9 +60,7 @@ def test_ports_and_places(example, linux):
 
 def test_the_bus_is_as_wide_as_the_configurations(example):
     _, text = made(config="small")
-    assert re.search(
-        r"^wire\s+\[63:0\] \w*memory\w*r_payload_data;|^\w+\s+\[63:0\] npu\w*_r_payload_data", text, re.M
-    )
+    assert "wire   [63:0] npu_memory_r_payload_data;" in text
 
 
 def test_what_a_soc_cannot_take_is_refused(example, tmp_path):

@@ -93,18 +93,23 @@ def _partitioner(spec: Any) -> Any:
 
         def _tag_module(self, module: Any, program: Any, reporter: Any, *rest: Any) -> Any:
             result = super()._tag_module(module, program, reporter, *rest)
-            found = getattr(reporter, "_rejected_nodes", {})
-            self.reasons = {node.name: " ".join(str(why).split()) for node, why in found.items()}
+            self.reasons = rejections(reporter)
             return result
 
     return Partitioner(spec)
+
+
+def rejections(reporter: Any) -> dict[str, str]:
+    """Why ExecuTorch's partitioner leaves nodes out, by the node's name."""
+    found = getattr(reporter, "_rejected_nodes", {})
+    return {node.name: " ".join(str(why).split()) for node, why in found.items()}
 
 
 def _only_delegate(edge: Any, partitioner: Any) -> Any:
     """The node that runs the TOSA graph; UnsupportedError for every other node that computes."""
     delegates, islands = [], []
     for node in edge.graph.nodes:
-        if node.op != "call_function" or _operator(node) == "getitem":
+        if node.op != "call_function" or operator_of(node) == "getitem":
             continue
         if "executorch_call_delegate" in str(node.target):
             delegates.append(node)
@@ -112,15 +117,18 @@ def _only_delegate(edge: Any, partitioner: Any) -> Any:
             islands.append(node)
     if islands:
         # The pairs around an operator that stayed in floats are its consequence.
-        node = next((each for each in islands if _operator(each) not in (_QUANTIZE, _DEQUANTIZE)), islands[0])
+        node = next(
+            (each for each in islands if operator_of(each) not in (_QUANTIZE, _DEQUANTIZE)), islands[0]
+        )
         why = partitioner.reasons.get(node.name)
         more = f" ({len(islands) - 1} more like it)" if len(islands) > 1 else ""
+        place = f" of layer {layer_of(node)!r}" if layer_of(node) else ""
         raise UnsupportedError(
-            f"{_operator(node)} {node.name!r} {_shape(node)}{_place(node)} is not lowered to integers by ExecuTorch"
+            f"{operator_of(node)} {node.name!r} {shape_of(node)}{place} is not lowered to integers by ExecuTorch"
             f"{f': {why}' if why else ''}{more}; {_WAY_OUT}"
         )
     if len(delegates) != 1:
-        found = ", ".join(f"{node.name!r} {_shape(node)}" for node in delegates) or "none"
+        found = ", ".join(f"{node.name!r} {shape_of(node)}" for node in delegates) or "none"
         raise UnsupportedError(
             f"ExecuTorch splits the program into {len(delegates)} graphs ({found}), one is needed; use road='onnx'"
         )
@@ -132,23 +140,23 @@ def _is_boundary(node: Any, edge: Any) -> bool:
 
     The session does that where values enter and leave.
     """
-    operator = _operator(node)
+    operator = operator_of(node)
     if operator not in (_QUANTIZE, _DEQUANTIZE) and not _is_index_cast(node):
         return False
     if node.args[0].name in edge.graph_signature.user_inputs:
         return operator != _DEQUANTIZE
     users = {user.op for user in node.users}
-    return operator != _QUANTIZE and _operator(node.args[0]) == "getitem" and users == {"output"}
+    return operator != _QUANTIZE and operator_of(node.args[0]) == "getitem" and users == {"output"}
 
 
 def _is_index_cast(node: Any) -> bool:
     """Whether a node changes int64 to int32 or back, and nothing else."""
-    if _operator(node).split(".")[-1] not in _CASTS:
+    if operator_of(node).split(".")[-1] not in _CASTS:
         return False
     return {str(each.meta["val"].dtype) for each in (node, node.args[0])} <= {"torch.int32", "torch.int64"}
 
 
-def _operator(node: Any) -> str:
+def operator_of(node: Any) -> str:
     """The operator's plain name: `aten.add`, `quantize_per_tensor`, `getitem`."""
     target = getattr(node.target, "_op", node.target)
     if node.op != "call_function":
@@ -158,7 +166,8 @@ def _operator(node: Any) -> str:
     return name.removeprefix("quantized_decomposed.").removesuffix(".default")
 
 
-def _shape(node: Any) -> str:
+def shape_of(node: Any) -> str:
+    """Type and shape of what a node gives, as `int8[1, 10]`."""
     value = node.meta.get("val")
     values = value if isinstance(value, list | tuple) else [value]
     return ", ".join(
@@ -166,11 +175,10 @@ def _shape(node: Any) -> str:
     )
 
 
-def _place(node: Any) -> str:
-    """Which of the module's layers the node comes from, where it is known."""
+def layer_of(node: Any) -> str:
+    """The module's layer that a node comes from; empty where it is not known."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
-    path = stack[-1][0].removeprefix("L['self'].") if stack else ""
-    return f" of layer {path!r}" if path else ""
+    return stack[-1][0].removeprefix("L['self'].") if stack else ""
 
 
 def _pair(node: Any) -> Pair:
@@ -184,7 +192,7 @@ def _name_inputs(lowered: Lowered, delegate: Any, edge: Any, sources: list[Port]
     known = {node.name: port.name for node, port in zip(input_nodes(edge), sources, strict=True)}
     named = []
     for tensor, argument in zip(list(graph.inputs), delegate.args[1:], strict=True):
-        encoded = _operator(argument) == _QUANTIZE
+        encoded = operator_of(argument) == _QUANTIZE
         name = known[(argument if argument.op == "placeholder" else argument.args[0]).name]
         if name in named:
             raise UnsupportedError(
@@ -203,11 +211,11 @@ def _name_outputs(lowered: Lowered, delegate: Any, edge: Any, results: list[Port
     ordered = []
     for port, value in zip(results, output.args[0], strict=True):
         source = value
-        if _operator(value) == _DEQUANTIZE:
+        if operator_of(value) == _DEQUANTIZE:
             source, lowered.outputs[port.name] = value.args[0], _pair(value)
         elif value.op == "call_function" and _is_index_cast(value):
             source = value.args[0]
-        if _operator(source) != "getitem" or source.args[0] is not delegate:
+        if operator_of(source) != "getitem" or source.args[0] is not delegate:
             raise UnsupportedError(
                 f"output {port.name!r} is an input as it is; leave it out of what forward() returns"
             )

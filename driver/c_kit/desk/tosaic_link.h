@@ -18,8 +18,8 @@ struct tosaic_link {
 };
 
 /* Opens "tcp://HOST[:PORT][?token_file=FILE]" (what `tosaic serve` prints; without a file the token is TOSAIC_TOKEN),
- * "udp://HOST[:PORT]" (a board on Ethernet) or "sim://CONFIG" (the RTL, which `tosaic c-kit --simulator CONFIG` built).
- * Returns 0, or -1 with `problem`. An open link must stay where it is; `&link.port` is for tosaic_open, and a result
+ * "udp://HOST[:PORT]" (a board on Ethernet) or "sim://CONFIG" (the RTL, which `tosaic c-kit --simulator CONFIG` built; or
+ * the path of such a library). Returns 0, or -1 with `problem`. An open link must stay where it is; `&link.port` is for tosaic_open, and a result
  * LINK_LOST has its reason in `problem`. */
 int tosaic_link_open(struct tosaic_link *link, const char *address);
 

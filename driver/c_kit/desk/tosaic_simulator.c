@@ -116,7 +116,7 @@ static int found(struct tosaic_link *link, const char *name, void *to)
 /* An address in this library. */
 static const char ANCHOR = 0;
 
-/* The library beside this one, or where the loader looks. */
+/* The library at a path, or by its configuration beside this one, or where the loader looks. */
 static void *opened(const char *configuration)
 {
     char name[PATH_BYTES / 2], path[PATH_BYTES];
@@ -124,6 +124,8 @@ static void *opened(const char *configuration)
     Dl_info about;
     char *end_of;
 
+    if (strchr(configuration, '/') != NULL)
+        return dlopen(configuration, RTLD_NOW | RTLD_LOCAL);
     if (strlen(configuration) >= sizeof name / 2)
         return NULL;
     sprintf(name, "libtosaic_sim_%s.so", configuration);
