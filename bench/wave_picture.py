@@ -1,4 +1,4 @@
-"""Draws docs/figures/howto_waves.svg: what `--wave` records of a small network on the RTL.
+"""Draws docs/figures/waves.svg: what `--wave` records of a small network on the RTL.
 
 python bench/wave_picture.py
 """
@@ -13,7 +13,7 @@ import pywellen
 import tosaic
 
 ROOT = pathlib.Path(__file__).parents[1]
-PICTURE = ROOT / "docs/figures/howto_waves.svg"
+PICTURE = ROOT / "docs/figures/waves.svg"
 CYCLE_TICKS = 10
 UNITS = ("LOAD", "ARRAY", "VECTOR", "STORE")
 EVENTS = ("load_beats", "array_active", "vector_active", "store_beats")
