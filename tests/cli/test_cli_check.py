@@ -49,7 +49,7 @@ def told(outcome) -> list[str]:
 def test_what_will_run(tosaic, network, here):
     before = sorted(here.iterdir())
     outcome = tosaic("check", "net.onnx")
-    assert (outcome.code, outcome.err) == (1, "")
+    assert (outcome.code, outcome.err) == (0, "")
     assert sorted(here.iterdir()) == before
     first, *layers = told(outcome)
     graph = import_model(network)
@@ -60,6 +60,10 @@ def test_what_will_run(tosaic, network, here):
     assert first == (
         f"ok 4 layers run on base: {stats['cycles']:,} predicted cycles, utilization {stats['mac_utilization']:.1%}, "
         f"{memory_bytes:,} bytes of memory"
+    )
+    assert outcome.out.splitlines()[0] == (
+        f"yes, once quantized: 4 layers run on base, {stats['cycles']:,} predicted cycles; next: "
+        "tosaic quantize net.onnx -c CALIB.npz -o OUT.tosa"
     )
     cycles = {f"{layer['name']} ({layer['op']})": layer["cycles"] for layer in stats["layers"]}
     assert list(cycles) == [
@@ -105,11 +109,14 @@ def test_another_configuration(tosaic, network):
 def test_without(tosaic, network):
     outcome = tosaic("check", "net.onnx", "--no-quantized")
     assert outcome.code == 1
+    assert outcome.out.splitlines()[0] == "no: 5 of 8 operators of net.onnx do not run on base"
     assert outcome.out.splitlines()[-1] == "3 of 8 operators run on base"
 
 
 def test_nothing_of_integers(tosaic, here):
-    assert STAND_INS not in tosaic("check", "tiny.tosa").out
+    out = tosaic("check", "tiny.tosa").out
+    assert STAND_INS not in out
+    assert out.startswith("yes: all 10 operators of tiny.tosa run on base\n")
 
 
 def test_no_integer_form(tosaic, here):
@@ -122,6 +129,7 @@ def test_no_integer_form(tosaic, here):
     write_tosa(build.finish(), here / "biased.tosa")
     outcome = tosaic("check", "biased.tosa")
     assert (outcome.code, outcome.err) == (1, "")
+    assert outcome.out.startswith("no: 1 of 1 operators of biased.tosa do not run on base\n")
     assert told(outcome) == [
         "NO CONV2D_2 (tensor 'bias' fp32[3]): a bias computed at run time has no integer form; make it a constant"
     ]

@@ -62,7 +62,7 @@ def test_files_keep_declared_ranges(tosaic, refused, here):
     kept = json.loads((here / "f.quant.json").read_text())["declared"]
     assert kept["x"] == {"dtype": "uint16", "shape": [5], "low": 10, "high": 1000}
     (here / "f.quant.json").write_text('{"inputs": {}, "outputs": {}, "declared": {"x": 3}}')
-    assert "f.quant.json: cannot be read (TypeError" in refused(
+    assert "f.quant.json: is no file of encodings (TypeError" in refused(
         "run", "f.tosa", "--on", "golden", "-i", "x=in.npy"
     )
 

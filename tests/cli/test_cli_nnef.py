@@ -63,7 +63,7 @@ def test_import_keeps_names_and_takes_shapes(tosaic, model):
 
 def test_check_names_the_operations_of_the_document(tosaic, model):
     outcome = tosaic("check", model)
-    assert outcome.out.splitlines()[:5] == [
+    assert outcome.out.splitlines()[1:6] == [
         "direct            external x nothing at run time",
         "direct            variable f nothing at run time",
         "direct            conv     c SLICE, CONV2D",

@@ -50,8 +50,9 @@ def test_configs(tosaic):
 @pytest.mark.parametrize("config", CONFIGS)
 def test_check_of_a_model_that_runs(tosaic, config):
     outcome = tosaic("check", "tiny.tosa", "--config", config)
-    *rows, total = outcome.out.splitlines()
+    verdict, *rows, total = outcome.out.splitlines()
     assert outcome.code == 0
+    assert verdict == f"yes: all {len(rows)} operators of tiny.tosa run on {config}"
     assert total == f"{len(rows)} of {len(rows)} operators run on {config}"
     assert all(row.startswith("ok ") for row in rows)
 
@@ -87,9 +88,10 @@ def test_check_of_a_model_that_does_not(tosaic, here):
     outcome = tosaic("check", "half.tosa")
     assert (outcome.code, outcome.err) == (1, "")
     assert [" ".join(line.split()) for line in outcome.out.splitlines()] == [
+        "no: 1 of 2 operators of half.tosa do not run on base",
         "ok CLAMP_0 'clamp_0' int8[1, 2, 5] runs on the accelerator: vector unit",
-        "NO CUSTOM_1 'y' int8[1, 2, 5] CUSTOM ('y' int8[1, 2, 5]) does not run on the accelerator yet; "
-        "replace it, or use the target golden",
+        "NO CUSTOM_1 'y' int8[1, 2, 5] CUSTOM operator 'fancy' of domain 'mine' does not run on the accelerator; "
+        "register its kernel with tosaic.register_custom(..., traced=True), replace it, or use the target golden",
         "1 of 2 operators run on base",
     ]
 
@@ -100,8 +102,11 @@ def test_check_of_a_float_model(tosaic, here):
     build.output(build.add("ADD", [x, x]))
     write_tosa(build.finish(), here / "float.tosa")
     outcome = tosaic("check", "float.tosa")
-    assert outcome.code == 1
-    assert outcome.out.splitlines()[0].endswith("quantize the model to int8 first")
+    assert outcome.code == 0
+    verdict, first, *_ = outcome.out.splitlines()
+    assert verdict.startswith("yes, once quantized: 1 layers run on base, ")
+    assert verdict.endswith("; next: tosaic quantize float.tosa -c CALIB.npz -o OUT.tosa")
+    assert first.endswith("quantize the model to int8 first")
 
 
 def test_check_of_a_quantized_model_tells_why_it_has_no_integers(tosaic, here):

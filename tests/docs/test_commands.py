@@ -139,8 +139,7 @@ def test_the_tutorial_does_what_it_says(files, monkeypatch, capsys):
 def test_a_page_runs(page, files, monkeypatch, capsys):
     for words in filter(is_short, commands(page)):
         code, _, error = call(words, monkeypatch, capsys)
-        # `check` of a float model ends with 1 where an operator is a float.
-        assert code == 0 or words[0] == "check", (words, error)
+        assert code == 0, (words, error)
 
 
 def test_the_page_of_tflite_runs(files, monkeypatch, capsys):

@@ -119,7 +119,7 @@ def test_an_onnx_model_runs_from_its_bitstream(tmp_path, monkeypatch, capsys) ->
     assert np.array_equal(*results)
     assert (tmp_path / "onnx" / "m.tosa").read_bytes() == (tmp_path / "nnr" / "m.tosa").read_bytes()
     capsys.readouterr()
-    assert call(monkeypatch, "check", stream) == 1
+    assert call(monkeypatch, "check", stream) == 0
     assert "direct            MatMul" in capsys.readouterr().out
     assert list(Session(stream, "golden").run({"x": np.ones((1, 16), np.float32)})) == ["y"]
 

@@ -7,10 +7,10 @@ import typer
 
 from tosaic.cli import options
 from tosaic.cli.progress import progress_bar
-from tosaic.compiler.importers.survey import SourceOperator
+from tosaic.compiler.importers.survey import Form, SourceOperator
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.operator_support import check_support
-from tosaic.driver.forecast import forecast
+from tosaic.driver.forecast import Forecast, forecast
 from tosaic.driver.models import survey_source
 from tosaic.driver.quantize import computes_floats
 from tosaic.driver.session import find_config
@@ -35,44 +35,70 @@ def check(
     ] = True,
     verbose: options.Verbose = False,
 ) -> None:
-    """List every operator: runs on the accelerator, or does not and why. Exit 1 if any does not.
+    """Say whether a model runs, then list every operator: runs on the accelerator, or does not and why.
+
+    Exit 0 if it runs, or will once it is quantized; else 1.
 
     Of an imported model, first its own operators: direct, composite or not representable in TOSA. Of a float model also
     what it will do once it is quantized: predicted cycles, utilization, the dearest layers and what limits them.
     """
     source, graph = survey_source(model, options.bindings(shape, value))
-    _print_source(source)
     if graph is None:
+        missing = sum(operator.form == Form.NOT_REPRESENTABLE for operator in source)
+        print(f"no: {missing} of {len(source)} operators of {model} have no form in TOSA")
+        _print_source(source)
         raise typer.Exit(1)
     if not isinstance(graph, Graph):
         raise InputError(f"{model} is a compiled program: everything in it runs")
     chosen = find_config(options.sized(config, sizes))
     verdicts = check_support(graph, chosen)
+    missing = sum(not verdict.runs for verdict in verdicts)
+    told = _forecast(graph, chosen) if quantized and computes_floats(graph) and not graph.why_floats else None
+    print(_verdict(model, chosen, len(verdicts), missing, told))
+    _print_source(source)
     for verdict in verdicts:
         result = graph.tensors[verdict.operator.outputs[0]]
         reason = verdict.reason.removeprefix(f"{verdict.operator}: ")
         print(f"{'ok ' if verdict.runs else 'NO '} {verdict.operator.name:32} {str(result):48} {reason}")
-    missing = sum(not verdict.runs for verdict in verdicts)
     print(f"{len(verdicts) - missing} of {len(verdicts)} operators run on {chosen.name}")
     if graph.why_floats:
         print(f"NO  {graph.why_floats}")
-    elif quantized and computes_floats(graph):
-        _print_forecast(graph, chosen)
-    if missing:
+    elif told is not None:
+        _print_forecast(told, chosen)
+    if missing and not isinstance(told, Forecast):
         raise typer.Exit(1)
 
 
-def _print_forecast(graph: Graph, config: HardwareConfig) -> None:
-    """What a float model will do once it is quantized, and a line for each of the dearest layers; or why it will not
-    run."""
+def _verdict(
+    model: str, config: HardwareConfig, operators: int, missing: int, told: Forecast | Error | None
+) -> str:
+    """The line that answers the question."""
+    if not missing:
+        return f"yes: all {operators} operators of {model} run on {config.name}"
+    if isinstance(told, Forecast):
+        return (
+            f"yes, once quantized: {told.layers} layers run on {config.name}, {told.cycles:,} predicted cycles; next: "
+            f"tosaic quantize {model} -c CALIB.npz -o OUT.tosa"
+        )
+    return f"no: {missing} of {operators} operators of {model} do not run on {config.name}"
+
+
+def _forecast(graph: Graph, config: HardwareConfig) -> Forecast | Error:
+    """What a float model will do once it is quantized, or why it will not run."""
+    try:
+        with progress_bar("check") as progress:
+            return forecast(graph, config, progress)
+    except Error as error:
+        return error
+
+
+def _print_forecast(told: Forecast | Error, config: HardwareConfig) -> None:
+    """Prints what a float model will do, with a line for each of the dearest layers; or why it will not run."""
     print(
         "after `tosaic quantize`, with one sample of random numbers in the place of yours (data changes cycles):"
     )
-    try:
-        with progress_bar("check") as progress:
-            told = forecast(graph, config, progress)
-    except Error as error:
-        print(f"NO  {error}")
+    if isinstance(told, Error):
+        print(f"NO  {told}")
         return
     print(
         f"ok  {told.layers} layers run on {config.name}: {told.cycles:,} predicted cycles, utilization "
