@@ -97,6 +97,26 @@ def test_a_layer_is_cut_while_its_weights_stay(
     assert (work.body.extent.rows, bool(work.arrivals), work.result is not None) == (rows, arriving, True)
 
 
+@pytest.mark.parametrize(
+    "channels, known, columns", [(0, True, 2), (64, True, 2), (256, True, 0), (256, False, 2)]
+)
+def test_the_next_weights_come_behind_an_image(channels: int, known: bool, columns: int) -> None:
+    """An image of three channels is multiplied by im2col, two columns at a time, unless LOAD would then be late with
+    the weights of the next convolution, if these are known, wherever that is."""
+    build = LayerBuilder(1)
+    x = build.input("x", (1, 16, 16, 3), DType.INT8)
+    y = build.rescale(build.conv(x, 16, (3, 3), pad=(1,) * 4), DType.INT8)
+    if channels:
+        y = build.conv(build.add("REVERSE", [y], axis=1), channels, (1, 1))
+        if not known:
+            build.graph.operators[-1].inputs[1] = build.input("w", (channels, 1, 1, 16), DType.INT8)
+        y = build.rescale(y, DType.INT8)
+    build.output(y)
+    first = works(build.finish())[0]
+    assert isinstance(first.body, ArrayBody)
+    assert first.body.plan.im2col_columns == columns
+
+
 # --- parameters and weights
 
 

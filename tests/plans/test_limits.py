@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 from layer_graphs import LayerBuilder
 
+from tosaic.compiler.build import compile_graph
 from tosaic.compiler.emit.commands import Work
 from tosaic.compiler.fuse.fuser import Fuser
 from tosaic.compiler.ir import DType
@@ -173,6 +174,18 @@ def test_a_layer_is_shown_by_its_first_and_last_operator(sources: list[str], sho
     build.output(y)
     (layer,) = Fuser(build.finish(), BASE, fuse=True).layers(set())
     assert layer.sources == shown
+
+
+def test_a_layer_is_called_like_a_tensor_of_the_model() -> None:
+    """Though it makes it in another shape: the RESHAPE comes behind the operators that follow it."""
+    build = LayerBuilder(1)
+    y = build.conv(build.input("x", (1, 6, 8, 4), DType.INT8), 4, (1, 1))
+    y = build.add("RESHAPE", [y, build.shape((4, 48))])
+    for number in range(20):
+        y = build.add(("BITWISE_NOT", "ABS")[number % 2], [y])
+    build.output(y)
+    graph = build.finish()
+    assert [layer.output for layer in compile_graph(graph, BASE).layers] == ["abs_1", y]
 
 
 @pytest.mark.parametrize("width, columns", [(1, 1), (2, 2)])
