@@ -182,10 +182,13 @@ def record(changes: list[Change], narrow: bool, more: list[str]) -> tuple[str, i
             told = "passed" if ok else f"{len(each_failed)} failed"
             rows.append(f"| {area} | {change.kind} | `{change.path}` | {change.place.what} | {told} |")
             notes += [] if ok else [f"- {change}: {line}" for line in each_failed]
+    tests = "the tests of their area"
+    if narrow:
+        tests = "those tests of their area that import a changed module, and those that the command names,"
     text = (
         "# Refactorings\n\n"
         f"`{command}` at {head.stdout.strip()}: of {len(changes)} changes that keep what the product does, at places "
-        f"drawn by seed {SEED}, the tests of their area stood {stood}. The changes of an area are made together, and "
+        f"drawn by seed {SEED}, {tests} stood {stood}. The changes of an area are made together, and "
         "one by one where a test fails.\n\n"
         "| area | kind | module | change | tests |\n|---|---|---|---|---|\n" + "\n".join(rows) + "\n"
     )
