@@ -2,6 +2,7 @@
 
     python bench/refactorings.py --write    # docs/records/refactorings.md
     python bench/refactorings.py --list     # the places alone
+    python bench/refactorings.py --narrow   # of the test files those that import a changed module
 
 Five kinds (bench/refactoring_kinds.py) in turn, over four areas. Each change is made in a copy of the committed tree,
 where the area's tests are run; the record says which changes they stood, and which tests failed.
@@ -117,16 +118,36 @@ def copy_of_the_tree(name: str) -> pathlib.Path:
     return folder
 
 
-def tried(changes: list[Change], more: list[str]) -> tuple[bool, list[str], float]:
+def _tests(changes: list[Change], narrow: bool) -> list[str]:
+    folders = {max((each for each in TESTS if own.path.is_relative_to(each)), key=len) for own in changes}
+    tests = list(dict.fromkeys(test for each in sorted(folders) for test in TESTS[each]))
+    if not narrow:
+        return [*tests, *RULES]
+    modules = [".".join(("tosaic", *own.path.with_suffix("").parts)) for own in changes]
+    imports = re.compile("|".join(rf"(from|import) {re.escape(each)}\b" for each in modules))
+    files = sorted(path for each in tests for path in (ROOT / each).rglob("test_*.py"))
+    own = [str(path.relative_to(ROOT)) for path in files if imports.search(path.read_text())]
+    return [*own, *RULES]
+
+
+def tried(changes: list[Change], narrow: bool, more: list[str]) -> tuple[bool, list[str], float]:
     """Whether the area's tests pass with these changes, those that fail, and the minutes that it took."""
     area = changes[0].area
     folder = copy_of_the_tree(area)
     for change in changes:
         (folder / change.path).write_text(change.place.apply())
     began = datetime.datetime.now()
-    folders = {max((each for each in TESTS if own.path.is_relative_to(each)), key=len) for own in changes}
-    tests = [*dict.fromkeys(test for each in sorted(folders) for test in TESTS[each]), *RULES]
-    command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *more, *tests]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        *more,
+        *_tests(changes, narrow),
+    ]
     environment = os.environ | {"PYTHONPATH": str(folder), "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
@@ -137,9 +158,9 @@ def tried(changes: list[Change], more: list[str]) -> tuple[bool, list[str], floa
     return done.returncode == 0, failed, minutes
 
 
-def record(changes: list[Change], more: list[str]) -> tuple[str, int]:
+def record(changes: list[Change], narrow: bool, more: list[str]) -> tuple[str, int]:
     """The page, and how many changes the tests stood."""
-    command = shlex.join(["python", "bench/refactorings.py", "--write", *more])
+    command = shlex.join(["python", "bench/refactorings.py", "--write", *["--narrow"] * narrow, *more])
     head = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -148,23 +169,26 @@ def record(changes: list[Change], more: list[str]) -> tuple[str, int]:
         own = [each for each in changes if each.area == area]
         if not own:
             continue
-        passed, failed, minutes = tried(own, more)
+        passed, failed, minutes = tried(own, narrow, more)
         print(
             f"{area}: {len(own)} changes together: {'passed' if passed else failed} in {minutes:.1f} minutes"
         )
         for change in own:
             ok, each_failed = passed, failed
             if not passed:
-                ok, each_failed, _ = tried([change], more)
+                ok, each_failed, _ = tried([change], narrow, more)
                 print(f"    {change}: {'passed' if ok else each_failed}")
             stood += ok
             told = "passed" if ok else f"{len(each_failed)} failed"
             rows.append(f"| {area} | {change.kind} | `{change.path}` | {change.place.what} | {told} |")
             notes += [] if ok else [f"- {change}: {line}" for line in each_failed]
+    tests = "the tests of their area"
+    if narrow:
+        tests = "those tests of their area that import a changed module, and those that the command names,"
     text = (
         "# Refactorings\n\n"
         f"`{command}` at {head.stdout.strip()}: of {len(changes)} changes that keep what the product does, at places "
-        f"drawn by seed {SEED}, the tests of their area stood {stood}. The changes of an area are made together, and "
+        f"drawn by seed {SEED}, {tests} stood {stood}. The changes of an area are made together, and "
         "one by one where a test fails.\n\n"
         "| area | kind | module | change | tests |\n|---|---|---|---|---|\n" + "\n".join(rows) + "\n"
     )
@@ -179,12 +203,17 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=COUNT, help="changes")
     parser.add_argument("--list", action="store_true", help="tell the places alone")
     parser.add_argument("--write", action="store_true", help=f"write {RECORD.relative_to(ROOT)}")
+    parser.add_argument(
+        "--narrow",
+        action="store_true",
+        help="of the area's test files only those that import a changed module",
+    )
     options, more = parser.parse_known_args()
     changes = drawn(options.seed, options.count)
     if options.list:
         print(*(f"{each.area}: {each.kind}: {each}" for each in changes), sep="\n")
         return 0
-    text, stood = record(changes, more)
+    text, stood = record(changes, options.narrow, more)
     if options.write:
         RECORD.write_text(text)
     else:
