@@ -170,12 +170,12 @@ def test_semaphores_that_there_are(opcode: Opcode) -> None:
 
 
 def test_a_core_that_waits_for_a_semaphore_that_is_not_there() -> None:
-    config = variant(PAIR, {"semaphores": 12})
+    config = variant(PAIR, {"semaphores": 14})
     memory = np.zeros(4096, np.uint8)
-    wait = assembled([(Opcode.STORE_WAIT, dict(semaphore=12, count=1))], config)
+    wait = assembled([(Opcode.STORE_WAIT, dict(semaphore=14, count=1))], config)
     streams = [Stream(place, wait.place(memory, place)) for place in (0, 1024)]
     with pytest.raises(
-        DeviceError, match="^ILLEGAL at program counter 16 of core 0 .*there are 12 semaphores$"
+        DeviceError, match="^ILLEGAL at program counter 16 of core 0 .*there are 14 semaphores$"
     ):
         Emulator(config).execute(ExternalMemory.of(memory), *streams[0], others=streams[1:])
 
