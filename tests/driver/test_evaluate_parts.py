@@ -94,6 +94,7 @@ def test_a_worker_that_is_killed_changes_nothing(files: Files, cluster: distribu
     assert len(told) == -(-SAMPLES // CHUNK_SAMPLES)
 
 
+@pytest.mark.nightly
 def test_data_that_does_not_fit_is_told_once(files: Files, tmp_path: pathlib.Path) -> None:
     np.savez(tmp_path / "wrong.npz", x=np.zeros((3, 7), np.int8))
     with pytest.raises(InputError, match=r"shape \[3, 7\]; wanted is"):

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from rest_nightly import first_of
 from rtl_configs import on_rtl
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "fuzzing"))
@@ -63,17 +64,18 @@ def test_rtl_and_emulator_leave_the_same_memory(config, name):
 
 
 @pytest.mark.xdist_group("nano")
-def test_rtl_and_emulator_end_alike_at_the_edges_of_fields():
+@pytest.mark.parametrize("part", first_of(range(3), 1))
+def test_rtl_and_emulator_end_alike_at_the_edges_of_fields(part):
     """Each field of each instruction at its edges: the same memory, or the same error of the same unit and place."""
     config, wrong, ends = CONFIGS["nano"], [], collections.Counter()
     programs = [*field_edges(config), ("BEGIN comes later", without_begin(config)), ("cut", cut(config, 9))]
-    for name, program in programs:
+    for name, program in programs[part::3]:
         verdict = judge(program)
         ends[verdict.emulated == OK] += 1
         if verdict.kind == WRONG:
             wrong.append((name, verdict))
     assert not wrong
-    assert ends[True] > 100 and ends[False] > 50
+    assert ends[True] > 30 and ends[False] > 15
 
 
 @pytest.mark.xdist_group("nano")
