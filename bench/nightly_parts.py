@@ -59,6 +59,7 @@ def parts() -> list[Part]:
         *_pages(),
         *(_suite(number, operators) for number, operators in enumerate(SUITE_BATCHES)),
         *_random(),
+        *_certificates(),
         *_fuzzing(),
         *_zoo(),
         *_verilog(),
@@ -99,6 +100,18 @@ def _suite(number: int, operators: str) -> Part:
         f"{run} --on sim"
     )
     return Part(f"conformance/{number}", command, ("compiler", "sim", "hw"))
+
+
+def _certificates() -> list[Part]:
+    """Of every program that tests compile, by the first letters of their files."""
+    return [
+        Part(
+            f"certificates/{letters}",
+            f"TOSAIC_CERTIFY=all {PYTHON} -m pytest -n 2 tests/compiler/test_[{letters}]*.py",
+            ("compiler", "sim"),
+        )
+        for letters in ("ab", "c", "d-h", "i-k", "l-o", "p", "q-r", "s", "t-z")
+    ]
 
 
 def _random() -> list[Part]:

@@ -19,6 +19,8 @@ from .values import (
     LEFT,
     LEFT_WRAPPED,
     PLAIN,
+    RING,
+    RING_SUM,
     SMALLEST,
     WRAPPED,
     Terms,
@@ -58,6 +60,13 @@ class Algebra(Sums):
         outside = (terms.low < ends[0]) | (terms.high > ends[1])
         if not outside.any() and self.uses("intervals"):
             return terms
+        if bits <= 32 and terms.kind is not None and terms.base is not None and self.uses("ring"):
+            ring = outside & (terms.kind == RING_SUM)
+            if ring.any():
+                # Any number may be what it is modulo 2^32.
+                self.note("ring", ring.sum())
+                low, high = (np.full(terms.shape, end) for end in (-WIDE, WIDE))
+                terms = select(ring, Terms(terms.base, low, high, degree=terms.degree), terms)
         required = outside & self._is_required(terms, outside)
         if required.any():
             terms = select(required, _within(terms, ends), terms)
@@ -76,12 +85,12 @@ class Algebra(Sums):
 
         before, known = terms.field, terms.low == terms.high
         if terms.kind is not None and terms.base is not None and self.uses("wraps"):
-            again = (terms.kind == WRAPPED) & ~known
+            again = ((terms.kind == WRAPPED) | (terms.kind == RING)) & ~known
             before = np.where(again, terms.base, before)
             self.note("wraps", again.sum())
         whole = Terms(before, terms.low, terms.high, degree=terms.degree)
         result = self.function(f"WRAP{bits}", [whole], ends, low_bits)
-        kind, base = np.where(known, PLAIN, WRAPPED).astype(np.uint8), before
+        kind, base = np.where(known, PLAIN, RING if bits >= 32 else WRAPPED).astype(np.uint8), before
         if bits == 32 and terms.kind is not None and terms.base is not None:
             left = (terms.kind >= LEFT) & (terms.kind < LEFT_WRAPPED)
             kind = np.where(left, terms.kind + (LEFT_WRAPPED - LEFT), kind).astype(np.uint8)
@@ -298,7 +307,7 @@ class Algebra(Sums):
     def turned(self, terms: Terms, *, signed: bool) -> Terms:
         """The low byte as a signed or an unsigned number."""
         if signed:
-            return self.function("S8", [terms], (-128, 127), lambda v: ((v & 255) ^ 128) - 128)
+            return self.wrap(terms, 8)
         return self.function("U8", [terms], (0, 255), lambda v: v & 255)
 
     def byte(self, terms: Terms, number: int, width: int, *, signed: bool) -> Terms:

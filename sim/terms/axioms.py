@@ -13,6 +13,7 @@ AXIOMS = {
     "planes": "x XOR 128 has the low byte of x - 256 * (x ASR 8) - 128",
     "booleans": "of 0 and 1, AND is a product, OR a + b - a * b, XOR a + b - 2 * a * b",
     "wraps": "the low bits of the low bits; (x * 2^k) ASR k, of the low 32 bits: the low 32 - k bits of x",
+    "ring": "the low 32 bits of a sum are those of the sum of the low 32 bits",
     "choice": "of c in 0..1, b + c * (a - b) lies in the interval of a or in that of b",
 }
 """By name: the law."""
@@ -37,7 +38,6 @@ LEMMAS = {
     "AND": "BITWISE_AND is that of two's complement",
     "OR": "BITWISE_OR is that of two's complement",
     "XOR": "BITWISE_XOR is that of two's complement",
-    "S8": "a byte as a signed number",
     "U8": "a byte as an unsigned number",
     "BYTE": "a byte of a wider integer",
     "WRAP8": "the low 8 bits as a signed number",

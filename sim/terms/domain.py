@@ -106,7 +106,9 @@ class TermsDomain:
         return _value(self._elements(cells, element))
 
     def _elements(self, cells: np.ndarray, element: Element) -> Terms:
-        return self.pool.load(cells.reshape(*cells.shape[:-1], -1, element.bytes), ELEMENT_DTYPES[element])
+        # Of INT48 the vector unit takes 48 bits.
+        elements = cells.reshape(*cells.shape[:-1], -1, element.bytes)
+        return self.pool.load(elements, ELEMENT_DTYPES[element], 6)
 
     def store(self, lanes: Terms, element: Element) -> np.ndarray:
         bits = 8 * element.bytes

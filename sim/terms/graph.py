@@ -158,4 +158,6 @@ def _evaluated(graph: Graph, operator: Operator, values: Mapping[str, Terms], al
         raise UndecidedError(f"{operator.op} of type {output.dtype.name}")
     given = tuple(values.get(name) for name in operator.inputs)
     result = reader(Case(algebra, operator, tensors, output, given))
-    return result.broadcast(tuple(output.shape))
+    shape = tuple(output.shape)
+    # Of tensors without axes, functions with parameters make arrays of one element.
+    return result.reshape(shape) if result.ndim > len(shape) else result.broadcast(shape)

@@ -24,7 +24,7 @@ class Pool:
         """Program counter of the instruction whose terms are stored now."""
         self._writers: list[tuple[int, int]] = []
         """(first term, its writer)."""
-        size, self.count = 1 << 16, 2 * CONSTANTS
+        size, self.count = 1 << 20, 2 * CONSTANTS
         self._field = np.zeros((algebra.seeds, size), np.uint64)
         self._base: np.ndarray | None = None
         self._low, self._high = np.zeros(size, np.int64), np.zeros(size, np.int64)
@@ -109,8 +109,8 @@ class Pool:
             terms.kind, terms.base = self._kind[ids], np.take(self._base, ids, axis=1)
         return terms
 
-    def load(self, cells: np.ndarray, dtype: np.dtype) -> Terms:
-        """Elements of `dtype` in cells [..., bytes]."""
+    def load(self, cells: np.ndarray, dtype: np.dtype, low_bytes: int = 8) -> Terms:
+        """Elements of `dtype` in cells [..., bytes]; of those that are no single term the `low_bytes` at most."""
         width = cells.shape[-1]
         if width == 1:
             return self.bytes(cells[..., 0], signed=bool(np.issubdtype(dtype, np.signedinteger)))
@@ -121,12 +121,14 @@ class Pool:
         ids = first >> 3
         whole = (self._width[ids] == width) & (first & 7 == 0)
         whole &= (cells == first[..., None] + np.arange(width, dtype=CELL)).all(axis=-1)
-        whole &= (self._low[ids] >= info.min) & (self._high[ids] <= info.max)
-        terms = self._of(ids)
+        terms, signed = self._of(ids), bool(np.issubdtype(dtype, np.signedinteger))
+        if signed and whole.any():
+            # The bits are the term's, whatever their sign was said to be.
+            terms = self._algebra.wrap(terms, 8 * width) if width < 8 else terms
+        whole &= (terms.low >= info.min) & (terms.high <= info.max)
         if not whole.all():
-            joined = self._joined(cells, signed=bool(np.issubdtype(dtype, np.signedinteger)))
+            joined = self._joined(cells[..., :low_bytes], signed=signed)
             terms = select(whole, terms, joined)
-        signed = bool(np.issubdtype(dtype, np.signedinteger))
         if width <= 4 and not (signed and whole.all()):
             terms.digits = np.zeros(terms.shape, DIGITS)
             for k in range(width):

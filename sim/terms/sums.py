@@ -9,7 +9,10 @@ import numpy as np
 from . import field
 from .axioms import WIDE, UndecidedError
 from .hashing import RandomFunctions
-from .values import CHOSEN, DIFFERENCE, PLAIN, Terms, aligned, constant
+from .values import CHOSEN, DIFFERENCE, PLAIN, RING, RING_SUM, Terms, aligned, constant
+
+EXACT_FLOAT32 = 1 << 24
+"""Sums of integers are exact in float32 as long as none is larger."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +115,27 @@ class Sums:
         for part, other in ((a, b), (b, a)):
             if part.kind is not None and part.base is not None and (part.kind == CHOSEN).any():
                 self._bound_choice(result, part, other)
+        return self._in_ring(result, a, b, field.add)
+
+    def _in_ring(
+        self, result: Terms, a: Terms, b: Terms, do: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    ) -> Terms:
+        """The sum or difference, with the same of what its operands are modulo 2^32."""
+        if (a.kind is None and b.kind is None) or not self.uses("ring"):
+            return result
+        bases, inside = [], np.zeros(result.shape, bool)
+        for part in (a, b):
+            if part.kind is None or part.base is None:
+                bases.append(part.field)
+                continue
+            own = (part.kind == RING) | (part.kind == RING_SUM)
+            bases.append(np.where(own, part.base, part.field))
+            inside |= own
+        if inside.any():
+            known = result.with_kind()
+            kind = PLAIN if known.kind is None else known.kind
+            result.kind = np.where(inside, RING_SUM, kind).astype(np.uint8)
+            result.base = np.where(inside, do(*bases), known.base)
         return result
 
     def _bound_choice(self, result: Terms, part: Terms, other: Terms) -> None:
@@ -136,7 +160,7 @@ class Sums:
             return result
         result.kind = np.full(result.shape, DIFFERENCE, np.uint8)
         result.base = np.broadcast_to(b.field, result.field.shape)
-        return result
+        return self._in_ring(result, a, b, field.subtract)
 
     def multiply(self, a: Terms, b: Terms, limit: int = WIDE) -> Terms:
         """a * b, below `limit` in magnitude."""
@@ -179,9 +203,10 @@ class Sums:
             half = depth // 2
             parts = [(planes[:, :, own], weights[own]) for own in (slice(half), slice(half, None))]
             return self.add(*(self.linear(each, w, degree) for each, w in parts))
-        sums = np.empty((len(planes), n, held.shape[1]))
-        np.matmul(planes[:-1].reshape(-1, depth), held, out=sums[:-1].reshape(-1, held.shape[1]))
-        np.matmul(planes[-1], magnitudes, out=sums[-1])
+        sums, columns = np.empty((len(planes), n, held.shape[1])), held.shape[1]
+        np.matmul(planes[:-2].reshape(-1, depth), held, out=sums[:-2].reshape(-1, columns))
+        for plane, factors in ((-2, held), (-1, magnitudes)):
+            sums[plane] = _interval_sums(planes[plane], factors, most)
         return self.of_planes(sums, degree)
 
     def planes(self, terms: Terms) -> np.ndarray:
@@ -257,6 +282,16 @@ def names_of(terms: Terms, which: np.ndarray) -> list[bytes]:
     """The values of all seeds, of those of the terms that are chosen."""
     values = np.stack([np.broadcast_to(own, terms.shape)[which] for own in terms.field], axis=-1)
     return [row.tobytes() for row in values]
+
+
+def _interval_sums(ends: np.ndarray, factors: np.ndarray, most: int) -> np.ndarray:
+    """Products [n, m] of [n, depth] and [depth, m], whose columns' magnitudes add up to `most`."""
+    low, high = ends.min(initial=0), ends.max(initial=0)
+    if ends.size and (ends == ends.flat[0]).all():
+        return np.broadcast_to(ends.flat[0] * factors.sum(axis=0), (len(ends), factors.shape[1]))
+    if max(-low, high) * most <= EXACT_FLOAT32:
+        return ends.astype(np.float32) @ factors.astype(np.float32)
+    return ends @ factors
 
 
 def _transposed(terms: Terms) -> Terms:

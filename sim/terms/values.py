@@ -8,7 +8,7 @@ import numpy as np
 
 from . import field
 
-PLAIN, CLAMPED, LARGEST, SMALLEST, FLIPPED, WRAPPED, DIFFERENCE, CHOSEN = range(8)
+PLAIN, CLAMPED, LARGEST, SMALLEST, FLIPPED, WRAPPED, DIFFERENCE, CHOSEN, RING, RING_SUM = range(10)
 LEFT, LEFT_WRAPPED = 64, 128
 """Plus k: 2^k times a term, and the low 32 bits of it."""
 """What the last step of a term was, as far as an axiom looks through it."""
@@ -31,7 +31,8 @@ class Terms:
     base: np.ndarray | None = None
     """uint64 [seeds, *shape]: of CLAMPED the term that was clamped, of LARGEST and SMALLEST the hash of its set,
     of FLIPPED (XOR 128) the signed low byte, of WRAPPED and of what is shifted left the term before it, of DIFFERENCE
-    (a - b) and CHOSEN (0 or a - b) the term b."""
+    (a - b) and CHOSEN (0 or a - b) the term b, of RING (its low 32 bits or more) and of sums with it a term that is
+    equal modulo 2^32."""
     digits: np.ndarray | None = None
     """DIGITS [*shape]; None: not known."""
     degree: int = 1
@@ -85,7 +86,9 @@ class Terms:
             own, other = self.with_kind(), value.with_kind()
             self.kind, self.base = own.kind, own.base
             self.kind[key], self.base[lead] = other.kind, other.base  # type: ignore[index]
-        self.digits = None
+        if self.digits is not None or value.digits is not None:
+            self.digits = self.with_digits().copy()
+            self.digits[key] = value.with_digits()
         self.degree = max(self.degree, value.degree)
 
     def with_kind(self) -> "Terms":
@@ -94,6 +97,13 @@ class Terms:
             return self
         kind = np.zeros(self.shape, np.uint8)
         return dataclasses.replace(self, kind=kind, base=np.zeros(self.field.shape, np.uint64))
+
+    def with_digits(self) -> np.ndarray:
+        """`digits`, or ones that are not known."""
+        if self.digits is not None:
+            return self.digits
+        unknown = np.full(1, -1, np.int32).astype(DIGITS)[0]
+        return np.full(self.shape, unknown, DIGITS)
 
     def plain(self) -> "Terms":
         """The same without what axioms look at."""
@@ -176,13 +186,16 @@ def select(where: np.ndarray, a: Terms, b: Terms) -> Terms:
     """As np.where."""
     if a.kind is not None or b.kind is not None:
         a, b = a.with_kind(), b.with_kind()
+    digits = None
+    if a.digits is not None or b.digits is not None:
+        digits = np.where(where, a.with_digits(), b.with_digits())
     return Terms(
         np.where(where, a.field, b.field),
         np.where(where, a.low, b.low),
         np.where(where, a.high, b.high),
         None if a.kind is None or b.kind is None else np.where(where, a.kind, b.kind),
         None if a.base is None or b.base is None else np.where(where, a.base, b.base),
-        None,
+        digits,
         max(a.degree, b.degree),
     )
 

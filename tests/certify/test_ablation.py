@@ -85,6 +85,13 @@ def chosen() -> Graph:
     return build.finish()
 
 
+def summed() -> Graph:
+    """int32, whose partial sums may wrap in another order than the specification's."""
+    build = LayerBuilder(1)
+    build.output(build.add("REDUCE_SUM", [build.input("x", (4, 300), DType.INT32)], axis=1))
+    return build.finish()
+
+
 NEEDED = {
     "intervals": scaled,
     "scales": turned,
@@ -95,6 +102,7 @@ NEEDED = {
     "planes": wide_convolution,
     "booleans": any_of,
     "wraps": left,
+    "ring": summed,
     "choice": chosen,
 }
 

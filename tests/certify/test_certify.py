@@ -11,6 +11,7 @@ from layer_graphs import LayerBuilder
 import tosaic
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, Graph, write_tosa
+from tosaic.compiler.ir.examples import examples
 from tosaic.compiler.program import Program
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import INSTRUCTION_BYTES, Opcode, encode, make
@@ -248,3 +249,32 @@ def test_an_undecided_model_ends_with_1(here, capsys, monkeypatch) -> None:
     (here / "a.tosa").write_bytes(write_tosa(build.finish()))
     code, told = called(capsys, monkeypatch, "certify", "a.tosa", "--config", "nano")
     assert (code, told) == (1, "a.tosa: UNDECIDED: the method does not reach ARGMAX\n")
+
+
+UNREACHED = {"ARGMAX", "COND_IF", "INTDIV", "WHILE_LOOP"}
+
+
+@pytest.mark.parametrize(
+    ("config", "step"),
+    [("nano", 12), *(pytest.param(name, 1, marks=pytest.mark.nightly) for name in ("nano", "base"))],
+)
+def test_every_integer_operator_and_mode_is_equal(config: str, step: int) -> None:
+    machine, counted, undecided = get_config(config), 0, []
+    for example in list(examples())[::step]:
+        graph = example.graph
+        integer = all(
+            each.dtype.is_integer or each.dtype.name in ("BOOL", "SHAPE") for each in graph.tensors.values()
+        )
+        operator = graph.operators[-1].op
+        if not integer or operator in UNREACHED:
+            continue
+        try:
+            program = compile_graph(graph, machine)
+        except tosaic.UnsupportedError:
+            # int48 and int16 need wider words.
+            continue
+        counted += 1
+        done = tosaic.certify(graph, program, keyed=False)
+        if done.verdict != "EQUAL":
+            undecided.append((operator, example.mode, example.label, done.verdict, done.reason))
+    assert undecided == [] and counted > 140 // step - 6

@@ -4,24 +4,15 @@ import collections
 
 import numpy as np
 import pytest
+from reading import assert_as_golden, is_integer
 
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.ir.examples import examples
-from tosaic.errors import UnpredictableError
-from tosaic.sim.golden import evaluate
-from tosaic.sim.terms import READERS, Algebra, UndecidedError
-from tosaic.sim.terms import evaluate as read
+from tosaic.sim.terms import READERS, UndecidedError
 
 SMALL = 1 << 20
 WITHOUT_READER = {"ARGMAX", "COND_IF", "CUSTOM", "INTDIV", "WHILE_LOOP"}
 """Operators that `certify` does not decide."""
-
-
-def is_integer(graph: Graph) -> bool:
-    return all(
-        tensor.dtype.is_integer or tensor.dtype in (DType.BOOL, DType.SHAPE)
-        for tensor in graph.tensors.values()
-    )
 
 
 def values_of(graph: Graph, number: int) -> dict[str, np.ndarray]:
@@ -37,21 +28,6 @@ def values_of(graph: Graph, number: int) -> dict[str, np.ndarray]:
         ends = rng.choice(np.array([low, high, 0, min(high, 3)]), tensor.shape)
         values[name] = np.where(rng.random(tensor.shape) < 0.5, drawn, ends).astype(tensor.dtype.numpy)
     return values
-
-
-def assert_as_golden(graph: Graph, values: dict[str, np.ndarray]) -> bool:
-    """Whether the specification says what comes out."""
-    try:
-        wanted = evaluate(graph, values, strict=True)
-    except UnpredictableError:
-        return False
-    algebra = Algebra(entropy=1)
-    given = {name: algebra.constant(value.astype(np.int64)) for name, value in values.items()}
-    outputs = read(graph, given, algebra).outputs
-    for name, value in wanted.items():
-        assert outputs[name].constant
-        np.testing.assert_array_equal(outputs[name].low, value)
-    return True
 
 
 def test_every_operator_and_mode_as_golden() -> None:

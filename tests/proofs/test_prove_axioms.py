@@ -26,6 +26,7 @@ PROVED = {
     "planes": "test_the_low_plane_of_16_bits",
     "booleans": "test_of_0_and_1_bits_are_polynomials",
     "wraps": "test_the_low_bits_of_the_low_bits",
+    "ring": "test_low_bits_of_sums",
     "choice": "test_a_choice_is_one_of_two",
 }
 """By axiom: the test that proves it."""
@@ -143,6 +144,17 @@ def test_the_low_bits_of_the_low_bits(tmp_path) -> None:
     right = Mux(sign, low | mask, low & ~mask).as_signed()
     m.d.comb += Assert(left == right)
     prove_at_once(m, tmp_path, [x, k])
+
+
+def test_low_bits_of_sums(tmp_path) -> None:
+    """By SAT for 48 bits, of sums and differences, of the low 32 and fewer bits."""
+    m, x, y = Module(), Signal(signed(48)), Signal(signed(48))
+    low = x[:32].as_signed()
+    for bits in (8, 16, 32):
+        m.d.comb += Assert((low + y)[:bits] == (x + y)[:bits])
+        m.d.comb += Assert((y - low)[:bits] == (y - x)[:bits])
+        m.d.comb += Assert((low - y)[:bits] == (x - y)[:bits])
+    prove_at_once(m, tmp_path, [x, y])
 
 
 def test_a_choice_is_one_of_two() -> None:
