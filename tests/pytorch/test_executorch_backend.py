@@ -137,7 +137,10 @@ def test_every_node_is_told(classifier):
     assert (convolution.layer, convolution.place, convolution.part) == ("first", "NPU", 0)
 
 
-@pytest.mark.parametrize("target", ["emulator", "sim", "native:sim://nano"])
+@pytest.mark.parametrize(
+    "target",
+    ["emulator", *(pytest.param(each, marks=pytest.mark.nightly) for each in ("sim", "native:sim://nano"))],
+)
 def test_the_bits_are_those_of_a_session(classifier, runtime, target):
     session, example, _, path = classifier
     others = [(torch.randn(1, 3, 8, 8),) for _ in range(2)]
