@@ -21,7 +21,7 @@ class BuildLibrary(build_ext):
     """One shared library without Python's interface: ExecuTorch's runtime finds it when it is loaded."""
 
     def get_ext_filename(self, fullname):
-        return f"tosaic_executorch/{building().LIBRARY}"
+        return building().LIBRARY
 
     def build_extension(self, ext):
         target = pathlib.Path(self.get_ext_fullpath(ext.name))

@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import shutil
 import subprocess
 import sys
 import warnings
@@ -136,7 +137,10 @@ def test_every_node_is_told(classifier):
     assert (convolution.layer, convolution.place, convolution.part) == ("first", "NPU", 0)
 
 
-@pytest.mark.parametrize("target", ["emulator", "sim", "native:sim://nano"])
+@pytest.mark.parametrize(
+    "target",
+    ["emulator", *(pytest.param(each, marks=pytest.mark.nightly) for each in ("sim", "native:sim://nano"))],
+)
 def test_the_bits_are_those_of_a_session(classifier, runtime, target):
     session, example, _, path = classifier
     others = [(torch.randn(1, 3, 8, 8),) for _ in range(2)]
@@ -304,8 +308,11 @@ def test_networks_have_the_bits_of_a_session(runtime, tmp_path, name, int16):
 @pytest.mark.nightly
 def test_the_wheel_alone(classifier, tmp_path):
     """Built, unpacked, and used from there: the runtime knows the back end, and a program runs."""
+    shutil.copytree(
+        PACKAGE, tmp_path / "package", ignore=shutil.ignore_patterns("build", "*.egg-info", "*.so")
+    )
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path)]
-    subprocess.run([*command, str(PACKAGE)], check=True, capture_output=True)
+    subprocess.run([*command, str(tmp_path / "package")], check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")

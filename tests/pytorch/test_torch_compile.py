@@ -50,7 +50,7 @@ def converted():
 
 @pytest.fixture(autouse=True)
 def fresh():
-    torch._dynamo.reset()
+    torch.compiler.reset()
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         logging.disable()  # PyTorch's traces
