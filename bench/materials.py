@@ -164,7 +164,7 @@ def licences_page() -> str:
 def bill_of_materials(epoch: int) -> str:
     """CycloneDX 1.6 in JSON: Tosaic, and the packages of all extras in the versions that are installed here, with who
     requires whom. The same environment and time make the same bytes."""
-    from cyclonedx.factory.license import LicenseFactory
+    from cyclonedx.contrib.license.factories import LicenseFactory
     from cyclonedx.model.bom import Bom
     from cyclonedx.model.component import Component, ComponentType
     from cyclonedx.output.json import JsonV1Dot6
