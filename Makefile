@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo chat check quick-tests test cycles test-torch prove conformance conformance-draft conformance-fp executorch zoo sign-off boards nightly slice site notebooks soc lint \
-	typecheck docs clean
+	typecheck docs release clean
 
 # Of a Python: "new enough", or its version; nothing where there is none. pip of an old one would look for releases that
 # fit it for ever.
@@ -192,6 +192,9 @@ docs: $(VENV)/installed-dev
 	$(BIN)/python bench/site_pages.py --figures
 	$(BIN)/python bench/contributing.py
 	$(BIN)/python bench/numpy_page.py
+	# All extras are needed: `make .venv/installed-site .venv/installed-torch` first; without them the page stays.
+	mkdir -p build
+	-$(BIN)/python bench/materials.py --licences > build/licences.md && mv build/licences.md docs/licences.md
 	$(BIN)/python -c "from tosaic.compiler.importers.nnef.tosa.operation_table import operations_markdown as page; print(page(), end='')" > docs/nnef_operations.md
 
 # The site, from docs/: figures drawn, notebooks executed, warnings are errors. It is in build/site.
@@ -208,6 +211,10 @@ site: $(VENV)/installed-site
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/site_pages.py build/site-pages
 	rm -rf .cache/mkdocs-jupyter  # It knows a notebook's text, and not what the notebook runs.
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m mkdocs build -q --strict -f docs/site/mkdocs.yml
+
+# Wheel, sdist, bill of materials and their hashes in dist/, of the newest commit, built twice and compared; docs/releasing.md.
+release: $(VENV)/installed-dev
+	$(BIN)/python bench/release.py -o dist
 
 clean:
 	rm -rf $(VENV) build
