@@ -109,6 +109,7 @@ def _argument(spec: Spec) -> Argument:
 
 def trace(
     function: Callable[..., Any],
+    /,
     ranges: Ranges | None = None,
     states: Sequence[str] = (),
     **specs: Spec,

@@ -4,6 +4,7 @@ NumPy's protocols do not reach `ndarray.__getitem__`: `table[x]`, `out = np.zero
 would fail. So what makes arrays makes known traced ones here, in the function and in those that it calls.
 """
 
+import functools
 import inspect
 import types
 from collections.abc import Callable
@@ -59,7 +60,9 @@ def _maker(recorder: Recorder, function: Callable[..., Any]) -> Callable[..., An
                 array = array.copy()
             array.scalar = False if array is not arguments[0] else array.scalar
             return array
-        if not known(*flat(arguments), *flat(keywords.values())) and function is np.full:
+        if not known(*flat(arguments), *flat(keywords.values())):
+            if function is not np.full:
+                return function(*arguments, **keywords)
             shape, value = arguments[:2]
             like = np.empty(plain(shape), keywords.get("dtype") or (arguments[2:] or (value.dtype,))[0])
             return np.full_like(like, value)
@@ -83,6 +86,9 @@ class Replacer:
         """A function with its globals, closure and defaults replaced; what is no Python function as it is."""
         if isinstance(function, types.MethodType):
             return types.MethodType(self.function(function.__func__), function.__self__)
+        if isinstance(function, functools.partial):
+            named = {key: self.value(each) for key, each in function.keywords.items()}
+            return functools.partial(self.function(function.func), *map(self.value, function.args), **named)
         if not isinstance(function, types.FunctionType):
             return function
         if function in self._functions:

@@ -89,13 +89,22 @@ class TracedArray:
 
     @property
     def content(self) -> Content:
+        chain: list[TracedArray] = []
+        each = self
+        while each._view is not None:
+            chain.append(each)
+            each = each._view.base
+        for each in reversed(chain):
+            each._follow_base()
+        return self._content
+
+    def _follow_base(self) -> None:
         view = self._view
-        if view is not None and view.seen != view.base.version:
-            self._content = view.read(view.base).content
+        if view is not None and view.seen != view.base._version:
+            self._content = view.read(view.base)._content
             self._version += 1
             self._windows_of = None
-            view.seen = view.base.version
-        return self._content
+            view.seen = view.base._version
 
     @property
     def version(self) -> int:
@@ -453,10 +462,7 @@ class TracedArray:
         FUNCTIONS[TracedArray.__setitem__](self, index, value)
 
 
-_METHODS = (
-    "sum prod max min any all argmax argmin cumsum cumprod argsort clip dot take repeat squeeze swapaxes "
-)
-_METHODS += "mean std var round"
+_METHODS = "sum prod max min any all argmax argmin cumsum cumprod argsort clip dot take repeat diagonal trace"
 """Those of ndarray that are functions of NumPy."""
 
 
@@ -496,7 +502,7 @@ def _add_operators() -> None:
         "invert": np.invert,
     }.items():
         setattr(TracedArray, f"__{name}__", lambda a, u=ufunc: u(a))
-    for name in _METHODS.split():
+    for name in (*_METHODS.split(), "squeeze", "swapaxes"):
         _add_method(name)
 
 

@@ -161,7 +161,7 @@ REFUSALS = [
     (floats, "a constant that is no integer meets a traced array in np.multiply", "round it first"),
     (
         average,
-        "np.mean is not supported on a traced array: it gives floats",
+        "ndarray.mean is not supported on a traced array: it gives floats",
         "x.sum(axis, dtype=np.int32) // n",
     ),
     (middle, "np.median is not supported", "np.sort(x, axis)[n // 2]"),
