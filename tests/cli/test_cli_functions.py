@@ -67,6 +67,18 @@ def test_files_keep_declared_ranges(tosaic, refused, here):
     )
 
 
+def test_a_value_is_bound_in_the_functions_type(tosaic, refused):
+    values = ("--value", "x=200,6,9", "--value", "y=-1,2,3")
+    outcome = tosaic(
+        "run", "f.py:added", *(each.replace("--input", "-i") for each in ADDED), *values, "--on", "golden"
+    )
+    assert outcome.out.startswith("y0 int16[3]: 65 4 6\n")
+    assert refused("run", "f.py:squared", "--value", "x=7", "--on", "golden") == (
+        "--value x: [7] is outside of the declared range 10..1000: give a value inside, or trace the function with "
+        "wider ranges"
+    )
+
+
 def test_other_verbs_take_a_function(tosaic):
     checked = tosaic("check", "f.py:added", *ADDED)
     assert checked.code == 0 and checked.out.endswith(" operators run on base\n")
