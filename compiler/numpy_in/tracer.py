@@ -148,10 +148,6 @@ class TracedArray:
         return self.dtype.itemsize
 
     @property
-    def nbytes(self) -> int:
-        return self.size * self.dtype.itemsize
-
-    @property
     def T(self) -> "TracedArray":
         return np.transpose(self)
 
@@ -331,7 +327,9 @@ class TracedArray:
         )
 
     def __int__(self) -> int:
-        return int(self._known("int()", "use astype"))
+        return int(
+            self._known("int()", "use astype; an ndarray is filled by it: make that by np.zeros_like(x)")
+        )
 
     def __index__(self) -> int:
         way_out = "use np.take(table, x) for a look-up, tosaic.while_loop for a loop"
@@ -533,8 +531,7 @@ def known(*items: Any) -> bool:
 def plain(item: Any) -> Any:
     """NumPy's own in the place of traced arrays that are known."""
     if isinstance(item, TracedArray):
-        value = item.value
-        assert value is not None
+        value = item._known("a shape, an axis or a count", "NumPy's shapes must not depend on inputs")
         return value[()] if item.scalar else value
     return type(item)(map(plain, item)) if isinstance(item, list | tuple) else item
 

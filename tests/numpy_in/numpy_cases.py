@@ -279,6 +279,8 @@ MOVES: dict[str, Callable[[Any], Any]] = {
     "searchsorted right": lambda x: np.searchsorted(np.array([0, 1, 1, 60], np.uint8), x[0], side="right"),
     "isin": lambda x: np.isin(x, [0, 1, 200]),
     "matrix_power": lambda x: np.linalg.matrix_power(x[:, :4, :4], 5),
+    "list max": lambda x: np.max([x[0], x[1]], axis=0),
+    "list sum": lambda x: np.sum([x[0, 0], x[1, 1]], axis=0, dtype=np.int32),
     "narrow loop": lambda x: np.minimum(x, 3, dtype=np.int8),
     "narrow divide": lambda x: np.floor_divide(x, 3, dtype=np.int16),
     "wide loop": lambda x: np.multiply(x, x, dtype=np.int32),
