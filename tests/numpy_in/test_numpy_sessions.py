@@ -240,6 +240,7 @@ def test_importing_tosaic_does_not_import_the_tracer():
     assert found.stdout == "[]"
 
 
+@pytest.mark.long
 def test_golden_runs_without_the_tracer(tmp_path):
     write = (
         "import numpy, sys, tosaic; print(tosaic.run('g.tosa', {'x': numpy.ones(3, 'int8')}, 'golden')['y0'])"

@@ -13,7 +13,7 @@ from tosaic.cli import options
 from tosaic.cli.files import check_file, make_folder, writing, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.compiler.importers.bindings import Bindings
-from tosaic.driver.arguments import NodeArg, check_shapes, made_up
+from tosaic.driver.arguments import NodeArg, as_declared, check_shapes, made_up
 from tosaic.driver.function_files import is_function
 from tosaic.driver.session import Session
 from tosaic.driver.source import NOT_THE_NETWORK
@@ -115,8 +115,7 @@ def run(
         with _of_made_up(random):
             checks = _checks(golden=check, source=check_source)
             outputs = session.run(values, check=checks, strict=strict, limit_db=check_source_db)
-    _print_outputs(session, outputs)
-    _write_outputs(output, outputs)
+    _give_outputs(session, outputs, output)
     _print_figures(session, compressed=compress is not None)
     _print_checks(session, checks)
     _write_measurements(session, model, stats, report, trace)
@@ -197,11 +196,20 @@ def _write_measurements(
             write_trace(trace, session.stats, session.timeline())
 
 
+def _give_outputs(session: Session, outputs: dict[str, np.ndarray], folder: pathlib.Path | None) -> None:
+    """Prints and writes the outputs; those of a NumPy function in its types."""
+    holder = session.graph or session.program
+    declared = holder.declared if holder is not None else {}
+    own = {name: as_declared(value, declared.get(name)) for name, value in outputs.items()}
+    _print_outputs(session, own)
+    _write_outputs(folder, own)
+
+
 def _print_outputs(session: Session, outputs: dict[str, np.ndarray]) -> None:
     """The first 10 elements of each output, in the model's own type, and the class that a classifier's output names."""
     types = {each.name: each.own for each in session.outputs}
     for name, held in outputs.items():
-        value = held.view(types[name])
+        value = held.view(types[name]) if held.itemsize == types[name].itemsize else held
         flat = value.reshape(-1)
         shown = " ".join(f"{v:.5g}" if value.dtype.kind == "f" else str(int(v)) for v in flat[:10]) + (
             " …" if flat.size > 10 else ""
