@@ -3,5 +3,6 @@
 legalize -> fuse -> place -> tile -> emit -> schedule
 
 A stage imports those before it and never one after it. All of them may import `ir` (graphs and the operator table) and
-`machine` (which unit runs an operator). `program.Program` is the result. Importers and the quantizer make the graphs.
+`machine` (which unit runs an operator). `program.Program` is the result. Importers, `numpy_in` (functions that are
+traced) and the quantizer make the graphs.
 """

@@ -78,6 +78,16 @@ def _declared_argument(argument: NodeArg, declared: Declared) -> NodeArg:
     return dataclasses.replace(own, limits=(declared.low, declared.high)) if narrower else own
 
 
+def as_declared(values: np.ndarray, declared: Declared | None) -> np.ndarray:
+    """An output in the type and shape that a traced function gives; all else as it is."""
+    if declared is None:
+        return values
+    dtype = np.dtype(declared.dtype)
+    same_width = dtype.itemsize == values.itemsize and dtype != np.bool_
+    own = np.ascontiguousarray(values).view(dtype) if same_width else values.astype(dtype)
+    return own.reshape(()) if declared.shape == () and own.size == 1 else own
+
+
 def check_limits(argument: NodeArg, values: np.ndarray) -> None:
     """InputError for values that a traced function was not declared for: its integers would be wrong."""
     if argument.limits is None or not values.size:

@@ -53,8 +53,6 @@ def open_function(source: str | pathlib.Path, bound: Bindings) -> Graph:
     except Exception as error:
         raise TraceError(f"{_line_of(path, error)}: {in_words(error)}; NumPy refuses it, too") from error
     bind_values(graph, bound.values)
-    for bound_name in bound.values:
-        graph.declared.pop(bound_name, None)
     return graph
 
 

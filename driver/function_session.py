@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.numpy_in import Traced
+from tosaic.driver.arguments import as_declared
 from tosaic.driver.session import Session
 from tosaic.errors import InputError
 
@@ -51,11 +52,4 @@ class FunctionSession(Session):
         return value.reshape(1) if declared.shape == value.shape == () else value
 
     def _given_back(self, outputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return {name: self._leaving(name, value) for name, value in outputs.items()}
-
-    def _leaving(self, name: str, value: np.ndarray) -> np.ndarray:
-        declared = self._declared[name]
-        dtype = np.dtype(declared.dtype)
-        same_width = dtype.itemsize == value.itemsize and dtype != np.bool_
-        own = np.ascontiguousarray(value).view(dtype) if same_width else value.astype(dtype)
-        return own.reshape(()) if declared.shape == () and own.size == 1 else own
+        return {name: as_declared(value, self._declared[name]) for name, value in outputs.items()}

@@ -48,6 +48,11 @@ def checked_model(model: Any) -> Any:
         raise InputError(
             "an ONNX model is opened by its file: onnx.save(model, 'net.onnx'), then give 'net.onnx'"
         )
+    if callable(model):
+        raise InputError(
+            f"{getattr(model, '__name__', type(model).__name__)} is a function: tosaic.function(f).session(target, "
+            'config, x="uint8[240,320,3]") opens it, see docs/numpy.md'
+        )
     if not isinstance(model, str | pathlib.Path | Graph | Program | Quantized):
         raise InputError(
             f"a session opens a path, a Graph, a Quantized graph or a Program, not {type(model).__name__}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph
+from tosaic.compiler.ir import Declared, Graph, Tensor
 from tosaic.errors import InputError
 
 Sizes = Mapping[str, int | Sequence[int]]
@@ -78,6 +78,22 @@ def bind_values(graph: Graph, values: Values) -> None:
     """Makes inputs of `graph` constants."""
     check_names(values, graph.inputs)
     for name, value in values.items():
-        tensor = graph.tensors[name]
-        tensor.data = bound_array(name, value, tensor.shape, tensor.dtype.numpy)
+        tensor, declared = graph.tensors[name], graph.declared.pop(name, None)
+        if declared is None:
+            tensor.data = bound_array(name, value, tensor.shape, tensor.dtype.numpy)
+        else:
+            tensor.data = _declared_array(name, value, tensor, declared)
         graph.inputs.remove(name)
+
+
+def _declared_array(
+    name: str, value: "float | Sequence[float] | np.ndarray", tensor: Tensor, declared: Declared
+) -> np.ndarray:
+    """The elements of a traced function's argument, as its tensor holds them."""
+    array = bound_array(name, value, tensor.shape, np.dtype(declared.dtype))
+    if array.size and not declared.low <= int(array.min()) <= int(array.max()) <= declared.high:
+        raise InputError(
+            f"--value {name}: {value} is outside of the declared range {declared.low}..{declared.high}: give a value "
+            "inside, or trace the function with wider ranges"
+        )
+    return array if array.dtype == np.bool_ else array.view(tensor.dtype.numpy)

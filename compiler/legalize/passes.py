@@ -31,7 +31,6 @@ class Pass:
 
 
 PASSES = (
-    Pass("put traced kernels in the place of CUSTOM", lambda graph, config: without_custom(graph)),
     Pass("fold constants, sink reshapes", lambda graph, config: normalise(graph)),
     Pass("turn tensors where they are smallest", lambda graph, config: sink_transposes(graph), optional=True),
     Pass("turn rows of a few elements", turn_short_rows, optional=True),
@@ -53,10 +52,11 @@ def legalize(
     *,
     optimize: bool = True,
 ) -> Graph:
-    """Runs all passes (without `optimize` only those that are needed), and verifies the graph after each one; `on_pass`
-    is told its name and the graph. Graphs that its control flow runs are left for later: what they can become depends
-    on the place they are run from. UnsupportedError for integers wider than the configuration's lanes."""
-    verified = False
+    """Puts traced kernels in the place of CUSTOM, then runs all passes (without `optimize` only those that are needed),
+    and verifies the graph after each one; `on_pass` is told its name and the graph. Graphs that its control flow runs
+    are left for later: what they can become depends on the place they are run from. UnsupportedError for integers wider
+    than the configuration's lanes."""
+    graph, verified = without_custom(graph), False
     for step in PASSES:
         if step.optional and not optimize:
             continue

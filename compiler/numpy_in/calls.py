@@ -59,6 +59,10 @@ def apply_ufunc(
             ufunc(
                 *(probe(recorder, each) for each in operands), out=room, **({"dtype": dtype} if dtype else {})
             )
+    if dtype is not None and sample.dtype == BOOL:
+        refuse(f"dtype= of np.{ufunc.__name__} with a traced array is not supported; leave it out")
+    if dtype is not None:
+        operands = [lift(recorder, each).astype(sample.dtype) for each in operands]
     return _by_rule(recorder, ufunc, operands, sample.dtype)
 
 

@@ -109,6 +109,7 @@ def _argument(spec: Spec) -> Argument:
 
 def trace(
     function: Callable[..., Any],
+    /,
     ranges: Ranges | None = None,
     states: Sequence[str] = (),
     **specs: Spec,
@@ -134,8 +135,6 @@ def trace_function(
     states: Sequence[str] = (),
 ) -> Traced:
     """As `trace`, with how the function gives its results."""
-    if np.lib.NumpyVersion(np.__version__) < "2.0.0":
-        raise InputError(f"tracing needs NumPy 2, whose types follow other rules; this is {np.__version__}")
     states = (states,) if isinstance(states, str) else tuple(states)
     arguments = {name: argument_of(name, spec) for name, spec in specs.items()}
     plain = inspect.unwrap(function)

@@ -348,6 +348,32 @@ def padded(a: TracedArray, widths: Sequence[Sequence[int]], constant: Any = 0) -
     return TracedArray(record, shape, a.dtype, interval, forms={a.natural: name})
 
 
+def _places_moved(function: Callable[..., Any]) -> None:
+    """NumPy tells by the numbers of the elements which of them go where."""
+
+    @function_rule(function)
+    def rule(a: TracedArray, *arguments: Any, **keywords: Any) -> Any:
+        places = function(np.arange(a.size).reshape(a.shape), *map(plain, arguments), **keywords)
+        return np.take(reshaped(a, (a.size,)), places)
+
+
+for _function in (np.diagonal, np.delete, np.resize):
+    _places_moved(_function)
+
+
+@function_rule(np.diag)
+def diag(v: TracedArray, k: int = 0) -> Any:
+    if v.ndim != 1:
+        return np.diagonal(v, k)
+    places = np.diag(np.arange(1, v.size + 1), k)
+    return np.where(places > 0, np.take(v, np.maximum(places - 1, 0)), v.dtype.type(0))
+
+
+@function_rule(np.trace)
+def trace(a: TracedArray, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
+    return np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
+
+
 # --- selection
 
 

@@ -4,6 +4,7 @@ NumPy's protocols do not reach `ndarray.__getitem__`: `table[x]`, `out = np.zero
 would fail. So what makes arrays makes known traced ones here, in the function and in those that it calls.
 """
 
+import functools
 import inspect
 import types
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.numpy_in.recording import Recorder, is_users
-from tosaic.compiler.numpy_in.tracer import flat, known, lift, plain
+from tosaic.compiler.numpy_in.tracer import TracedArray, flat, known, lift, plain, recorder_of
 
 _MAKERS = {
     name: getattr(np, name)
@@ -31,6 +32,17 @@ _MAKERS = {
     )
     + ("ascontiguousarray", "frombuffer", "hanning", "hamming", "blackman", "diag", "vander")
 }
+_DISPATCHER = type(np.take)
+_OF_SEQUENCES = (
+    np.concatenate,
+    np.stack,
+    np.hstack,
+    np.vstack,
+    np.dstack,
+    np.column_stack,
+    np.select,
+    np.block,
+)
 _COPIES = (np.array, np.asarray, np.ascontiguousarray)
 
 
@@ -43,7 +55,28 @@ class Namespace(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(np, name)
-        return _maker(self._recorder, found) if name in _MAKERS else found
+        if name in _MAKERS:
+            return _maker(self._recorder, found)
+        return _caller(found) if isinstance(found, _DISPATCHER) else found
+
+
+def _caller(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function as NumPy's protocol calls it, which asks some arguments only: not the indices of `np.take`, nor the
+    arrays in a list."""
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        traced = [each for each in flat((*arguments, *keywords.values())) if isinstance(each, TracedArray)]
+        if known(*traced):
+            return function(*arguments, **keywords)
+        placed = [
+            lift(recorder_of(each), each)
+            if isinstance(each, list | tuple) and not known(*flat(each)) and function not in _OF_SEQUENCES
+            else each
+            for each in arguments
+        ]
+        return traced[0].__array_function__(function, (), placed, keywords)
+
+    return call
 
 
 def _maker(recorder: Recorder, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,7 +92,9 @@ def _maker(recorder: Recorder, function: Callable[..., Any]) -> Callable[..., An
                 array = array.copy()
             array.scalar = False if array is not arguments[0] else array.scalar
             return array
-        if not known(*flat(arguments), *flat(keywords.values())) and function is np.full:
+        if not known(*flat(arguments), *flat(keywords.values())):
+            if function is not np.full:
+                return function(*arguments, **keywords)
             shape, value = arguments[:2]
             like = np.empty(plain(shape), keywords.get("dtype") or (arguments[2:] or (value.dtype,))[0])
             return np.full_like(like, value)
@@ -83,6 +118,9 @@ class Replacer:
         """A function with its globals, closure and defaults replaced; what is no Python function as it is."""
         if isinstance(function, types.MethodType):
             return types.MethodType(self.function(function.__func__), function.__self__)
+        if isinstance(function, functools.partial):
+            named = {key: self.value(each) for key, each in function.keywords.items()}
+            return functools.partial(self.function(function.func), *map(self.value, function.args), **named)
         if not isinstance(function, types.FunctionType):
             return function
         if function in self._functions:
@@ -137,8 +175,9 @@ class Replacer:
 
     def _made_by(self, value: Any) -> Any:
         """`from numpy import zeros`: its replacement; all else as it is."""
-        makers = [maker for maker in _MAKERS.values() if maker is value]
-        return _maker(self.recorder, value) if makers else value
+        if any(maker is value for maker in _MAKERS.values()):
+            return _maker(self.recorder, value)
+        return _caller(value) if isinstance(value, _DISPATCHER) else value
 
 
 def _holds_arrays(value: Any) -> bool:

@@ -157,6 +157,24 @@ def matmul(a: TracedArray, b: TracedArray) -> Any:
     return made
 
 
+@function_rule(np.linalg.matrix_power)
+def matrix_power(a: Any, n: int) -> Any:
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
+    if n < 1:
+        refuse(
+            "np.linalg.matrix_power of a traced array needs an exponent of 1 or more; np.eye is the power 0"
+        )
+    result: Any = None
+    square = a
+    while n:
+        if n & 1:
+            result = square if result is None else matmul(result, square)
+        n >>= 1
+        square = matmul(square, square) if n else square
+    return result.copy()
+
+
 @function_rule(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     recorder = recorder_of(a, b)

@@ -35,7 +35,6 @@ WAYS_OUT |= {
     "percentile": ": it gives floats; np.sort(x, axis)[place] is an integer",
     "bincount": ": its shape depends on values; (x[:, None] == np.arange(n)).sum(0)",
     "histogram": ": its edges are floats; (x[:, None] == np.arange(n)).sum(0)",
-    "searchsorted": "; (x[:, None] >= edges).sum(1) is side='right'",
     "digitize": "; (x[:, None] >= edges).sum(1)",
     "std": ": it gives floats; sum squares in integers",
     "var": ": it gives floats; sum squares in integers",
@@ -220,6 +219,26 @@ def _place(a: TracedArray, axis: Any, keepdims: bool, extreme: Callable[..., Any
     if not keepdims:
         return found
     return reshaped(found, [1] * a.ndim if axis is None else (*shape[:place], 1, *shape[place:]))
+
+
+@function_rule(np.searchsorted)
+def searchsorted(a: Any, v: Any, side: str = "left") -> Any:
+    """How many of the sorted elements are less, or at most, for each value."""
+    recorder = recorder_of(a, v)
+    edges, values = lift(recorder, a), lift(recorder, v)
+    if edges.ndim != 1 or side not in ("left", "right"):
+        refuse("np.searchsorted takes sorted elements of one axis, and side 'left' or 'right'")
+    each = reshaped(values, (*values.shape, 1))
+    return np.sum(each > edges if side == "left" else each >= edges, axis=-1)
+
+
+@function_rule(np.isin)
+def isin(element: Any, test_elements: Any, invert: bool = False) -> Any:
+    recorder = recorder_of(element, test_elements)
+    values, wanted = lift(recorder, element), lift(recorder, test_elements)
+    each = reshaped(values, (*values.shape, 1))
+    found = np.any(each == reshaped(wanted, (wanted.size,)), axis=-1)
+    return ~found if invert else found
 
 
 # --- sorting

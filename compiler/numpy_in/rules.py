@@ -5,6 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from tosaic.errors import InputError
+
+if np.lib.NumpyVersion(np.__version__) < "2.0.0":
+    # Before any rule names a function that older releases have not.
+    raise InputError(
+        f"tracing needs NumPy 2, whose types follow other rules; this is {np.__version__}: pip install 'numpy>=2'"
+    )
+
 Rule = Callable[..., Any]
 UFUNCS: dict[np.ufunc, Rule] = {}
 """By ufunc: rule(recorder, dtype, shape, *arrays)."""

@@ -89,13 +89,22 @@ class TracedArray:
 
     @property
     def content(self) -> Content:
+        chain: list[TracedArray] = []
+        each = self
+        while each._view is not None:
+            chain.append(each)
+            each = each._view.base
+        for each in reversed(chain):
+            each._follow_base()
+        return self._content
+
+    def _follow_base(self) -> None:
         view = self._view
-        if view is not None and view.seen != view.base.version:
-            self._content = view.read(view.base).content
+        if view is not None and view.seen != view.base._version:
+            self._content = view.read(view.base)._content
             self._version += 1
             self._windows_of = None
-            view.seen = view.base.version
-        return self._content
+            view.seen = view.base._version
 
     @property
     def version(self) -> int:
@@ -137,10 +146,6 @@ class TracedArray:
     @property
     def itemsize(self) -> int:
         return self.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        return self.size * self.dtype.itemsize
 
     @property
     def T(self) -> "TracedArray":
@@ -322,7 +327,9 @@ class TracedArray:
         )
 
     def __int__(self) -> int:
-        return int(self._known("int()", "use astype"))
+        return int(
+            self._known("int()", "use astype; an ndarray is filled by it: make that by np.zeros_like(x)")
+        )
 
     def __index__(self) -> int:
         way_out = "use np.take(table, x) for a look-up, tosaic.while_loop for a loop"
@@ -453,10 +460,7 @@ class TracedArray:
         FUNCTIONS[TracedArray.__setitem__](self, index, value)
 
 
-_METHODS = (
-    "sum prod max min any all argmax argmin cumsum cumprod argsort clip dot take repeat squeeze swapaxes "
-)
-_METHODS += "mean std var round"
+_METHODS = "sum prod max min any all argmax argmin cumsum cumprod argsort clip dot take repeat diagonal trace"
 """Those of ndarray that are functions of NumPy."""
 
 
@@ -496,7 +500,7 @@ def _add_operators() -> None:
         "invert": np.invert,
     }.items():
         setattr(TracedArray, f"__{name}__", lambda a, u=ufunc: u(a))
-    for name in _METHODS.split():
+    for name in (*_METHODS.split(), "squeeze", "swapaxes"):
         _add_method(name)
 
 
@@ -527,8 +531,7 @@ def known(*items: Any) -> bool:
 def plain(item: Any) -> Any:
     """NumPy's own in the place of traced arrays that are known."""
     if isinstance(item, TracedArray):
-        value = item.value
-        assert value is not None
+        value = item._known("a shape, an axis or a count", "NumPy's shapes must not depend on inputs")
         return value[()] if item.scalar else value
     return type(item)(map(plain, item)) if isinstance(item, list | tuple) else item
 

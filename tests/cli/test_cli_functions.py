@@ -48,6 +48,27 @@ def test_a_function_runs(tosaic):
     assert typed.code == 0 and typed.out.startswith("y0 uint32[2]: ")
 
 
+def test_outputs_are_written_in_the_functions_types(tosaic, here):
+    (here / "f.py").write_text(
+        "def several(x):\n    return {'bits': ~x, 'sum': x.sum(), 'place': x.argmax(), 'flag': x > 3}\n"
+    )
+    np.save("x.npy", np.array([3, 250, 7], np.uint8))
+    outcome = tosaic("run", "f.py:several", "-i", "x=x.npy", "--on", "golden", "-o", "out")
+    assert outcome.out.splitlines()[:4] == [
+        "bits uint8[3]: 252 5 248",
+        "sum uint64[]: 260",
+        "place int64[]: 1",
+        "flag bool[3]: 0 1 1",
+    ]
+    found = {path.stem: np.load(path) for path in (here / "out").iterdir()}
+    assert {name: (str(each.dtype), each.tolist()) for name, each in found.items()} == {
+        "bits": ("uint8", [252, 5, 248]),
+        "sum": ("uint64", 260),
+        "place": ("int64", 1),
+        "flag": ("bool", [False, True, True]),
+    }
+
+
 def test_files_keep_declared_ranges(tosaic, refused, here):
     imported = tosaic("import", "f.py:squared", "-o", "f.tosa")
     assert imported.out.splitlines()[1:] == ["input 'x' int16[5]", "output 'y0' int32[5]"]
@@ -64,6 +85,18 @@ def test_files_keep_declared_ranges(tosaic, refused, here):
     (here / "f.quant.json").write_text('{"inputs": {}, "outputs": {}, "declared": {"x": 3}}')
     assert "f.quant.json: is no file of encodings (TypeError" in refused(
         "run", "f.tosa", "--on", "golden", "-i", "x=in.npy"
+    )
+
+
+def test_a_value_is_bound_in_the_functions_type(tosaic, refused):
+    values = ("--value", "x=200,6,9", "--value", "y=-1,2,3")
+    outcome = tosaic(
+        "run", "f.py:added", *(each.replace("--input", "-i") for each in ADDED), *values, "--on", "golden"
+    )
+    assert outcome.out.startswith("y0 int16[3]: 65 4 6\n")
+    assert refused("run", "f.py:squared", "--value", "x=7", "--on", "golden") == (
+        "--value x: [7] is outside of the declared range 10..1000: give a value inside, or trace the function with "
+        "wider ranges"
     )
 
 

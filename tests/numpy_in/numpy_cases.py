@@ -269,6 +269,22 @@ MOVES: dict[str, Callable[[Any], Any]] = {
         np.lib.stride_tricks.sliding_window_view(x[0], (2, 3)), x[1, :2, :3], ([2, 3], [0, 1])
     ),
     "convolve": lambda x: np.convolve(x[0, 0], x[0, 1, :3]),
+    "diagonal": lambda x: x.diagonal(),
+    "diagonal 1": lambda x: np.diagonal(x, 1, 2, 1),
+    "diag": lambda x: np.diag(x[0, 0], -1) + np.diag(x[1, :4, :4]).sum(dtype=np.int32),
+    "trace": lambda x: x.trace(1),
+    "delete": lambda x: np.delete(x, [1, 2], axis=2),
+    "resize": lambda x: np.resize(x, (5, 17)),
+    "searchsorted": lambda x: np.searchsorted(np.array([-5, 0, 7, 100]), x),
+    "searchsorted right": lambda x: np.searchsorted(np.array([0, 1, 1, 60], np.uint8), x[0], side="right"),
+    "isin": lambda x: np.isin(x, [0, 1, 200]),
+    "matrix_power": lambda x: np.linalg.matrix_power(x[:, :4, :4], 5),
+    "list max": lambda x: np.max([x[0], x[1]], axis=0),
+    "list sum": lambda x: np.sum([x[0, 0], x[1, 1]], axis=0, dtype=np.int32),
+    "narrow loop": lambda x: np.minimum(x, 3, dtype=np.int8),
+    "narrow divide": lambda x: np.floor_divide(x, 3, dtype=np.int16),
+    "wide loop": lambda x: np.multiply(x, x, dtype=np.int32),
+    "long chain": lambda x: _turned(x, 40),
     "select": lambda x: np.select([x[0] > x[1], x[0] == x[1]], [x[0], x[2]], 1),
     "full_like": lambda x: np.full_like(x, 1) + x,
     "wrong shapes": lambda x: x + x[:, :2, :2],
@@ -281,6 +297,16 @@ MOVES: dict[str, Callable[[Any], Any]] = {
     "set nested": set_nested,
     "set scalars": set_scalars,
 }
+
+
+def _turned(x, times):
+    """A view of a view of a view, and so on, that is written to."""
+    y = x.copy()
+    view = y
+    for _ in range(times):
+        view = view[::-1]
+    view[0] = x[2]
+    return y, view
 
 
 def matrix(seed: int) -> Iterator[Case]:

@@ -119,6 +119,16 @@ def into_array(x):
 
 class HELD:
     out = np.zeros(4, np.int8)
+    table = np.arange(16, dtype=np.int16) ** 2
+
+
+def held_table(x):
+    return HELD.table[x & 15]
+
+
+def held_result(x):
+    HELD.out[0] = x[0]
+    return x
 
 
 def unsupported(x):
@@ -161,7 +171,7 @@ REFUSALS = [
     (floats, "a constant that is no integer meets a traced array in np.multiply", "round it first"),
     (
         average,
-        "np.mean is not supported on a traced array: it gives floats",
+        "ndarray.mean is not supported on a traced array: it gives floats",
         "x.sum(axis, dtype=np.int32) // n",
     ),
     (middle, "np.median is not supported", "np.sort(x, axis)[n // 2]"),
@@ -195,6 +205,8 @@ REFUSALS = [
     ),
     (beside_reshape, "an array is written to beside a reshape of it", "make one a .copy()"),
     (into_array, "np.add of a traced array into an ndarray", "np.zeros_like of a traced array"),
+    (held_table, "conversion to an ndarray of a traced array (traced int8[4] in 0..15)", "np.take(table, x)"),
+    (held_result, "int() of a traced array", "make that by np.zeros_like(x)"),
     (unsupported, "np.lexsort is not supported on a traced array", ""),
     (keyword, "np.sum on a traced array: got an unexpected keyword argument 'where'", ""),
     (deep, "an array of rank 7: TOSA's tensors have at most 6", "reshape first"),
@@ -243,6 +255,7 @@ WAYS_OUT = [
     (lambda x: np.where(x[0] > 3, x, x + np.int8(1)), truth),
     (lambda x: np.take(TABLE, x, mode="clip"), outside),
     (lambda x: TABLE[x & 15], outside),
+    (lambda x: np.take(HELD.table, x & 15), held_table),
     (lambda x: np.sort(x)[2], middle),
     (lambda x: x.sum(dtype=np.int32) // 4, average),
     (lambda x: np.where(x > 3, x, np.int8(0)), mask),

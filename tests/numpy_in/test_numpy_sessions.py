@@ -240,6 +240,7 @@ def test_importing_tosaic_does_not_import_the_tracer():
     assert found.stdout == "[]"
 
 
+@pytest.mark.long
 def test_golden_runs_without_the_tracer(tmp_path):
     write = (
         "import numpy, sys, tosaic; print(tosaic.run('g.tosa', {'x': numpy.ones(3, 'int8')}, 'golden')['y0'])"
@@ -250,3 +251,19 @@ def test_golden_runs_without_the_tracer(tmp_path):
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert found.stdout == "[2 2 2]\n[]\n"
+
+
+def test_an_older_numpy_is_refused_by_name():
+    code = "import numpy; numpy.__version__ = '1.26.4'\nimport tosaic\n"
+    code += "try: tosaic.trace\nexcept tosaic.InputError as error: print(error)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == (
+        "tracing needs NumPy 2, whose types follow other rules; this is 1.26.4: pip install 'numpy>=2'\n"
+    )
+
+
+def test_a_session_of_a_function_says_how():
+    with pytest.raises(
+        tosaic.InputError, match=r"^squared is a function: tosaic.function\(f\).session\(target, config, x="
+    ):
+        tosaic.Session(squared)

@@ -9,6 +9,7 @@ from numpy_cases import judge, matrix, programs
 import tosaic
 
 
+@pytest.mark.long
 def test_a_slice_of_the_type_matrix():
     """Every 23rd case, another slice of each kind of function; the nightly judges all of several seeds."""
     found = {case.label: judge(case) for case in itertools.islice(matrix(11), 5, None, 23)}
@@ -16,6 +17,7 @@ def test_a_slice_of_the_type_matrix():
     assert sum(verdict.kind == "exact" for verdict in found.values()) > 130
 
 
+@pytest.mark.long
 def test_random_programs():
     found = {case.label: judge(case) for case in programs(12, 8)}
     assert {label: verdict.text for label, verdict in found.items() if verdict.kind != "exact"} == {}

@@ -215,10 +215,7 @@ def _shapes(texts: list[str] | None) -> dict[str, int | list[int] | str]:
         except ValueError:
             numbers = []
         if not name or not numbers or min(numbers) < 1:
-            raise InputError(
-                f"--shape {text}: write NAME=SIZE or NAME=SIZE,SIZE,... with positive sizes, or of a NumPy function "
-                "NAME=uint8[SIZE,SIZE]"
-            )
+            raise InputError(f"--shape {text}: write NAME=SIZE or NAME=SIZE,SIZE,... with positive sizes")
         found[name] = numbers if "," in sizes else numbers[0]
     return found
 

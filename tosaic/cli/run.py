@@ -14,7 +14,7 @@ from tosaic.cli import options
 from tosaic.cli.files import check_file, make_folder, writing, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.compiler.importers.bindings import Bindings
-from tosaic.driver.arguments import NodeArg, check_shapes, made_up
+from tosaic.driver.arguments import NodeArg, as_declared, check_shapes, made_up
 from tosaic.driver.bundle import SUFFIX as BUNDLE_SUFFIX
 from tosaic.driver.bundle import read_bundle, write_bundle
 from tosaic.driver.function_files import is_function
@@ -85,8 +85,7 @@ def run(
     _check_places(output, stats, report, trace, wave, bundle)
     waveform = _wave(wave, wave_cycles, wave_layer)
     if pathlib.Path(model).suffix == BUNDLE_SUFFIX:
-        outputs, session = _run_again(model, on if _is_given(context, "on") else None, waveform)
-        _write_outputs(output, outputs)
+        session = _run_again(model, on if _is_given(context, "on") else None, waveform, output)
         _write_measurements(session, model, stats, report, trace)
         return _tell_wave(wave)
     inputs, bound = _inputs_and_bindings(model, inputs, shape, value)
@@ -119,8 +118,7 @@ def run(
         checks = _checks(golden=check, source=check_source)
         with _of_made_up(random), _bundling(bundle, session, how, values, checks) as outputs:
             outputs |= session.run(values, check=checks, strict=strict, limit_db=check_source_db)
-    _print_outputs(session, outputs)
-    _write_outputs(output, outputs)
+    _give_outputs(session, outputs, output)
     _print_figures(session, compressed=compress is not None)
     _print_checks(session, checks)
     _write_measurements(session, model, stats, report, trace)
@@ -176,7 +174,7 @@ def _bundling(
             print(f"bundle: {file}, {file.stat().st_size:,} bytes; run it again by: tosaic run {file}")
 
 
-def _run_again(file: str, target: str | None, wave: "Wave | None") -> tuple[dict[str, np.ndarray], Session]:
+def _run_again(file: str, target: str | None, wave: "Wave | None", output: pathlib.Path | None) -> Session:
     """Makes the run of a bundle again, on its target if no other is given; prints what `run` prints."""
     bundle = read_bundle(file)
     made_by = ", ".join(f"{name} {version}" for name, version in bundle.made_by.items())
@@ -185,13 +183,13 @@ def _run_again(file: str, target: str | None, wave: "Wave | None") -> tuple[dict
         session = bundle.session(target, progress=progress, wave=wave)
         progress(f"run on {session.target}", 0, 1)
         outputs = bundle.run(session)
-    _print_outputs(session, outputs)
+    _give_outputs(session, outputs, output)
     _print_figures(session, compressed=bundle.options["compress"] is not None)
     if session.graph is not None:
         print(f"bit-exact: {len(outputs)} outputs equal golden")
     if bundle.outputs:
         print(f"{len(bundle.outputs)} outputs equal those in the bundle")
-    return outputs, session
+    return session
 
 
 def _tell_wave(file: pathlib.Path | None) -> None:
@@ -280,11 +278,20 @@ def _write_measurements(
             write_trace(trace, session.stats, session.timeline())
 
 
+def _give_outputs(session: Session, outputs: dict[str, np.ndarray], folder: pathlib.Path | None) -> None:
+    """Prints and writes the outputs; those of a NumPy function in its types."""
+    holder = session.graph or session.program
+    declared = holder.declared if holder is not None else {}
+    own = {name: as_declared(value, declared.get(name)) for name, value in outputs.items()}
+    _print_outputs(session, own)
+    _write_outputs(folder, own)
+
+
 def _print_outputs(session: Session, outputs: dict[str, np.ndarray]) -> None:
     """The first 10 elements of each output, in the model's own type, and the class that a classifier's output names."""
     types = {each.name: each.own for each in session.outputs}
     for name, held in outputs.items():
-        value = held.view(types[name])
+        value = held.view(types[name]) if held.itemsize == types[name].itemsize else held
         flat = value.reshape(-1)
         shown = " ".join(f"{v:.5g}" if value.dtype.kind == "f" else str(int(v)) for v in flat[:10]) + (
             " …" if flat.size > 10 else ""
