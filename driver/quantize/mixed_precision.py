@@ -53,7 +53,12 @@ def named(graph: Graph, names: Iterable[str]) -> Finer:
     found = Finer()
     layers = [op for op in graph.operators if op.op in (*MACS, "MATMUL")]
     for name in names:
-        chosen = [op for op in layers if name in (op.source, op.name, *op.outputs)]
+        # A product whose result goes on to others in the canonical graph is called after their result, with "'".
+        chosen = [
+            op
+            for op in layers
+            if name in (op.source, op.name, *op.outputs, *(each.rpartition("'")[0] for each in op.outputs))
+        ]
         if not chosen:
             shown = ", ".join(repr(op.source or op.outputs[0]) for op in layers[:5])
             raise InputError(f"no layer with products is called {name!r}; the model's begin with {shown}")

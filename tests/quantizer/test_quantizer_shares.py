@@ -187,6 +187,22 @@ def test_rows_that_are_hidden_give_zeros() -> None:
     assert not wanted[0, 2].any() and np.allclose(got, wanted, atol=1e-6)
 
 
+def test_a_product_is_kept_in_16_bits_by_its_tensor() -> None:
+    """By the name that it has in the network, whatever is computed behind the product."""
+    low = Floats()
+    q, k, v = (low.input(name, (1, 4, 8)) for name in "qkv")
+    shares = statistics.softmax(low, matmul(low, q, low.transpose(k, (0, 2, 1))), (2,))
+    graph = low.finish(matmul(low, shares, v))
+    arrays = samples(graph)
+    plain = quantize_graph(graph, arrays)
+    kept = quantize_graph(graph, arrays, keep_int16=graph.outputs)
+    dtypes = [
+        [each.graph.tensors[op.inputs[0]].dtype for op in each.graph.operators if op.op == "MATMUL"]
+        for each in (plain, kept)
+    ]
+    assert dtypes == [[DType.INT8, DType.INT8], [DType.INT8, DType.INT16]]
+
+
 def test_values_whose_channels_differ() -> None:
     """Equalization through the product counts what rounding the values costs: they are evened out, the results not."""
     found = []
