@@ -322,7 +322,7 @@ def test_no_server(monkeypatch):
 @contextlib.contextmanager
 def hanging_up(server, times):
     """The address of a relay to a server, which ends so many connections before it lets one through."""
-    with socket.create_server(("127.0.0.1", 0)) as front:
+    with socket.create_server(("127.0.0.1", 0)) as front, contextlib.ExitStack() as ends:
         accepted = []
 
         def relay(source, target):
@@ -333,13 +333,13 @@ def hanging_up(server, times):
         def serve():
             with contextlib.suppress(OSError):
                 while True:
-                    accepted.append(front.accept()[0])
+                    accepted.append(ends.enter_context(front.accept()[0]))
                     if len(accepted) <= times:
                         accepted[-1].close()
                         continue
-                    behind = socket.create_connection(server.address)
-                    for ends in ((accepted[-1], behind), (behind, accepted[-1])):
-                        threading.Thread(target=relay, args=ends, daemon=True).start()
+                    behind = ends.enter_context(socket.create_connection(server.address))
+                    for pair in ((accepted[-1], behind), (behind, accepted[-1])):
+                        threading.Thread(target=relay, args=pair, daemon=True).start()
 
         threading.Thread(target=serve, daemon=True).start()
         yield front.getsockname(), accepted

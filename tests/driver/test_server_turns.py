@@ -53,6 +53,7 @@ def test_a_request_that_comes_byte_by_byte(program):
             for _ in range(5000):
                 greedy.sendall(LENGTH.pack(1 << 20)[:1])
                 time.sleep(0.01)
+        greedy.close()
         check_run(tosaic.Device(connect(server)), program, 4)
 
 
