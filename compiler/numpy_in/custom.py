@@ -43,9 +43,10 @@ def _operators_of(graph: Graph, operator: Operator) -> list[Operator]:
     """What takes the place of a CUSTOM operator; new tensors stand in the graph."""
     name, domain, kernel = registered(operator)
     if kernel is None or not kernel.traced:
+        made = ", ".join(str(graph.tensors[each]) for each in operator.outputs)
         raise UnsupportedError(
-            f"{operator}: CUSTOM operator {name!r} of domain {domain!r} does not run on the accelerator; register its "
-            "kernel with tosaic.register_custom(..., traced=True), replace it, or use the target golden"
+            f"{operator}: CUSTOM ({made}) does not run on the accelerator: {name!r} of domain {domain!r} has no kernel "
+            "with tosaic.register_custom(..., traced=True); register one, replace it, or use the target golden"
         )
     recorder = Recorder(f"{name}_", builder=GraphBuilder.replacing(graph, operator))
     results = [graph.tensors[each] for each in operator.outputs]

@@ -46,7 +46,8 @@ def floor_divide(
     if divisor and divisor & (divisor - 1) == 0:
         return a.astype(dtype) >> dtype.type(divisor.bit_length() - 1)
     if not (INT32.holds(a.interval) and INT32.holds(b.interval)):
-        return _unsigned(a, b)[0].astype(dtype)
+        most = a.interval.high // max(b.interval.low, 1)
+        return _bounded(_unsigned(a, b)[0], Interval(0, most)).astype(dtype)
     if divisor and (found := reciprocal(a.interval, divisor)) is not None:
         k, e, m, s = found
         doubled = a.wide if k == 1 else recorder.multiply(a.wide, recorder.number(k))
@@ -113,7 +114,8 @@ def remainder(
         name = recorder.elementwise("BITWISE_AND", a.tensor(Form.LOW), recorder.number(divisor - 1))
         return TracedArray(recorder, shape, dtype, Interval(0, divisor - 1), forms={Form.WIDE: name})
     if not (INT32.holds(a.interval) and INT32.holds(b.interval)):
-        return _unsigned(a, b)[1].astype(dtype)
+        most = max(b.interval.high - 1, 0)
+        return _bounded(_unsigned(a, b)[1], Interval(0, most)).astype(dtype)
     quotient = floor_divide(recorder, np.dtype(np.int32), shape, a, b)
     rest = recorder.elementwise("SUB", a.wide, recorder.multiply(quotient.wide, b.wide))
     if 0 in b.interval:

@@ -1,6 +1,7 @@
 """What an array holds: values that are known, or tensors of the graph in one form or another."""
 
 import enum
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -48,3 +49,27 @@ class Content:
         self.interval, self.value, self.forms = interval, value, forms or {}
         self.product = product
         """Of 64 bits: first * second + addend, from which the words are made when they are asked for."""
+
+
+class View:
+    """How an array follows, and writes to, the array that it is a view of: `read` makes it anew out of the base,
+    `write` changes the base. `key` tells views of a base apart."""
+
+    def __init__(
+        self, base: Any, key: tuple[Any, ...], read: Callable[[Any], Any], write: Callable[[Any, Any], None]
+    ) -> None:
+        self.base, self.key, self.read, self.write = base, key, read, write
+        self.seen = base.version
+
+    def is_of(self, base: Any, key: tuple[Any, ...]) -> bool:
+        """Whether it is the view `key` of `base`, and nothing was written to that since."""
+        if self.base is not base or self.seen != base.version or len(self.key) != len(key):
+            return False
+        return all(
+            a is b or _is_plain(a) and _is_plain(b) and a == b for a, b in zip(self.key, key, strict=True)
+        )
+
+
+def _is_plain(part: Any) -> bool:
+    """Whether a part of an index is compared by ==: arrays are not."""
+    return not hasattr(part, "shape") or isinstance(part, np.generic)

@@ -114,27 +114,58 @@ def _strided(a: TracedArray, axis: int, places: range) -> TracedArray:
 
 
 def _looked_up(a: TracedArray, key: Key) -> TracedArray:
-    """An index with traced arrays in it."""
-    traced = [i for i, each in enumerate(key) if isinstance(each, TracedArray)]
-    if any(key[i].dtype == BOOL for i in traced):
+    """An index with traced arrays in it. A row that a traced number chooses is a view, as in NumPy."""
+    parts = _expanded(a, key)
+    if any(isinstance(each, TracedArray) and each.dtype == BOOL for each in parts):
         refuse("a traced mask as an index: the result's shape would depend on values; use np.where")
-    if len(traced) == 1 and all(
-        isinstance(k, slice) and k == slice(None) for k in (*key[: traced[0]], *key[traced[0] + 1 :])
-    ):
-        return take(a, key[traced[0]], axis=traced[0])
-    parts = [
-        lift(a.recorder, each) if not isinstance(each, slice | None) and each is not Ellipsis else None
-        for each in key
-    ]
-    if len(parts) != a.ndim or any(each is None or each.dtype.kind not in "iu" for each in parts):
+    found = _read_at(a, parts)
+    numbers = all(isinstance(each, slice) or np.ndim(each) == 0 for each in parts)
+    if not numbers or not found.shape:
+        return found
+    return found.follow(a, key, lambda base: _read_at(base, parts), lambda base, new: setitem(base, key, new))
+
+
+def _expanded(a: TracedArray, key: Key) -> list[Any]:
+    """A part for each axis."""
+    if any(each is None for each in key):
+        refuse("None beside a traced index is not supported; use np.expand_dims")
+    rest = [slice(None)] * (a.ndim - sum(each is not Ellipsis for each in key))
+    parts: list[Any] = []
+    for each in key:
+        parts += rest if each is Ellipsis else [each]
+    parts = parts if any(each is Ellipsis for each in key) else parts + rest
+    if len(parts) > a.ndim:
+        raise IndexError(
+            f"too many indices for array: array is {a.ndim}-dimensional, but {len(parts)} were indexed"
+        )
+    return parts
+
+
+def _read_at(a: TracedArray, parts: Sequence[Any]) -> TracedArray:
+    """One traced part beside slices and numbers, or parts for the first axes that are no slices."""
+    traced = [i for i, each in enumerate(parts) if isinstance(each, TracedArray)]
+    first, other = traced[0], [each for i, each in enumerate(parts) if i not in traced]
+    numbers = [each for each in other if isinstance(each, int | np.integer)]
+    simple = all(isinstance(each, slice) for each in other if each not in numbers)
+    if len(traced) == 1 and simple and (not numbers or parts[first].ndim == 0):
+        plain_parts = tuple(slice(None) if i == first else each for i, each in enumerate(parts))
+        axis = first - sum(isinstance(each, int | np.integer) for each in parts[:first])
+        cut = a if all(each == slice(None) for each in plain_parts) else getitem(a, plain_parts)
+        return take(cut, parts[first], axis=axis)
+    count = len(parts)
+    while isinstance(parts[count - 1], slice) and parts[count - 1] == slice(None):
+        count -= 1
+    indices = [None if isinstance(each, slice) else lift(a.recorder, each) for each in parts[:count]]
+    if any(each is None or each.dtype.kind not in "iu" for each in indices):
         refuse("this mix of traced indices and slices is not supported; use np.take(x, index, axis=...)")
     place: Any = lift(a.recorder, np.int32(0))
-    for part, size in zip(parts, a.shape, strict=True):
+    for part, size in zip(indices, a.shape, strict=False):
         assert part is not None
         place = place * np.int32(size) + _inside(part, size)
+    lines = math.prod(a.shape[:count])
     if place.value is None:
-        place.content.interval = place.interval.within(Interval(0, a.size - 1))
-    return take(reshaped(a, (a.size,)), place)
+        place.content.interval = place.interval.within(Interval(0, lines - 1))
+    return take(reshaped(a, (lines, *a.shape[count:])), place, axis=0)
 
 
 def _inside(index: TracedArray, size: int) -> Any:
@@ -274,23 +305,41 @@ def setitem(a: TracedArray, index: Any, value: Any) -> None:
 
 
 def _set_traced(a: TracedArray, key: Key, new: TracedArray) -> None:
-    index = key[0]
-    converted = convert(new, a.dtype)
+    """By a traced mask one number, by traced numbers one element or row: both by a mask of the places."""
+    index, converted = key[0], convert(new, a.dtype)
     if len(key) == 1 and index.dtype == BOOL:
         _ = np.empty(a.shape, "b")[np.zeros(index.shape, bool)]
         hit = reshaped(index, (*index.shape, *(1,) * (a.ndim - index.ndim)))
         if new.size == 1:
             return a.assign(where(hit, reshaped(converted, ()), a))
-    elif len(key) == 1 and index.ndim == 0:
-        _ = _inside(index, a.shape[0])
-        place = where(index < 0, index.astype(np.int32) + np.int32(a.shape[0]), index.astype(np.int32))
-        hit = reshaped(np.arange(a.shape[0], dtype=np.int32) == place, (a.shape[0], *(1,) * (a.ndim - 1)))
-        if np.broadcast_shapes(new.shape, a.shape[1:]) != a.shape[1:]:
-            raise ValueError(
-                f"could not broadcast input array from shape {new.shape} into shape {a.shape[1:]}"
-            )
-        return a.assign(where(hit, converted, a))
+    else:
+        parts = _expanded(a, key)
+        numbers = [i for i, each in enumerate(parts) if not isinstance(each, slice)]
+        if all(np.ndim(parts[i]) == 0 for i in numbers) and all(
+            each == slice(None) for i, each in enumerate(parts) if i not in numbers
+        ):
+            return a.assign(where(_hit(a, parts, numbers), _row(a, converted, numbers), a))
     refuse("assignment through traced indices is not supported, but for one number; write it with np.where")
+
+
+def _hit(a: TracedArray, parts: Sequence[Any], numbers: Sequence[int]) -> Any:
+    """Where the axes `numbers` have the places that the parts tell."""
+    hit: Any = None
+    for axis in numbers:
+        size = a.shape[axis]
+        here: Any = np.arange(size, dtype=np.int32) == _inside(lift(a.recorder, parts[axis]), size)
+        line = reshaped(lift(a.recorder, here), [size if i == axis else 1 for i in range(a.ndim)])
+        hit = line if hit is None else hit & line
+    return hit
+
+
+def _row(a: TracedArray, new: TracedArray, numbers: Sequence[int]) -> TracedArray:
+    """What is written to a row, with the axes of the array."""
+    shape = tuple(size for i, size in enumerate(a.shape) if i not in numbers)
+    if np.broadcast_shapes(new.shape, shape) != shape:
+        raise ValueError(f"could not broadcast input array from shape {new.shape} into shape {shape}")
+    sizes = iter((1,) * (len(shape) - new.ndim) + new.shape)
+    return reshaped(new, [1 if i in numbers else next(sizes) for i in range(a.ndim)])
 
 
 def _written(a: TracedArray, places: np.ndarray, new: TracedArray) -> TracedArray:

@@ -24,24 +24,11 @@ from tosaic.compiler.numpy_in.forms import (
     UINT32,
     Content,
     Form,
+    View,
 )
 from tosaic.compiler.numpy_in.intervals import INT32, Interval, of_type, of_values
 from tosaic.compiler.numpy_in.recording import Recorder, refuse
 from tosaic.compiler.numpy_in.rules import FUNCTIONS, METHODS, WAYS_OUT
-
-
-class View:
-    """How an array follows, and writes to, the array that it is a view of."""
-
-    def __init__(
-        self,
-        base: "TracedArray",
-        key: Any,
-        read: "Callable[[TracedArray], TracedArray]",
-        write: "Callable[[TracedArray, TracedArray], None]",
-    ) -> None:
-        self.base, self.key, self.read, self.write = base, key, read, write
-        self.seen = base.version
 
 
 class TracedArray:
@@ -267,8 +254,7 @@ class TracedArray:
 
     def is_view(self, base: "TracedArray", key: Any) -> bool:
         """Whether it is the view `key` of `base`, and nothing was written to `base` since."""
-        view = self._view
-        return view is not None and view.base is base and view.key == key and view.seen == base.version
+        return self._view is not None and self._view.is_of(base, key)
 
     def perhaps_view(self, base: "TracedArray") -> "TracedArray":
         """This array, which NumPy may keep in the memory of `base` or not: neither is written to beside the other."""

@@ -90,8 +90,9 @@ def test_check_of_a_model_that_does_not(tosaic, here):
     assert [" ".join(line.split()) for line in outcome.out.splitlines()] == [
         "no: 1 of 2 operators of half.tosa do not run on base",
         "ok CLAMP_0 'clamp_0' int8[1, 2, 5] runs on the accelerator: vector unit",
-        "NO CUSTOM_1 'y' int8[1, 2, 5] CUSTOM operator 'fancy' of domain 'mine' does not run on the accelerator; "
-        "register its kernel with tosaic.register_custom(..., traced=True), replace it, or use the target golden",
+        "NO CUSTOM_1 'y' int8[1, 2, 5] CUSTOM ('y' int8[1, 2, 5]) does not run on the accelerator: 'fancy' of domain "
+        "'mine' has no kernel with tosaic.register_custom(..., traced=True); register one, replace it, or use the "
+        "target golden",
         "1 of 2 operators run on base",
     ]
 

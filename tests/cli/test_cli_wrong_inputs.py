@@ -223,8 +223,8 @@ def test_float_graph(refused, here, target):
 def test_unsupported_operator(refused, here):
     write_tosa(custom_graph(), here / "odd.tosa")
     assert refused("run", "odd.tosa", "--random", "1", *ON) == (
-        "CUSTOM_0: CUSTOM operator 'fancy' of domain 'mine' does not run on the accelerator; register its kernel with "
-        "tosaic.register_custom(..., traced=True), replace it, or use the target golden"
+        "CUSTOM_0: CUSTOM ('y' int8[2]) does not run on the accelerator: 'fancy' of domain 'mine' has no kernel with "
+        "tosaic.register_custom(..., traced=True); register one, replace it, or use the target golden"
     )
 
 

@@ -214,6 +214,16 @@ def set_scalars(x):
     return first, y, part
 
 
+def set_row(x):
+    y, i = x.copy(), x[0, 0, :3].argmax()
+    row = y[i]
+    y[i] |= x[1]
+    row[0] = x[2, 1]
+    y[2] = x[0]
+    y[0, i] ^= y[0, 0]
+    return y, row, y[i, 1:3], y[:, i, 0], y[1, ..., i]
+
+
 MOVES: dict[str, Callable[[Any], Any]] = {
     "reshape": lambda x: x.reshape(6, -1),
     "T": lambda x: x.T,
@@ -296,6 +306,9 @@ MOVES: dict[str, Callable[[Any], Any]] = {
     "set views": set_views,
     "set nested": set_nested,
     "set scalars": set_scalars,
+    "set row": set_row,
+    "index planes": lambda x: x[x[0, 0, :2].astype(np.int32) & 1, x[0, 1, :2].astype(np.int32) & 3],
+    "index beside slices": lambda x: x[1:, x[0, 0, :5].astype(np.int16) & 3, ::2],
 }
 
 

@@ -15,7 +15,8 @@ def compare(name, target, seeds):
         rng = np.random.default_rng(seed)
         arrays = {each.name: made_up(rng, each).view(each.own) for each in session.inputs}
         arrays = {name: a.reshape(session.graph.declared[name].shape) for name, a in arrays.items()}
-        wanted = listed(function(**{name: array.copy() for name, array in arrays.items()}))
+        with np.errstate(all="ignore"):
+            wanted = listed(function(**{name: array.copy() for name, array in arrays.items()}))
         got = session.call(arrays, check=True)
         for a, b in zip(listed(got), wanted, strict=True):
             assert (a.dtype, a.shape) == (b.dtype, b.shape)

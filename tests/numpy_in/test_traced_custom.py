@@ -117,7 +117,10 @@ def test_a_kernel_that_cannot_be_traced(name, kernel, error, wanted):
 
 def test_without_tracing_the_refusal_says_how():
     tosaic.register_custom("plain", DOMAIN)(lambda operands, attributes, results: operands)
-    wanted = r"^CUSTOM_0: CUSTOM operator 'plain' .* does not run on the accelerator; register its kernel .*traced=True"
+    wanted = (
+        r"^CUSTOM_0: CUSTOM \('y' int8\[3, 10\]\) does not run on the accelerator: 'plain' of domain '.*' has no "
+        r"kernel with tosaic.register_custom\(\.\.\., traced=True\); register one"
+    )
     with pytest.raises(tosaic.UnsupportedError, match=wanted):
         tosaic.Session(
             graph_of(("plain", b"", ["x"], {"y": ((3, 10), DType.INT8)}), outputs=["y"]), "emulator"
