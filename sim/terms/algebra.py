@@ -13,7 +13,9 @@ from .axioms import INT32, WIDE, UndecidedError
 from .hashing import digest
 from .sums import Options, Sums, largest, names_of
 from .values import (
+    CHOSEN,
     CLAMPED,
+    DIFFERENCE,
     FLIPPED,
     LARGEST,
     LEFT,
@@ -344,4 +346,8 @@ def rescaled(values: np.ndarray, multiplier: np.ndarray, shift: np.ndarray, doub
 
 def _within(terms: Terms, ends: tuple[int, int]) -> Terms:
     low, high = np.clip(terms.low, *ends), np.clip(terms.high, *ends)
-    return dataclasses.replace(terms, low=low, high=high)
+    kind = terms.kind
+    if kind is not None:
+        # The intervals of a and b follow from that of a - b, but from no narrower one.
+        kind = np.where((kind == DIFFERENCE) | (kind == CHOSEN), PLAIN, kind).astype(np.uint8)
+    return dataclasses.replace(terms, low=low, high=high, kind=kind)
