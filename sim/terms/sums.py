@@ -42,7 +42,8 @@ class Sums:
         """The largest of all terms."""
         self.assumed = 0
         """Values of which only a REQUIRE says that they fit their type."""
-        self._required = set[bytes]()
+        self._required = dict[bytes, tuple[int, int]]()
+        """By the values of a term: the interval in which a REQUIRE wants it."""
 
     def uses(self, axiom: str) -> bool:
         """Whether the axiom is on."""

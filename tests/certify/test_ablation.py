@@ -125,3 +125,11 @@ def test_a_choice_of_a_difference_that_must_fit_keeps_both_intervals() -> None:
     assert (chosen.low <= ends[0]).all() and (chosen.high >= ends[1]).all()
     free = algebra.add(b, algebra.multiply(c, algebra.subtract(a, b)))
     assert (free.low == ends[0]).all() and (free.high == ends[1]).all()
+
+
+def test_a_require_of_48_bits_says_nothing_of_32() -> None:
+    algebra = Algebra(entropy=1)
+    term = algebra.fresh((4,), -(1 << 50), 1 << 50)
+    algebra.require(term, (-(1 << 47), (1 << 47) - 1))
+    assert (algebra.wrap(term, 48).field == term.field).all()
+    assert (algebra.wrap(term, 32).field != term.field).all()
