@@ -13,7 +13,9 @@ from .axioms import INT32, WIDE, UndecidedError
 from .hashing import digest
 from .sums import Options, Sums, largest, names_of
 from .values import (
+    CHOSEN,
     CLAMPED,
+    DIFFERENCE,
     FLIPPED,
     LARGEST,
     LEFT,
@@ -44,7 +46,9 @@ class Algebra(Sums):
             return terms
         if ((terms.low > ends[1]) | (terms.high < ends[0])).any():
             raise UndecidedError("the specification leaves a result open for every input")
-        self._required |= set(names_of(terms, outside))
+        for name in names_of(terms, outside):
+            before = self._required.get(name, ends)
+            self._required[name] = max(ends[0], before[0]), min(ends[1], before[1])
         self.assumed += int(outside.sum())
         return _within(terms, ends)
 
@@ -67,7 +71,7 @@ class Algebra(Sums):
                 self.note("ring", ring.sum())
                 low, high = (np.full(terms.shape, end) for end in (-WIDE, WIDE))
                 terms = select(ring, Terms(terms.base, low, high, degree=terms.degree), terms)
-        required = outside & self._is_required(terms, outside)
+        required = outside & self._is_required(terms, outside, ends)
         if required.any():
             terms = select(required, _within(terms, ends), terms)
             outside = outside & ~required
@@ -98,10 +102,12 @@ class Algebra(Sums):
         result.kind, result.base = kind, base
         return result
 
-    def _is_required(self, terms: Terms, which: np.ndarray) -> np.ndarray:
+    def _is_required(self, terms: Terms, which: np.ndarray, ends: tuple[int, int]) -> np.ndarray:
+        """Which of the chosen terms a REQUIRE wants within these ends."""
         found = np.zeros(terms.shape, bool)
         if self._required:
-            found[which] = [name in self._required for name in names_of(terms, which)]
+            wanted = [self._required.get(name) for name in names_of(terms, which)]
+            found[which] = [each is not None and ends[0] <= each[0] and each[1] <= ends[1] for each in wanted]
         return found
 
     # Operators.
@@ -344,4 +350,8 @@ def rescaled(values: np.ndarray, multiplier: np.ndarray, shift: np.ndarray, doub
 
 def _within(terms: Terms, ends: tuple[int, int]) -> Terms:
     low, high = np.clip(terms.low, *ends), np.clip(terms.high, *ends)
-    return dataclasses.replace(terms, low=low, high=high)
+    kind = terms.kind
+    if kind is not None:
+        # The intervals of a and b follow from that of a - b, but from no narrower one.
+        kind = np.where((kind == DIFFERENCE) | (kind == CHOSEN), PLAIN, kind).astype(np.uint8)
+    return dataclasses.replace(terms, low=low, high=high, kind=kind)

@@ -93,7 +93,7 @@ class TermsDomain:
     # The vector unit.
 
     def registers(self, shape: Sequence[int]) -> Terms:
-        return self.algebra.fresh(shape, -(1 << 31), (1 << 31) - 1)
+        return self.algebra.fresh(shape, -(1 << 47), (1 << 47) - 1)
 
     def constant(self, number: int) -> Value:
         return Value(self.algebra.constant(np.full(1, number)), abs(number))  # type: ignore[arg-type]

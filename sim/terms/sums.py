@@ -42,7 +42,8 @@ class Sums:
         """The largest of all terms."""
         self.assumed = 0
         """Values of which only a REQUIRE says that they fit their type."""
-        self._required = set[bytes]()
+        self._required = dict[bytes, tuple[int, int]]()
+        """By the values of a term: the interval in which a REQUIRE wants it."""
 
     def uses(self, axiom: str) -> bool:
         """Whether the axiom is on."""
@@ -132,10 +133,10 @@ class Sums:
             bases.append(np.where(own, part.base, part.field))
             inside |= own
         if inside.any():
-            known = result.with_kind()
-            kind = PLAIN if known.kind is None else known.kind
+            kind = np.zeros(1, np.uint8) if result.kind is None else result.kind
+            base = result.field if result.base is None else result.base
             result.kind = np.where(inside, RING_SUM, kind).astype(np.uint8)
-            result.base = np.where(inside, do(*bases), known.base)
+            result.base = np.where(inside, do(*bases), base)
         return result
 
     def _bound_choice(self, result: Terms, part: Terms, other: Terms) -> None:

