@@ -66,8 +66,7 @@ def test_check_names_the_onnx_nodes(tosaic, scaled_relu):
     [
         (
             "N=0",
-            "--shape N=0: write NAME=SIZE or NAME=SIZE,SIZE,... with positive sizes, or of a NumPy "
-            "function NAME=uint8[SIZE,SIZE]",
+            "--shape N=0: write NAME=SIZE or NAME=SIZE,SIZE,... with positive sizes",
         ),
         ("M=1", "input 'x': dimension 'N' is open, and TOSA needs static shapes; give --shape N=1"),
         ("x=1,4,4,4", "--shape x: [1, 4, 4, 4] does not fit the declared shape ['N', 3, 4, 4]"),
