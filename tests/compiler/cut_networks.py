@@ -10,6 +10,7 @@ from tosaic.compiler.cores.cores_plan import CoresPlan, plan_cores
 from tosaic.compiler.cores.grids import ONE_CORE, grids
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.search import Choices, plans_of, task_of
+from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.golden import evaluate
@@ -30,7 +31,8 @@ def dice(seed: int) -> type[Chooser]:
                         break
                 else:
                     segment = self.segment(first, first + 1, ONE_CORE)
-                assert segment is not None
+                if segment is None:
+                    raise UnsupportedError(f"layer {first} of the network does not fit a core")
                 found.append(segment)
                 first = segment.last
             return found
