@@ -1,7 +1,7 @@
 """What Tosaic is used with, from the metadata of what is installed: the page of licences, and a bill of materials.
 
-    python bench/materials.py --licences > docs/licences.md     # in an environment with all extras (make docs)
-    python bench/materials.py --bill tosaic.cdx.json            # CycloneDX 1.6; `make release` puts it beside the wheel
+python bench/materials.py --licences > docs/licences.md     # in an environment with all extras (make docs)
+python bench/materials.py --bill tosaic.cdx.json            # CycloneDX 1.6; `make release` puts it beside the wheel
 """
 
 import argparse
@@ -34,7 +34,7 @@ BINDING = re.compile(r"GPL|MPL|Mozilla|-NC-|-SA-")
 HEAD = """# Licences of what Tosaic is used with
 
 `make docs` writes this page from the metadata of the packages as installed; versions are in the bill of materials that
-`make release` writes. Tosaic itself is under the BSD 2-Clause licence and holds no code of these packages: a wheel of Tosaic
+`make release` writes. Tosaic itself is under the BSD 2-Clause licence and holds no code of these packages: its wheel
 requires them, pip fetches them. Whoever passes an environment or a container on passes their licences on.
 
 A package stands where it comes in first: in the base, or in the first extra that brings it.
@@ -48,9 +48,9 @@ WHAT_BINDS = """
 |---|---|---|---|
 """
 AFTER_BINDING = """
-Tosaic itself imports none of them when it runs. It starts Verilator, and builds simulators with its runtime's headers, which stay in
-the cache of the machine. scapy is brought by packages of the target `cocotb`: who must do without the GPL leaves out the extras
-`cocotb` and `all`, and runs the RTL by `--on sim`.
+Tosaic itself imports none of them when it runs. It starts Verilator, and builds simulators with its runtime's headers,
+which stay in the cache of the machine. scapy is brought by packages of the target `cocotb`: who must do without the GPL
+leaves out the extras `cocotb` and `all`, and runs the RTL by `--on sim`.
 """
 MODELS = """
 ## Networks of other packages
@@ -93,7 +93,9 @@ def _licence(name: str, metadata: importlib.metadata.PackageMetadata) -> str:
         return STATED[name]
     if expression := metadata.get("License-Expression"):
         return expression
-    classifiers = [each.rpartition(" :: ")[2] for each in metadata.get_all("Classifier") or [] if "License ::" in each]
+    classifiers = [
+        each.rpartition(" :: ")[2] for each in metadata.get_all("Classifier") or [] if "License ::" in each
+    ]
     said = ", ".join(classifiers) or (metadata.get("License") or "").strip().split("\n")[0]
     return said or "not said"
 
@@ -142,14 +144,16 @@ def licences_page() -> str:
         ways = tree(extra)
         for name, way in ways.items():
             if BINDING.search(package(name).licence):
-                bound.setdefault(name, (way, [])) [1].append(extra or "base")
+                bound.setdefault(name, (way, []))[1].append(extra or "base")
         new = sorted(ways.keys() - told)
         told |= ways.keys()
         said = collections.defaultdict(list)
         for name in new:
             said[package(name).licence].append(name)
         place = "base" if extra is None else f"`{extra}`"
-        page += "".join(f"| {place} | {licence} | {', '.join(names)} |\n" for licence, names in sorted(said.items()))
+        page += "".join(
+            f"| {place} | {licence} | {', '.join(names)} |\n" for licence, names in sorted(said.items())
+        )
     page += WHAT_BINDS
     for name, (way, extras) in sorted(bound.items()):
         by = " → ".join(way[:-1]) or "Tosaic"
@@ -158,7 +162,9 @@ def licences_page() -> str:
     wheels = collections.defaultdict(set)
     for network in tomllib.loads(NETWORKS.read_text())["network"]:
         wheels[network["licence"]].add(network["wheel"].partition("==")[0])
-    return page + "".join(f"| {licence} | {', '.join(sorted(names))} |\n" for licence, names in sorted(wheels.items()))
+    return page + "".join(
+        f"| {licence} | {', '.join(sorted(names))} |\n" for licence, names in sorted(wheels.items())
+    )
 
 
 def bill_of_materials(epoch: int) -> str:
@@ -180,7 +186,9 @@ def bill_of_materials(epoch: int) -> str:
 
     root = component("tosaic", PROJECT["version"], PROJECT["license"], ComponentType.APPLICATION)
     names = sorted({name for extra in _extras() for name in tree(extra) if _is_installed(name)})
-    parts = {name: component(*dataclasses.astuple(package(name))[:3], ComponentType.LIBRARY) for name in names}
+    parts = {
+        name: component(*dataclasses.astuple(package(name))[:3], ComponentType.LIBRARY) for name in names
+    }
     bom = Bom(components=parts.values())
     bom.metadata.component = root
     bom.metadata.timestamp = datetime.datetime.fromtimestamp(epoch, datetime.UTC)

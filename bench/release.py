@@ -3,9 +3,9 @@
     python bench/release.py -o dist
 
 Both builds start from `git archive` of the commit, in folders of different names, with another time zone, hash seed and
-language; SOURCE_DATE_EPOCH is the commit's time. A third wheel, from the sdist, must be the same. Beside them are the bill of
-materials (bench/materials.py) and SHA256SUMS. Whoever has the commit, the setuptools that `BACKEND` names and the same
-zlib makes the same bytes.
+language; SOURCE_DATE_EPOCH is the commit's time. A third wheel, from the sdist, must be the same. Beside them are the
+bill of materials (bench/materials.py) and SHA256SUMS. Whoever has the commit, the setuptools that `BACKEND` names and
+the same zlib makes the same bytes.
 """
 
 import argparse
@@ -47,7 +47,9 @@ def export(folder: pathlib.Path, commit: str = "HEAD") -> pathlib.Path:
     return folder
 
 
-def build(kind: str, source: pathlib.Path, out: pathlib.Path, epoch: int, surroundings: dict[str, str]) -> pathlib.Path:
+def build(
+    kind: str, source: pathlib.Path, out: pathlib.Path, epoch: int, surroundings: dict[str, str]
+) -> pathlib.Path:
     """The sdist or the wheel of the files in `source`, in the folder `out`."""
     out.mkdir(parents=True, exist_ok=True)
     # The backend takes modes from the files; Git knows only whether one is executable.
@@ -93,7 +95,9 @@ def difference(first: pathlib.Path, second: pathlib.Path) -> str | None:
     one, other = first.read_bytes(), second.read_bytes()
     if one == other:
         return None
-    at = next((place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), "the end")
+    at = next(
+        (place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), "the end"
+    )
     return f"{first.name}: {len(one)} and {len(other)} bytes, which differ from byte {at} on"
 
 
@@ -131,7 +135,9 @@ def release(out: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _git(*arguments: str) -> str:
-    return subprocess.run(("git", *arguments), cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        ("git", *arguments), cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def main() -> None:

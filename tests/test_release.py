@@ -52,9 +52,15 @@ def test_it_is_the_same_every_time_and_works_where_nothing_is(tmp_path):
     subprocess.run(pip, check=True, capture_output=True)
 
     def says(*arguments):
-        environment = {"PATH": str(empty / "bin"), "HOME": str(tmp_path), "TOSAIC_CACHE": str(tmp_path / "cache")}
+        environment = {
+            "PATH": str(empty / "bin"),
+            "HOME": str(tmp_path),
+            "TOSAIC_CACHE": str(tmp_path / "cache"),
+        }
         command = (empty / "bin/tosaic", *arguments)
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -84,7 +84,9 @@ def test_a_program_of_another_machine_is_refused_by_name(field, of, tosaic_in_a_
     assert f"was compiled for another version of {of}" in error
     assert error.endswith("; compile the model again\n")
     # The advice works.
-    assert tosaic_in_a_folder("compile", "digits_tiny.tosa", "--config", "nano", "-o", "digits_tiny.tsc")[0] == 0
+    assert (
+        tosaic_in_a_folder("compile", "digits_tiny.tosa", "--config", "nano", "-o", "digits_tiny.tsc")[0] == 0
+    )
     assert tosaic_in_a_folder("run", "digits_tiny.tsc", "--random", "1")[0] == 0
 
 
@@ -98,7 +100,9 @@ def test_a_bundle_of_a_later_format_is_refused_by_name(tosaic_in_a_folder):
     with zipfile.ZipFile(FILES / "digits_tiny.zip") as old, zipfile.ZipFile("later.zip", "w") as new:
         for name in old.namelist():
             data = old.read(name)
-            new.writestr(name, data.replace(b'"format": 1', b'"format": 9') if name == "bundle.json" else data)
+            new.writestr(
+                name, data.replace(b'"format": 1', b'"format": 9') if name == "bundle.json" else data
+            )
     said = "tosaic: error: later.zip: is a bundle of format 9, this version reads 1: update Tosaic\n"
     assert tosaic_in_a_folder("run", "later.zip") == (1, "", said)
 
@@ -108,8 +112,11 @@ def test_a_model_and_its_encodings():
     inputs, outputs = kept_run()
     np.testing.assert_array_equal(session.run(inputs)["scores"], outputs["scores"])
     kept = json.loads((FILES / "digits_tiny.quant.json").read_text())
-    for port, said in ((session.inputs[0], kept["inputs"]["image"]), (session.outputs[0], kept["outputs"]["scores"])):
-        assert (port.scale, port.zero_point) == (said["scale"], said["zero_point"])
+    for port, said in (
+        (session.inputs[0], kept["inputs"]["image"]),
+        (session.outputs[0], kept["outputs"]["scores"]),
+    ):
+        assert (port.encoding.scale, port.encoding.zero_point) == (said["scale"], said["zero_point"])
 
 
 def test_encodings_that_name_their_source(tosaic_in_a_folder):
@@ -134,7 +141,9 @@ def lost(old, new, place=""):
         return [
             each
             for name in old
-            for each in (lost(old[name], new[name], f"{place}/{name}") if name in new else [f"{place}/{name}"])
+            for each in (
+                lost(old[name], new[name], f"{place}/{name}") if name in new else [f"{place}/{name}"]
+            )
         ]
     if isinstance(old, list) and isinstance(new, list) and old and new:
         return lost(old[0], new[0], f"{place}[]")
@@ -143,7 +152,17 @@ def lost(old, new, place=""):
 
 def test_measurements_keep_their_names_and_kinds(tosaic_in_a_folder):
     old = json.loads((FILES / "stats.json").read_text())
-    command = ("run", "digits_tiny.tosa", "--config", "nano", "--random", "1", "--check", "--stats", "new.json")
+    command = (
+        "run",
+        "digits_tiny.tosa",
+        "--config",
+        "nano",
+        "--random",
+        "1",
+        "--check",
+        "--stats",
+        "new.json",
+    )
     assert tosaic_in_a_folder(*command)[0] == 0
     new = json.loads(pathlib.Path("new.json").read_text())
     assert lost(shape_of(old), shape_of(new)) == []

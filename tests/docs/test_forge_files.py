@@ -27,7 +27,9 @@ def test_the_workflow_runs_what_lands_a_change():
     flow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())
     job = flow["jobs"]["test"]
     assert [step["run"] for step in job["steps"] if "run" in step] == ["bash .ci/run"]
-    classifiers = [name.rpartition(" ")[2] for name in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", name)]
+    classifiers = [
+        name.rpartition(" ")[2] for name in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", name)
+    ]
     assert set(classifiers) <= set(job["strategy"]["matrix"]["python"])
     assert PROJECT["requires-python"] == ">=" + job["strategy"]["matrix"]["python"][0]
 
@@ -45,7 +47,11 @@ def test_a_container_copies_nothing_that_git_leaves_out():
 
 def test_the_citation_is_of_this_project():
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert (cited["cff-version"], cited["type"], cited["license"]) == ("1.2.0", "software", PROJECT["license"])
+    assert (cited["cff-version"], cited["type"], cited["license"]) == (
+        "1.2.0",
+        "software",
+        PROJECT["license"],
+    )
     assert cited["authors"] == PROJECT["authors"]
     # The version stands in pyproject.toml alone.
     assert "version" not in cited
