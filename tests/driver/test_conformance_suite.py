@@ -367,8 +367,9 @@ def rescale_graph(rounding: str):
     return build.finish()
 
 
-@pytest.mark.parametrize("graph", [negation()] if MODEL else [])
-def test_baked_outputs_are_those_of_the_reference_model(tmp_path, graph):
+@pytest.mark.skipif(MODEL is None, reason="needs tosa_reference_model on PATH, of tosa-tools (the extra dev)")
+def test_baked_outputs_are_those_of_the_reference_model(tmp_path):
+    graph = negation()
     make_folder(tmp_path, "a", graph, {"x": X})
     make_folder(tmp_path, "b", graph, {"x": X}, negative=True)
     cases = find_cases(tmp_path)
