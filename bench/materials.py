@@ -34,7 +34,7 @@ BINDING = re.compile(r"GPL|MPL|Mozilla|-NC-|-SA-")
 HEAD = """# Licences of what Tosaic is used with
 
 `make docs` writes this page from the metadata of the packages as installed; versions are in the bill of materials that
-`make release` writes. Tosaic itself is under the BSD 2-Clause licence and holds no code of these packages: a wheel of Tosaic
+`make release` writes. Tosaic itself is under the BSD 2-Clause licence and holds no code of these packages: its wheel
 requires them, pip fetches them. Whoever passes an environment or a container on passes their licences on.
 
 A package stands where it comes in first: in the base, or in the first extra that brings it.
@@ -48,9 +48,9 @@ WHAT_BINDS = """
 |---|---|---|---|
 """
 AFTER_BINDING = """
-Tosaic itself imports none of them when it runs. It starts Verilator, and builds simulators with its runtime's headers, which stay in
-the cache of the machine. scapy is brought by packages of the target `cocotb`: who must do without the GPL leaves out the extras
-`cocotb` and `all`, and runs the RTL by `--on sim`.
+Tosaic itself imports none of them when it runs. It starts Verilator, and builds simulators with its runtime's headers,
+which stay in the cache of the machine. scapy is brought by packages of the target `cocotb`: who must do without the GPL
+leaves out the extras `cocotb` and `all`, and runs the RTL by `--on sim`.
 """
 MODELS = """
 ## Networks of other packages

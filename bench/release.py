@@ -3,9 +3,9 @@
     python bench/release.py -o dist
 
 Both builds start from `git archive` of the commit, in folders of different names, with another time zone, hash seed and
-language; SOURCE_DATE_EPOCH is the commit's time. A third wheel, from the sdist, must be the same. Beside them are the bill of
-materials (bench/materials.py) and SHA256SUMS. Whoever has the commit, the setuptools that `BACKEND` names and the same
-zlib makes the same bytes.
+language; SOURCE_DATE_EPOCH is the commit's time. A third wheel, from the sdist, must be the same. Beside them are the
+bill of materials (bench/materials.py) and SHA256SUMS. Whoever has the commit, the setuptools that `BACKEND` names and
+the same zlib makes the same bytes.
 """
 
 import argparse

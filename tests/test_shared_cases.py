@@ -12,6 +12,7 @@ import sys
 
 import numpy as np
 import pytest
+from shared_files import ABSENT, SHARED
 
 import tosaic
 from tosaic.cli import app
@@ -23,9 +24,9 @@ from tosaic.sim.rtl.build import simulator_library
 from tosaic.sim.rtl.packages import verilator_root
 
 TESTS = pathlib.Path(__file__).resolve().parent
-CASES = TESTS.parents[1] / "shared" / "cases"
+CASES = SHARED / "cases"
 DIGITS = TESTS.parent / "examples" / "digits" / "digits_tiny.tosa"
-pytestmark = pytest.mark.skipif(not CASES.is_dir(), reason=f"{CASES} is not there")
+pytestmark = pytest.mark.skipif(not CASES.is_dir(), reason=ABSENT)
 
 TESTED = {
     "quantizer/test_encoded_inputs.py": (

@@ -153,7 +153,7 @@ def find_network(
     if isinstance(source, str | pathlib.Path) and pathlib.Path(source).suffix == ".tflite":
         if importlib.util.find_spec("ai_edge_litert") is None:
             raise InputError(
-                f"a TFLite model is compared with LiteRT, which is missing: {install_command('tflite')}"
+                f"a TFLite model is compared with LiteRT, which is missing: {install_command('source')}"
             )
     name, run = float_model(source, how, remembers=remembers)
     return SourceNetwork(name, run, limits, lambda: _inside(model, source, how, note), source)

@@ -1,11 +1,11 @@
 """Whole boards under Verilator, UART pins included, by the ordinary driver: networks bit-exact."""
 
 import dataclasses
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from shared_files import SHARED, found
 
 import tosaic
 from tosaic.driver.transports import BridgeTransport
@@ -17,7 +17,6 @@ from tosaic.virtual import open_board, virtual_boards
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits"
-SHARED = Path(os.environ.get("TOSAIC_SHARED", ROOT.parent / "shared"))
 MODELS = SHARED / "models"
 NETWORKS = ("kws_dscnn", "sww_dscnn1d", "ic_resnet8", "ad_autoencoder", "vww_mobilenet", "ic_resnet_large")
 IN_SDRAM = {"ulx3s-85f": NETWORKS, "ulx3s-45f": NETWORKS, "tang-nano-20k": ("kws_dscnn", "ic_resnet8")}
@@ -55,16 +54,19 @@ def test_digits(name):
 
 @pytest.mark.parametrize(
     ("name", "network"),
-    [
-        pytest.param(
-            name,
-            network,
-            marks=[pytest.mark.xdist_group(f"virtual_{name}"), pytest.mark.nightly],
-        )
-        for name, networks in IN_SDRAM.items()
-        for network in networks
-        if (MODELS / network).is_dir()
-    ],
+    found(
+        [
+            pytest.param(
+                name,
+                network,
+                marks=[pytest.mark.xdist_group(f"virtual_{name}"), pytest.mark.nightly],
+            )
+            for name, networks in IN_SDRAM.items()
+            for network in networks
+            if (MODELS / network).is_dir()
+        ],
+        arguments=2,
+    ),
 )
 def test_networks_in_sdram(name, network):
     """Against the outputs of TOSA's reference model. The chip's model ends a run whose controller breaks its rules."""

@@ -1,11 +1,11 @@
 """A whole board on a network: frames at the pins of its PHY, the ordinary driver behind them."""
 
-import os
 import random
 from pathlib import Path
 
 import numpy as np
 import pytest
+from shared_files import SHARED
 
 import tosaic
 from tosaic.driver.transports import UdpTransport, Unreachable
@@ -14,7 +14,7 @@ from tosaic.virtual import open_board, virtual_port
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits"
-MODELS = Path(os.environ.get("TOSAIC_SHARED", ROOT.parent / "shared")) / "models"
+MODELS = SHARED / "models"
 NAME = "arty-a7-35t"
 PARTS = ("ethernet", "flash")
 """One simulator for the tests of both."""

@@ -1,7 +1,6 @@
 """A whole board that starts a network from its SPI flash: no program comes from the host."""
 
 import dataclasses
-import os
 import struct
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rest_nightly import first_of
+from shared_files import SHARED, found
 from typer.testing import CliRunner
 
 import tosaic
@@ -26,7 +26,7 @@ from device_programs import tiny  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits"
-MODELS = Path(os.environ.get("TOSAIC_SHARED", ROOT.parent / "shared")) / "models"
+MODELS = SHARED / "models"
 TINY = DIGITS / "digits_tiny.tosa"
 NAME, PARTS = "arty-a7-35t", ("ethernet", "flash")
 """One simulator for the tests of both."""
@@ -151,7 +151,7 @@ def test_by_the_command_line(tmp_path):
 
 @pytest.mark.nightly
 @pytest.mark.xdist_group("virtual_ulx3s-85f-flash")
-@pytest.mark.parametrize("network", [name for name in ("kws_dscnn",) if (MODELS / name).is_dir()])
+@pytest.mark.parametrize("network", found(name for name in ("kws_dscnn",) if (MODELS / name).is_dir()))
 def test_networks_in_sdram(network):
     """A board whose memory starts by itself, too."""
     folder, name = MODELS / network, "ulx3s-85f"

@@ -1,17 +1,17 @@
 """Files beside the model that are damaged: whatever is in them, one line that names the file and exit code 1."""
 
 import json
-import pathlib
 import zipfile
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from shared_files import ABSENT, SHARED
 
 from tosaic.errors import Error, InputError, ModelError, reading
 
-CASES = pathlib.Path(__file__).parents[3] / "shared" / "cases" / "files"
+CASES = SHARED / "cases/files"
 
 
 def npy(header: bytes, data: bytes = bytes(64)) -> bytes:
@@ -179,7 +179,7 @@ def test_the_cases(tosaic, here):
     }
     for name, command in commands.items():
         if not (CASES / name).exists():
-            pytest.skip(f"{CASES / name} is missing")
+            pytest.skip(ABSENT)
         done = tosaic(*(part.replace("FILE", str(CASES / name)) for part in command))
         assert done.code == 1 and "Traceback" not in done.err
         assert done.err.count("\n") == (0 if command[0] == "check" else 1)

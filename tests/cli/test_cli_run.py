@@ -3,10 +3,10 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from shared_files import ABSENT, SHARED
 
 from tosaic.compiler.ir import read_tosa
 from tosaic.driver import session as session_module
@@ -40,10 +40,10 @@ def test_check(tosaic):
     assert layers.out.splitlines()[-1] == "bit-exact: 3 layers and 1 outputs equal golden"
 
 
-CASCADED = Path(__file__).parents[3] / "shared" / "cases" / "files" / "chain_407.tosa"
+CASCADED = SHARED / "cases/files/chain_407.tosa"
 
 
-@pytest.mark.skipif(not CASCADED.is_file(), reason="the folder of shared cases is not beside the repository")
+@pytest.mark.skipif(not CASCADED.is_file(), reason=ABSENT)
 @pytest.mark.parametrize("memory", [(), ("--memory-bandwidth", "0.25")])
 def test_run_compares_every_layer_of_a_cascade(tosaic, here, memory):
     with np.load(CASCADED.with_suffix(".npz")) as arrays:

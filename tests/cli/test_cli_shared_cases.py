@@ -1,12 +1,12 @@
 """Cases of an examination, kept outside the project: models that people brought, typed as people type."""
 
-import pathlib
 import shutil
 
 import pytest
+from shared_files import ABSENT, SHARED
 
-FILES = pathlib.Path(__file__).parents[3] / "shared" / "cases" / "files"
-pytestmark = pytest.mark.skipif(not FILES.is_dir(), reason=f"{FILES} is not there")
+FILES = SHARED / "cases/files"
+pytestmark = pytest.mark.skipif(not FILES.is_dir(), reason=ABSENT)
 
 
 @pytest.fixture

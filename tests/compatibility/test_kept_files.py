@@ -116,7 +116,7 @@ def test_a_model_and_its_encodings():
         (session.inputs[0], kept["inputs"]["image"]),
         (session.outputs[0], kept["outputs"]["scores"]),
     ):
-        assert (port.scale, port.zero_point) == (said["scale"], said["zero_point"])
+        assert (port.encoding.scale, port.encoding.zero_point) == (said["scale"], said["zero_point"])
 
 
 def test_encodings_that_name_their_source(tosaic_in_a_folder):

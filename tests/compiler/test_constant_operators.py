@@ -1,12 +1,12 @@
 """Operators of constants become constants where the program does not grow by it; CASTs there and back go away."""
 
-import pathlib
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from emulation import assert_equal_to_golden
 from layer_graphs import LayerBuilder, feeds
+from shared_files import ABSENT, SHARED
 
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.legalize.passes import legalize
@@ -14,7 +14,7 @@ from tosaic.driver.session import Session
 from tosaic.hw.config_text import get_config
 from tosaic.sim.golden import evaluate
 
-CASES = pathlib.Path(__file__).resolve().parents[3] / "shared/cases/performance"
+CASES = SHARED / "cases/performance"
 ENDS = (0, 1, -1, 2, 7, -128, 127, 255, -32768, 32767, 1 << 20, -(1 << 20), (1 << 31) - 1, -(1 << 31) + 1)
 
 
@@ -185,7 +185,7 @@ def cycles_on_base(name: str) -> int:
     return session.stats["cycles"]
 
 
-@pytest.mark.skipif(not CASES.exists(), reason="the cases are not beside this checkout")
+@pytest.mark.skipif(not CASES.exists(), reason=ABSENT)
 def test_a_product_with_a_cast_of_a_constant_costs_what_one_with_the_constant_costs() -> None:
     assert cycles_on_base("matmul_const_cast") == cycles_on_base("matmul_plain") == 5956
 

@@ -1,16 +1,15 @@
 """Elementwise layers whose scales or biases go by channels: as boxes of many rows and few channels."""
 
-import pathlib
-
 import numpy as np
 import pytest
 from emulation import assert_equal_to_golden
 from layer_graphs import LayerBuilder, feeds
+from shared_files import ABSENT, SHARED
 
 from tosaic.compiler.ir import DType, Graph
 from tosaic.driver.session import Session
 
-CASE = pathlib.Path(__file__).resolve().parents[3] / "shared/cases/performance/gated_64x4864.tosa"
+CASE = SHARED / "cases/performance/gated_64x4864.tosa"
 SMALL_NUMBERS = 3000
 """Largest magnitude of int16 and int32 inputs: the product of two is an int32."""
 
@@ -49,7 +48,7 @@ def measured(graph: Graph, config: str = "base") -> tuple[int, int]:
 
 def test_the_gate_of_a_language_model() -> None:
     if not CASE.exists():
-        pytest.skip(f"{CASE.name} is not there")
+        pytest.skip(ABSENT)
     session = Session(str(CASE), target="emulator", config="base")
     random = np.random.default_rng(1)
     session.run({node.name: random.integers(-128, 128, node.shape, dtype=np.int8) for node in session.inputs})

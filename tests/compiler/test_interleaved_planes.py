@@ -2,19 +2,19 @@
 
 import itertools
 import math
-import pathlib
 
 import numpy as np
 import pytest
 from emulation import assert_equal_to_golden
 from layer_graphs import LayerBuilder, feeds
 from rtl_configs import on_rtl
+from shared_files import ABSENT, SHARED
 
 from tosaic.compiler.ir import DType, Graph
 from tosaic.driver.session import Session
 from tosaic.hw.config_text import get_config
 
-CASE = pathlib.Path(__file__).parents[3] / "shared/cases/performance/turned_224.tosa"
+CASE = SHARED / "cases/performance/turned_224.tosa"
 LAST = [0, 2, 3, 1]
 
 
@@ -37,7 +37,7 @@ def bus_cycles(shape, config: str = "base") -> float:
 
 def test_an_image_of_224() -> None:
     if not CASE.exists():
-        pytest.skip("shared/cases is not beside this checkout")
+        pytest.skip(ABSENT)
     session = Session(CASE, "emulator", "base")
     session.run({each.name: np.zeros(each.shape, each.numpy) for each in session.inputs})
     assert session.stats["cycles"] <= 2 * 18_816

@@ -1,20 +1,20 @@
 """SLICEs whose elements do not follow each other in memory: elementwise layers read them where they are."""
 
 import dataclasses
-import pathlib
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from emulation import assert_equal_to_golden
 from layer_graphs import LayerBuilder, feeds
+from shared_files import ABSENT, SHARED
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, Graph
 from tosaic.driver.session import Session
 from tosaic.hw.config_text import get_config
 
-CASES = pathlib.Path(__file__).resolve().parents[3] / "shared/cases/performance"
+CASES = SHARED / "cases/performance"
 Shape = tuple[int, ...]
 
 LITTLE = [
@@ -182,7 +182,7 @@ def test_differences_along_the_last_axis_cost_what_those_of_rows_cost() -> None:
     assert cycles(differences((65, 128), 0, DType.INT32)) == 6389
 
 
-@pytest.mark.skipif(not CASES.exists(), reason="the cases are not beside this checkout")
+@pytest.mark.skipif(not CASES.exists(), reason=ABSENT)
 def test_the_case_of_differences() -> None:
     assert cycles(CASES / "diff_axis0.tosa") == 6389
 

@@ -7,9 +7,10 @@ import subprocess
 import sys
 
 import pytest
+from shared_files import ABSENT, SHARED
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HOUSE = ROOT.parent / "shared" / "cases" / "house"
+HOUSE = SHARED / "cases" / "house"
 PORTED = pathlib.Path(__file__).parent / "house"
 """The same changes of today's lines, where those of the examination have moved."""
 sys.path.append(str(ROOT / "bench"))
@@ -31,7 +32,7 @@ PATCHES = {
     ],
     "abs_difference.patch": ["tests/random_graphs", "tests/test_cycles.py"],
 }
-pytestmark = pytest.mark.skipif(not HOUSE.is_dir(), reason=f"{HOUSE} is not there")
+pytestmark = pytest.mark.skipif(not HOUSE.is_dir(), reason=ABSENT)
 
 
 @pytest.mark.nightly

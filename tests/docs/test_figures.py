@@ -7,11 +7,12 @@ import subprocess
 import numpy as np
 import pytest
 from rest_nightly import first_of
+from shared_files import ABSENT, SHARED
 
 import tosaic
 
 ROOT = pathlib.Path(__file__).parents[2]
-MODELS = ROOT.parent / "shared/models"
+MODELS = SHARED / "models"
 COMMIT = re.compile(r"(?<![\w.#/-])(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,10}(?![\w-])")
 RECORDS = ("bench/zoo/records.jsonl", "bench/boards.csv", "docs/records/campaigns.jsonl")
 ROW = re.compile(
@@ -27,9 +28,7 @@ FOLDERS = {
     "MobileNetV2-1.0-224": "mbv2_100_224",
 }
 ROWS = {row["name"]: row for row in ROW.finditer((ROOT / "README.md").read_text())}
-models = pytest.mark.skipif(
-    not MODELS.is_dir(), reason="the networks of README's table are not beside the checkout"
-)
+models = pytest.mark.skipif(not MODELS.is_dir(), reason=ABSENT)
 
 
 def git(*words):

@@ -29,6 +29,9 @@ from tosaic.errors import InputError
 X = np.array([[1, -2, 127, -128]], np.int8)
 NEGATED = {"y": np.array([[-1, 2, -127, 127]], np.int8)}
 MODEL = shutil.which("tosa_reference_model")
+needs_model = pytest.mark.skipif(
+    MODEL is None, reason="needs tosa_reference_model on PATH, of tosa-tools (the extra dev)"
+)
 
 
 def only_case(root: pathlib.Path):
@@ -367,8 +370,9 @@ def rescale_graph(rounding: str):
     return build.finish()
 
 
-@pytest.mark.parametrize("graph", [negation()] if MODEL else [])
-def test_baked_outputs_are_those_of_the_reference_model(tmp_path, graph):
+@needs_model
+def test_baked_outputs_are_those_of_the_reference_model(tmp_path):
+    graph = negation()
     make_folder(tmp_path, "a", graph, {"x": X})
     make_folder(tmp_path, "b", graph, {"x": X}, negative=True)
     cases = find_cases(tmp_path)
@@ -383,7 +387,8 @@ def test_baked_outputs_are_those_of_the_reference_model(tmp_path, graph):
     ]
 
 
-@pytest.mark.parametrize("rounding", ["INEXACT_ROUND"] if MODEL else [])
+@needs_model
+@pytest.mark.parametrize("rounding", ["INEXACT_ROUND"])
 def test_an_inexact_range_is_baked(tmp_path, rounding):
     make_folder(tmp_path, "a", rescale_graph(rounding), {"x": X}, operator="RESCALE", mode="RESCALE_INEXACT")
     case = only_case(tmp_path)
@@ -395,7 +400,8 @@ def test_an_inexact_range_is_baked(tmp_path, rounding):
     assert run_case(case, "golden", "base").verdict is Verdict.PASS
 
 
-@pytest.mark.parametrize("graph", [negation()] if MODEL else [])
+@needs_model
+@pytest.mark.parametrize("graph", [negation()])
 def test_what_the_reference_model_refuses_cannot_be_baked(tmp_path, graph):
     folder = make_folder(tmp_path, "a", graph, {"x": X})
     (folder / "test.tosa").write_bytes(b"nonsense")
@@ -403,7 +409,8 @@ def test_what_the_reference_model_refuses_cannot_be_baked(tmp_path, graph):
         bake(find_cases(tmp_path))
 
 
-@pytest.mark.parametrize("size", [-1] if MODEL else [])
+@needs_model
+@pytest.mark.parametrize("size", [-1])
 def test_the_reason_that_the_reference_model_gives_stands_first(tmp_path, size):
     """Behind it come a backtrace and warnings."""
     tensors = {name: Tensor(name, (size,), DType.INT32) for name in "xy"}

@@ -1,6 +1,5 @@
 """How many accesses of a device an inference takes: each is a round trip of a serial line."""
 
-import os
 import pathlib
 import pickle
 import subprocess
@@ -10,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from device_programs import tiny
+from shared_files import ABSENT, SHARED
 
 import tosaic
 from tosaic.compiler.ir import DType, GraphBuilder
@@ -22,12 +22,7 @@ from tosaic.hw.csr_map import COUNTERS, REGISTER
 pytestmark = pytest.mark.xdist_group("nano")
 ROOT = pathlib.Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits_tiny.tosa"
-KWS = (
-    pathlib.Path(os.environ.get("TOSAIC_SHARED", ROOT.parent / "shared"))
-    / "models"
-    / "kws_dscnn"
-    / "model.tosa"
-)
+KWS = SHARED / "models" / "kws_dscnn" / "model.tosa"
 LAYERS = ("MARK_COUNT", "MARK_INDEX", "MARK_LAYER")
 INFERENCE = [
     ("read_registers", REGISTER["ID"].offset, 4),
@@ -101,7 +96,7 @@ def random_inputs(session, seed=0):
 def test_an_inference_takes_ten_accesses(network, transport, device):
     """They were 27 and 67. kws_dscnn runs for half a million cycles and has 19 marks."""
     if not network.exists():
-        pytest.skip(f"{network} is not there")
+        pytest.skip(ABSENT)
     session = tosaic.Session(network, device)
     session.run(random_inputs(session, 1))
     transport.taken()

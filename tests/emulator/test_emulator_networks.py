@@ -1,10 +1,10 @@
 """Compiled networks on the emulator: no unit touches a byte that another one may still be using."""
 
-import os
 import pathlib
 
 import numpy as np
 import pytest
+from shared_files import SHARED
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import read_tosa
@@ -12,7 +12,6 @@ from tosaic.hw.config import CONFIGS
 from tosaic.sim.emulator import Emulator
 
 ROOT = pathlib.Path(__file__).parents[2]
-SHARED = pathlib.Path(os.environ.get("TOSAIC_SHARED", ROOT.parent / "shared"))
 LARGEST_BYTES = 1 << 20
 """Networks above it are tested on one configuration."""
 FOR_EVERY_CHANGE_BYTES = 1 << 17

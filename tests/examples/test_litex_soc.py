@@ -1,13 +1,13 @@
 """The LiteX module and the system around it: its ports are the accelerator's, and it boots and classifies."""
 
 import logging
-import os
 import re
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from shared_files import SHARED
 
 import tosaic
 from tosaic.hw.config_text import get_config
@@ -15,7 +15,7 @@ from tosaic.hw.top import VerilogTop
 
 ROOT = Path(__file__).parents[2]
 SOC = ROOT / "examples" / "litex_soc"
-KWS = Path(os.environ.get("TOSAIC_SHARED", ROOT.parent / "shared")) / "models" / "kws_dscnn"
+KWS = SHARED / "models" / "kws_dscnn"
 
 pytestmark = pytest.mark.xdist_group("litex")
 

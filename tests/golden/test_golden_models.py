@@ -1,17 +1,16 @@
 """Whole networks: every tensor of every shared model against the checksums of TOSA's reference model."""
 
 import json
-import os
 import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
+from shared_files import SHARED, found
 
 from tosaic.compiler.ir import Graph, read_tosa
 from tosaic.sim.golden import evaluate
 
-SHARED = Path(os.environ.get("TOSAIC_SHARED", Path(__file__).parents[3] / "shared"))
 MODELS = sorted(path.parent for path in SHARED.glob("models/*/layers.json"))
 LOGITS = sorted(SHARED.glob("models/*/model_logits.tosa"))
 
@@ -22,7 +21,7 @@ def inputs_of(graph: Graph, folder: Path, index: int) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("index", range(4))
-@pytest.mark.parametrize("folder", MODELS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", found(MODELS), ids=lambda folder: folder.name)
 def test_every_tensor_of_a_model(folder, index):
     graph = read_tosa(folder / "model.tosa")
     tensors = evaluate(graph, inputs_of(graph, folder, index), keep=True)
@@ -38,7 +37,9 @@ def test_every_tensor_of_a_model(folder, index):
 
 
 @pytest.mark.filterwarnings("ignore:a constant of shape:tosaic.ModelWarning")
-@pytest.mark.parametrize("path", sorted(SHARED.glob("models/*/io.npz")), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(
+    "path", found(sorted(SHARED.glob("models/*/io.npz"))), ids=lambda path: path.parent.name
+)
 def test_models_with_several_inputs(path):
     """`io.npz` holds `in:NAME` and `out:NAME`, the reference model's outputs."""
     with np.load(path) as archive:
@@ -48,7 +49,7 @@ def test_models_with_several_inputs(path):
         np.testing.assert_array_equal(value, arrays[f"out:{name}"])
 
 
-@pytest.mark.parametrize("path", LOGITS, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", found(LOGITS), ids=lambda path: path.parent.name)
 def test_models_without_their_softmax(path):
     graph = read_tosa(path)
     (output,) = graph.outputs

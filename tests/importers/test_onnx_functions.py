@@ -1,24 +1,23 @@
 """Sparse initializers, and local functions of another opset than their model."""
 
-import pathlib
-
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
+from shared_files import ABSENT, SHARED
 
 from tosaic.compiler.importers.onnx_models import import_onnx
 from tosaic.errors import ModelError, UnsupportedError
 from tosaic.sim.golden import evaluate
 
-CASES = pathlib.Path(__file__).resolve().parents[2] / "../shared/cases/models"
+CASES = SHARED / "cases/models"
 X = np.random.default_rng(7).standard_normal((2, 4)).astype(np.float32)
 
 
 @pytest.mark.parametrize("name", ["sparse_initializer", "function_other_opset"])
 def test_case(name):
     if not (CASES / f"{name}.onnx").exists():
-        pytest.skip("the shared cases are not here")
+        pytest.skip(ABSENT)
     kept = np.load(CASES / f"{name}.npz")
     result = evaluate(import_onnx(CASES / f"{name}.onnx"), {"x": kept["in_x"]})
     np.testing.assert_array_equal(result["y"], kept["out_y"])

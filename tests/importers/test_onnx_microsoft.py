@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 from onnx import helper
 from onnxruntime.capi import onnxruntime_pybind11_state
+from shared_files import ABSENT, SHARED
 
 from tosaic.compiler.importers.onnx_models import import_onnx
 from tosaic.compiler.importers.onnx_models.microsoft_signatures import SIGNATURES
@@ -22,7 +23,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "quantizer"))
 from float_networks import quantize_graph, run_everywhere, worst_db  # noqa: E402 (the path comes first)
 
 CLOSE = 1e-4
-SHARED = pathlib.Path(__file__).resolve().parents[2] / "../shared/cases/models"
+CASES = SHARED / "cases/models"
 
 
 def case(name, seed):
@@ -90,9 +91,9 @@ def test_signatures_are_those_of_onnx_runtime():
 
 @pytest.mark.parametrize("name", ["tensorscatter", "matmulnbits"])
 def test_shared_case(name):
-    path = SHARED / f"{name}.onnx"
+    path = CASES / f"{name}.onnx"
     if not path.exists():
-        pytest.skip("the shared cases are not here")
+        pytest.skip(ABSENT)
     random = np.random.default_rng(2)
     shapes = {
         v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in onnx.load(path).graph.input

@@ -1,10 +1,10 @@
 """Each operator on random shapes, options and encodings: bit for bit what LiteRT's reference kernels give."""
 
-import pathlib
 import re
 
 import numpy as np
 import pytest
+from shared_files import ABSENT, SHARED
 from tflite_integer_cases import FUNCTIONS, INTEGER_CASES, every_value
 from tflite_moves import MOVES
 from tflite_operator_cases import CASES, Case, Make, Tensor, bits, both, feeds_of, model_of, reference
@@ -60,11 +60,9 @@ def test_every_quotient_of_8_bits(tmp_path) -> None:
 
 
 def test_tanh_of_a_scale_that_softmax_writes() -> None:
-    case = (
-        pathlib.Path(__file__).resolve().parents[3] / "shared" / "cases" / "models" / "tanh_int8_scale_1_256"
-    )
+    case = SHARED / "cases/models/tanh_int8_scale_1_256"
     if not case.with_suffix(".tflite").is_file():
-        pytest.skip("the case files are not here")
+        pytest.skip(ABSENT)
     graph, arrays = import_model(case.with_suffix(".tflite")), np.load(case.with_suffix(".npz"))
     ((given, wanted),) = [(arrays[f"in_{graph.inputs[0]}"], arrays[f"out_{graph.outputs[0]}"])]
     np.testing.assert_array_equal(evaluate(graph, {graph.inputs[0]: given})[graph.outputs[0]], wanted)

@@ -1,15 +1,15 @@
 """Files of a later TOSA: what is not known here is refused by name, never left out of what runs."""
 
-import pathlib
 import struct
 
 import pytest
 from one_operator_graphs import GRAPHS, conv2d, rescale
+from shared_files import ABSENT, SHARED
 
 from tosaic.compiler.ir import read_tosa, write_tosa
 from tosaic.errors import ModelError, UnsupportedError
 
-CASE = pathlib.Path(__file__).parents[3] / "shared" / "cases" / "models" / "version_1_7.tosa"
+CASE = SHARED / "cases/models/version_1_7.tosa"
 Path = tuple[int | tuple[int, int], ...]
 """The way from the root to a table: fields, and (field, item) for a vector of tables."""
 
@@ -150,6 +150,6 @@ def test_what_a_file_asks_of_its_reader(features: int, reader: tuple[int, ...], 
 
 def test_the_case_of_version_1_7() -> None:
     if not CASE.exists():
-        pytest.skip(f"{CASE} is missing")
+        pytest.skip(ABSENT)
     with pytest.raises(UnsupportedError, match=r"version_1_7\.tosa: .*TOSA version 1\.7\.0"):
         read_tosa(CASE)

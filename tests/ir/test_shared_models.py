@@ -1,17 +1,15 @@
 """The shared example models, where they are present: read, validate, round-trip in both versions."""
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from one_operator_graphs import contents
+from shared_files import SHARED, found
 
 from tosaic.compiler.ir import Graph, read_tosa, validate, write_tosa
 
-_HERE = Path(__file__).resolve().parents[2]
-_SHARED = Path(os.environ.get("TOSAIC_SHARED", _HERE.parent / "shared"))
-_MODELS = sorted((_SHARED / "models").glob("*/*.tosa"))
+_MODELS = sorted((SHARED / "models").glob("*/*.tosa"))
 _NEUTRAL = {"nan_mode": "PROPAGATE", "local_bound": False}
 
 
@@ -23,7 +21,7 @@ def without_neutral_attributes(graph: Graph) -> Graph:
 
 
 @pytest.mark.filterwarnings("ignore:a constant of shape:tosaic.ModelWarning")
-@pytest.mark.parametrize("path", _MODELS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("path", found(_MODELS), ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_round_trip(path: Path) -> None:
     graph = read_tosa(path)
     validate(graph)
@@ -43,7 +41,7 @@ def test_round_trip(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [p for p in _MODELS if p.stat().st_size < 600_000],
+    found(p for p in _MODELS if p.stat().st_size < 600_000),
     ids=lambda path: f"{path.parent.name}-{path.stem}",
 )
 def test_round_trip_through_0_30(path: Path) -> None:

@@ -2,16 +2,15 @@
 
 import functools
 import json
-import os
 import zlib
 from pathlib import Path
 
 import numpy as np
+from shared_files import SHARED
 
 from tosaic.driver.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
-SHARED = Path(os.environ.get("TOSAIC_SHARED", ROOT.parent / "shared"))
 MODELS = sorted(path.parent.name for path in SHARED.glob("models/*/layers.json"))
 """Those with one input, one output and the reference model's value of every tensor."""
 DIGITS = ROOT / "examples" / "digits"

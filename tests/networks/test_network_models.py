@@ -8,6 +8,7 @@ import pytest
 from networks import DIGITS, MODELS, SHARED, assert_layers_equal, present, reference_layers, run, session
 from rest_nightly import first_of
 from rtl_configs import on_rtl
+from shared_files import found
 
 from tosaic.driver.session import Session
 from tosaic.hw.config import CONFIGS
@@ -23,7 +24,7 @@ LIMITS_CYCLES = {
 
 
 @pytest.mark.parametrize("index", first_of(range(4), 1))
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", found(MODELS))
 def test_emulator(model, index):
     """Output and every layer that is not fused away, for each of the four inputs."""
     emulator = session(model, "emulator", "base")
@@ -31,7 +32,7 @@ def test_emulator(model, index):
     assert_layers_equal(emulator.kept, reference_layers(model, index))
 
 
-@pytest.mark.parametrize("model", present("kws_dscnn", "ic_resnet8"))
+@pytest.mark.parametrize("model", found(present("kws_dscnn", "ic_resnet8")))
 def test_emulator_without_fusion(model):
     """-O0: every tensor, but for those that only rename or view another one."""
     emulator = session(model, "emulator", "base", optimize=False)
@@ -43,7 +44,7 @@ def test_emulator_without_fusion(model):
 
 
 @pytest.mark.xdist_group("base")
-@pytest.mark.parametrize("model", FAST_ON_RTL)
+@pytest.mark.parametrize("model", found(FAST_ON_RTL))
 def test_rtl_on_base(model):
     run(session(model, "sim", "base"), model, 1)
 
@@ -51,7 +52,9 @@ def test_rtl_on_base(model):
 @pytest.mark.xdist_group("base")
 @pytest.mark.filterwarnings("ignore:a constant of shape:tosaic.ModelWarning")
 @pytest.mark.parametrize("target", ["emulator", "sim"])
-@pytest.mark.parametrize("path", sorted(SHARED.glob("models/*/io.npz")), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(
+    "path", found(sorted(SHARED.glob("models/*/io.npz"))), ids=lambda path: path.parent.name
+)
 def test_models_with_several_inputs(path, target):
     """`io.npz` holds `in:NAME` and `out:NAME`, the reference model's outputs."""
     with np.load(path) as archive:
@@ -62,13 +65,13 @@ def test_models_with_several_inputs(path, target):
 
 
 @pytest.mark.parametrize("config", [on_rtl(config) for config in CONFIGS if config != "base"])
-@pytest.mark.parametrize("model", first_of(present("kws_dscnn", "ic_resnet8"), 1))
+@pytest.mark.parametrize("model", found(first_of(present("kws_dscnn", "ic_resnet8"), 1)))
 def test_rtl_on_other_configurations(model, config):
     run(session(model, "sim", config), model, 2)
 
 
 @pytest.mark.xdist_group("base")
-@pytest.mark.parametrize("model", present(*LIMITS_CYCLES))
+@pytest.mark.parametrize("model", found(present(*LIMITS_CYCLES)))
 def test_cycles_at_half_the_bandwidth(model):
     """Cycles are those of the RTL, the same in every run and for every input."""
     rtl = session(model, "sim", "base", bandwidth=8)

@@ -1,16 +1,14 @@
 """Every line of the checklist of the NNR text has a test of its own, named by its clause, and a line of the page."""
 
 import csv
-import os
 import pathlib
 import re
 
-import pytest
+from shared_files import SHARED, present
 
 HERE = pathlib.Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "records" / "nnr_checklist.md"
-SHARED = pathlib.Path(os.environ.get("TOSAIC_SHARED", HERE.parents[2] / "shared"))
-CHECKLISTS = [path for path in [SHARED / "specs" / "nnr-wd2-checklist.csv"] if path.exists()]
+CHECKLIST = SHARED / "specs" / "nnr-wd2-checklist.csv"
 
 # The clause of every line, from line 1; "5*4" stands for four lines of clause 5.
 CLAUSES = """
@@ -57,8 +55,7 @@ def test_the_page_lists_them() -> None:
     ]
 
 
-@pytest.mark.parametrize("checklist", CHECKLISTS, ids=str)
-def test_the_clauses_are_the_checklists(checklist: pathlib.Path) -> None:
-    with open(checklist, newline="") as file:
+def test_the_clauses_are_the_checklists() -> None:
+    with open(present(CHECKLIST), newline="") as file:
         found = [row[0].strip("()") for row in csv.reader(file)][1:]
     assert clauses() == found

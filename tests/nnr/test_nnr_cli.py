@@ -1,7 +1,6 @@
 """`tosaic nnr encode`, `decode`, `inspect`: through the entry point, with its exit codes."""
 
 import json
-import os
 import pathlib
 import tarfile
 import zlib
@@ -10,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from shared_files import SHARED, found
 
 from tosaic.cli import app
 from tosaic.compiler.importers.nnef import nnr_carriage
@@ -22,7 +22,6 @@ from tosaic.driver.session import Session
 from tosaic.nnr import read_bitstream, write_units
 from tosaic.nnr.units import DataUnit, StartUnit, StorageFormat, TopologyUnit
 
-SHARED = pathlib.Path(os.environ.get("TOSAIC_SHARED", pathlib.Path(__file__).parents[3] / "shared"))
 MODELS = sorted(SHARED.glob("models/*/model.tosa"))
 
 
@@ -286,7 +285,7 @@ def test_scales_go_with_a_quantized_network(tmp_path, monkeypatch) -> None:
         assert np.array_equal(Session(stream, "golden").run(values)[name], result)
 
 
-@pytest.mark.parametrize("model", MODELS[:2], ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("model", found(MODELS[:2]), ids=lambda path: path.parent.name)
 def test_shared_models(model: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The constants of a real network come back exactly, in no more bytes than zlib needs and a tenth."""
     assert run(monkeypatch, "encode", model, "-o", tmp_path / "m.nnr", "--cabac-unary-length", 1) == 0

@@ -12,12 +12,13 @@ import zipfile
 import numpy as np
 import pytest
 import torch
+from shared_files import ABSENT, SHARED
 
 from tosaic import Session
 from tosaic.driver.evaluate import evaluate
 from tosaic.errors import Error
 
-CASES = pathlib.Path(__file__).parents[3] / "shared" / "cases" / "files"
+CASES = SHARED / "cases/files"
 MARK = "PWNED"
 CODE = f"__import__('os').mkdir({MARK!r})"
 """Python code that leaves a folder in the current one."""
@@ -273,7 +274,7 @@ def test_the_cases_that_ran_their_code(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("weights.pt2", "opaque.pt2"):
         if not (CASES / name).exists():
-            pytest.skip(f"{CASES / name} is missing")
+            pytest.skip(ABSENT)
         with pytest.raises(Error, match="is a Python object, which may run code"):
             Session(CASES / name, "golden")
     assert not list(tmp_path.iterdir())

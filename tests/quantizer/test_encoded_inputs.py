@@ -1,13 +1,13 @@
 """Models that bring their encodings and have integer or boolean inputs: within one step of ONNX Runtime."""
 
 import warnings
-from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from encoded_networks import Judged, Net, network, open_range
 from onnx import TensorProto
+from shared_files import ABSENT, SHARED
 
 import tosaic
 from tosaic import Session
@@ -15,7 +15,7 @@ from tosaic.compiler.importers.onnx_models import import_onnx
 from tosaic.driver.quantize import import_encoded
 from tosaic.sim.golden import evaluate
 
-CASES = Path(__file__).parents[3] / "shared/cases/models"
+CASES = SHARED / "cases/models"
 CAMPAIGN = 100
 
 
@@ -86,7 +86,7 @@ def test_many_random_networks_are_within_a_step_of_what_they_leave_open(seed):
 def test_cases_that_were_wrong_or_refused(name, most):
     path = CASES / f"{name}.onnx"
     if not path.is_file():
-        pytest.skip("the cases of the examination are not here")
+        pytest.skip(ABSENT)
     data = np.load(path.with_suffix(".npz"))
     session = Session(path, target="emulator")
     feed = {

@@ -7,6 +7,7 @@ import onnx
 import pytest
 from encoded_networks import Judged, Net, judged
 from onnx import TensorProto, helper, numpy_helper
+from shared_files import ABSENT, SHARED
 
 import tosaic
 from tosaic import Session
@@ -14,7 +15,7 @@ from tosaic.driver.models import open_model
 from tosaic.driver.quantize import import_encoded, quantize_graph
 from tosaic.sim.golden import evaluate
 
-CASES = Path(__file__).parents[3] / "shared/cases/models"
+CASES = SHARED / "cases/models"
 SHAPE = (1, 4, 6, 6)
 
 
@@ -333,7 +334,7 @@ def test_activations_with_many_scales(tmp_path):
 def test_the_case_with_the_defaults_of_onnx_runtime():
     path = CASES / "ort_qint16_default.onnx"
     if not path.is_file():
-        pytest.skip("the cases of the examination are not here")
+        pytest.skip(ABSENT)
     with pytest.raises(
         tosaic.UnsupportedError, match=r"its zero point 'x_zero_point' is -11000.*ActivationSymmetric"
     ):

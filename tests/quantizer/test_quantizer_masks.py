@@ -1,11 +1,10 @@
 """Masks in every form, and comparisons of whole numbers: integers against the network as it came."""
 
-import pathlib
-
 import numpy as np
 import pytest
 from float_networks import Floats, run_everywhere
 from masked_networks import FORMS, LEAST, NETWORKS, Masked, masked_samples, network
+from shared_files import ABSENT, SHARED
 
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.quantizer import soften_masks
@@ -16,7 +15,7 @@ from tosaic.driver.quantize.samples import split_samples
 from tosaic.errors import InputError
 from tosaic.sim.golden import evaluate
 
-CASES = pathlib.Path(__file__).resolve().parents[3] / "shared/cases/models"
+CASES = SHARED / "cases/models"
 GOOD_DB = 25
 
 
@@ -79,7 +78,7 @@ def test_rows_that_are_masked_as_a_whole(name: str) -> None:
 def test_cases_of_masks(name: str) -> None:
     path = CASES / f"{name}.onnx"
     if not path.exists():
-        pytest.skip(f"{path} is missing")
+        pytest.skip(ABSENT)
     graph, stored = open_model(str(path)), load_samples(path.with_suffix(".npz"))
     random = np.random.default_rng(1)
     kept = random.random((16, *graph.tensors["m"].shape)) < 0.6

@@ -1,10 +1,9 @@
 """Norms of channels that differ by 1,000, and softmaxes of rows that differ: 16 bits are never worse than 8."""
 
-import pathlib
-
 import numpy as np
 import pytest
 from float_networks import Floats, activations, quantize_graph, run_everywhere, samples, statistics, worst_db
+from shared_files import ABSENT, SHARED
 
 from tosaic.compiler.importers.lowering import convolution
 from tosaic.compiler.importers.lowering.windows import AxisWindow
@@ -12,7 +11,7 @@ from tosaic.compiler.ir import DType
 from tosaic.driver.models import open_model
 from tosaic.driver.quantize import load_samples
 
-CASES = pathlib.Path(__file__).resolve().parents[3] / "shared/cases/numerics"
+CASES = SHARED / "cases/numerics"
 IMAGE, CHANNELS = (1, 8, 8, 6), 12
 SPREAD = np.geomspace(1, 1e-3, CHANNELS)
 EPSILON = 1e-9
@@ -92,7 +91,7 @@ def test_sums_of_small_squares_beside_large_ones() -> None:
 def test_case_of_an_instance_norm() -> None:
     path = CASES / "instancenorm_1000.onnx"
     if not path.exists():
-        pytest.skip(f"{path} is missing")
+        pytest.skip(ABSENT)
     graph, arrays = open_model(str(path)), load_samples(CASES / "instancenorm_1000_cal.npz")
     assert worst_db(quantize_graph(graph, arrays)) > 33
     assert worst_db(quantize_graph(graph, arrays, activations="int16")) > 40
@@ -112,7 +111,7 @@ def test_a_softmax_of_flat_and_of_peaky_rows_in_16_bits(weights: str) -> None:
 def test_case_of_heads_that_differ(weights: str) -> None:
     path = CASES / "attention_512_mixed_heads.onnx"
     if not path.exists():
-        pytest.skip(f"{path} is missing")
+        pytest.skip(ABSENT)
     graph = open_model(str(path))
     arrays = {
         name: values[:1] for name, values in load_samples(CASES / "attention_512_mixed_heads_cal.npz").items()

@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 from float_networks import Floats, quantize_graph, run_everywhere, samples, statistics, worst_db
+from shared_files import ABSENT, SHARED
 
 from tosaic.compiler.importers.lowering import convolution
 from tosaic.compiler.importers.lowering.windows import AxisWindow
@@ -12,7 +13,7 @@ from tosaic.driver.models import open_model
 from tosaic.driver.quantize import load_samples
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CASES = ROOT.parent / "shared/cases"
+CASES = SHARED / "cases"
 
 
 def _other(low: Floats, x: str) -> str:
@@ -55,7 +56,7 @@ def test_whatever_reads_one_channel_is_quantized(reader: str, activations: str) 
 def test_cases_of_one_channel(case: str) -> None:
     path, alone = (CASES / f"{case}{end}" for end in (".onnx", "_cal.npz"))
     if not path.exists():
-        pytest.skip(f"{path} is missing")
+        pytest.skip(ABSENT)
     graph = open_model(str(path))
     known = load_samples(alone) if alone.exists() else samples(graph)
     assert worst_db(quantize_graph(graph, known)) > 25

@@ -1,18 +1,18 @@
 """Outputs that hold boxes beside scores: a warning names the parts, and what it advises works."""
 
-import pathlib
 import warnings
 
 import numpy as np
 import pytest
 from float_networks import Floats, quantize_graph, samples, worst_db
+from shared_files import ABSENT, SHARED
 
 from tosaic.compiler.ir import DType, Graph
 from tosaic.driver.models import open_model
 from tosaic.driver.quantize import Quantization
 from tosaic.errors import ModelWarning
 
-CASES = pathlib.Path(__file__).resolve().parents[3] / "shared/cases/models"
+CASES = SHARED / "cases/models"
 BOXES = (1, 6, 4)
 
 
@@ -103,7 +103,7 @@ def test_parts_that_are_alike_are_no_fault() -> None:
 def test_case_of_boxes_and_scores() -> None:
     path = CASES / "yolo_boxes_and_scores.onnx"
     if not path.exists():
-        pytest.skip(f"{path} is missing")
+        pytest.skip(ABSENT)
     graph = open_model(str(path))
     (said,) = _told(graph, samples(graph))[1]
     assert said.startswith("output 'y' has one scale for parts of very different ranges: in steps of ")

@@ -4,11 +4,11 @@ import collections
 import functools
 import gzip
 import hashlib
-from pathlib import Path
 
 import numpy as np
 import pytest
 from one_machine import ENDED, run_on
+from shared_files import ABSENT, SHARED
 from unsafe_programs import CONFIG, KINDS, PROGRAM, Unsafe, filled, unsafe_program
 
 from tosaic.errors import DeviceError
@@ -18,7 +18,7 @@ from tosaic.sim.rtl.build import simulator_library
 from tosaic.sim.rtl.library import Harness
 from tosaic.sim.stimulus import Stimulus
 
-CASES = Path(__file__).parents[3] / "shared" / "cases" / "programs"
+CASES = SHARED / "cases/programs"
 PROGRAMS = 200
 CYCLES_MAX = 2_000_000
 
@@ -102,7 +102,7 @@ def test_programs_that_an_examination_found(name: str, reason: str) -> None:
         {"self_modify_next": 752, "uninit_register": 240, "endless": 48},
     )
     if not file.is_file():
-        pytest.skip("the folder of shared cases is not beside the repository")
+        pytest.skip(ABSENT)
     memory = np.frombuffer(gzip.decompress(file.read_bytes()), np.uint8).copy()
     with pytest.raises(DeviceError, match=reason):
         verify(CONFIG, memory, PROGRAM, sizes[name])
