@@ -212,4 +212,7 @@ def test_explore_ends_where_no_machine_takes_the_network(tosaic, here, search):
     outcome = tosaic("explore", "odd.tosa", "--search", search, "--points", "4", "--memory-bandwidth", "4")
     assert outcome.code == 1
     assert outcome.err.startswith("tosaic: error: no machine runs these networks; ")
-    assert "CUSTOM ('y' int8[2]) does not run on the accelerator: 'fancy' of domain 'mine' has no kernel" in outcome.err
+    assert (
+        "CUSTOM ('y' int8[2]) does not run on the accelerator: 'fancy' of domain 'mine' has no kernel"
+        in outcome.err
+    )
