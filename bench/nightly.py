@@ -227,13 +227,14 @@ def _git(*words: str) -> str:
 
 
 def changed_since_record(record: dict[str, Pass]) -> list[str]:
-    """Files that differ from the newest commit that the record names; all of them where it names none."""
+    """Files that differ from the newest commit that the record names, without the record; all where it names none."""
     order = _git("rev-list", "HEAD").split()
     places = {commit[:length]: place for place, commit in enumerate(order) for length in range(7, 13)}
     known = [places[each.commit] for each in record.values() if each.commit in places]
     if not known:
         return _git("ls-files").split("\n")
-    return [name for name in _git("diff", "--name-only", order[min(known)]).split("\n") if name]
+    names = _git("diff", "--name-only", order[min(known)]).split("\n")
+    return [name for name in names if name and ROOT / name != RECORD]
 
 
 def is_touched(work: Work, changed: list[str]) -> bool:
