@@ -227,12 +227,16 @@ def _git(*words: str) -> str:
 
 
 def changed_since_record(record: dict[str, Pass]) -> list[str]:
-    """Files that differ from the newest commit that the record names, without the record; all where it names none."""
+    """Files that differ from the newest commit that the record names, without the record; all where it is empty, none
+    where a clone has only a part of the history."""
     order = _git("rev-list", "HEAD").split()
     places = {commit[:length]: place for place, commit in enumerate(order) for length in range(7, 13)}
     known = [places[each.commit] for each in record.values() if each.commit in places]
-    if not known:
+    if not record:
         return _git("ls-files").split("\n")
+    if not known:
+        print("what has changed is not known: this history has no commit of the record", flush=True)
+        return []
     names = _git("diff", "--name-only", order[min(known)]).split("\n")
     return [name for name in names if name and ROOT / name != RECORD]
 

@@ -71,3 +71,11 @@ def test_names_are_taken_in_their_order():
     all_of_it = [Work((name,), "true", ()) for name in (ONE, TWO, "zoo/sine", "zoo/magika", "site")]
     taken = [work.names[0] for work in named(all_of_it, ["zoo/magika", "tests/", "zoo/"])]
     assert taken == ["zoo/magika", ONE, TWO, "zoo/sine"]
+
+
+def test_what_changed_where_the_history_is_not_whole(capsys):
+    """Nothing is called changed, and it is told; with an empty record everything is."""
+    foreign = {"tests/a.py::b": nightly.Pass("tests/a.py::b", "0000000000", "2026-11-01", 1.0)}
+    assert nightly.changed_since_record(foreign) == []
+    assert capsys.readouterr().out.startswith("what has changed is not known")
+    assert "README.md" in nightly.changed_since_record({})
