@@ -8,7 +8,7 @@ import pytest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "bench"))
 
-from nightly import Pass, Work, named, tell_ages, with_passes  # noqa: E402 (the path comes first)
+from nightly import Pass, Work, changed_since_record, named, tell_ages, with_passes  # noqa: E402 (the path comes first)
 from nightly_parts import parts  # noqa: E402
 
 HEAD = datetime.date(2026, 11, 28)
@@ -75,7 +75,6 @@ def test_names_are_taken_in_their_order():
 
 def test_what_changed_where_the_history_is_not_whole(capsys):
     """Nothing is called changed, and it is told; with an empty record everything is."""
-    foreign = {"tests/a.py::b": nightly.Pass("tests/a.py::b", "0000000000", "2026-11-01", 1.0)}
-    assert nightly.changed_since_record(foreign) == []
+    assert changed_since_record({ONE: Pass(ONE, "0" * 10, "2026-11-01", 1.0)}) == []
     assert capsys.readouterr().out.startswith("what has changed is not known")
-    assert "README.md" in nightly.changed_since_record({})
+    assert "README.md" in changed_since_record({})
