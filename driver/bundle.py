@@ -19,7 +19,9 @@ import numpy as np
 from tosaic.compiler.ir import Graph, read_tosa, write_tosa
 from tosaic.compiler.program import Program
 from tosaic.driver.session import Session
-from tosaic.errors import MismatchError, ModelError, UnsupportedError, in_words
+from tosaic.driver.targets import is_device
+from tosaic.driver.transports.uri import masked
+from tosaic.errors import InputError, MismatchError, ModelError, UnsupportedError, in_words
 from tosaic.hw.config import Config
 
 SUFFIX = ".zip"
@@ -58,7 +60,10 @@ class Bundle:
     """Versions of the software that made it."""
 
     def session(self, target: str | None = None, **options: Any) -> Session:
-        """A session that makes the run again, on the bundle's target or on another."""
+        """A session that makes the run again, on the bundle's target or on another. InputError where the run was on a
+        device and no target is given: a file does not choose whom this computer talks to."""
+        if target is None and is_device(self.target):
+            raise InputError(f"the run was on {self.target}: say where to make it again, as --on emulator")
         return Session(self.model, target or self.target, self.config, **{**self.options, **options})
 
     def run(self, session: Session) -> dict[str, np.ndarray]:
@@ -117,7 +122,7 @@ def write_bundle(
     text = {
         "format": FORMAT,
         "made_by": made_by(),
-        "target": session.target,
+        "target": masked(session.target) if is_device(session.target) else session.target,
         "config": dataclasses.asdict(session.config),
         "options": {name: options[name] for name in _OPTIONS},
         **places,
@@ -152,13 +157,13 @@ def read_bundle(path: str | pathlib.Path) -> Bundle:
             raise ValueError("an option has another type")
         return Bundle(
             model,
-            str(text["target"]),
+            _printable(text["target"]),
             Config(**text["config"]),
             options,
             sides["inputs"],
             sides["outputs"],
-            str(text["ended"]),
-            {str(name): str(value) for name, value in text["made_by"].items()},
+            _printable(text["ended"]),
+            {_printable(name): _printable(value) for name, value in text["made_by"].items()},
         )
     except (ModelError, UnsupportedError):
         raise
@@ -177,6 +182,11 @@ def _members(path: pathlib.Path) -> dict[str, bytes]:
         if whole > _FREE_BYTES + path.stat().st_size:
             raise ValueError(f"its members take {whole} bytes, more than the file")
         return {info.filename: archive.read(info) for info in archive.infolist()}
+
+
+def _printable(value: Any) -> str:
+    """The text without what a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "?" for letter in str(value))
 
 
 def _array(data: bytes) -> np.ndarray:

@@ -106,3 +106,23 @@ def test_what_is_no_bundle(here, refused):
     with zipfile.ZipFile("d.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("bundle.json", bytes(50 << 20))
     assert "its members take 52428800 bytes, more than the file" in refused("run", "d.zip")
+
+
+def test_a_bundle_does_not_choose_a_device_nor_write_to_the_terminal(tosaic, refused):
+    tosaic(*RUN)
+    found = members()
+    text = json.loads(found["bundle.json"])
+    write(
+        {
+            **found,
+            "bundle.json": json.dumps(
+                {**text, "target": "tcp://example.org:7626", "ended": "\x1b[2J"}
+            ).encode(),
+        }
+    )
+    outcome = tosaic("run", "b.zip")
+    assert outcome.code == 1 and outcome.out.endswith("it ended: ?[2J\n")
+    assert (
+        "the run was on tcp://example.org:7626: say where to make it again, as --on emulator" in outcome.err
+    )
+    assert tosaic("run", "b.zip", "--on", "golden").code == 0
