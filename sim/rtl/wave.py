@@ -114,6 +114,8 @@ class ProgramWave:
 
     def begin(self, harness: Harness, codes: Sequence[bytes]) -> None:
         """Let a harness of `wave.variant` write the run of these programs, one for each core that has one."""
+        # A run without these cycles writes nothing: what an earlier one left would be taken for it.
+        self.wave.path.unlink(missing_ok=True)
         programs = [decode_program(code) for code in codes]
         opcodes = sorted({instruction.opcode for program in programs for instruction in program})
         number = {opcode: place for place, opcode in enumerate(opcodes, 1)}

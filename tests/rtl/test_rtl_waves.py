@@ -103,3 +103,11 @@ def test_a_layer_has_the_cycles_in_which_a_unit_works_on_it(tmp_path: pathlib.Pa
     assert vector == [cycle for cycle, shown in whole["VECTOR_layer"] if shown == name]
     assert path.stat().st_size < (tmp_path / "whole.vcd").stat().st_size
     assert ends[0] < max(cycle for cycle, _ in changes["VECTOR_state"]) <= ends[1] + FOLLOW_CYCLES
+
+
+def test_a_run_without_the_cycles_leaves_no_file_of_an_earlier_one(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "late.vcd"
+    path.write_text("an earlier run's")
+    session = tosaic.Session(DIGITS, "sim", "nano", wave=tosaic.Wave(path, 1_000_000))
+    session.run({session.inputs[0].name: image()})
+    assert not path.exists()
