@@ -205,26 +205,25 @@ def test_more_clients_than_there_are_places():
 def test_a_computer_without_room_for_connections(program):
     """accept fails for a while: the server neither ends nor spins."""
     with limited() as server:
-        connect(server).close()
-        assert all_gone(server)
         before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        clients = [socket.socket() for _ in range(20)]
         lowest = os.dup(0)
         os.close(lowest)
         try:
-            # Two numbers are left, for the clients' ends; the call of accept that waits has its own already.
-            resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 2, before[1]))
-            early = socket.create_connection(server.address)
-            late = socket.create_connection(server.address)
+            # No number is left; a call of accept that waits already has one, which serves one client after the other.
+            resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, before[1]))
+            for client in clients:
+                client.connect(server.address)
             began = time.process_time()
             time.sleep(3 * ACCEPT_PAUSE_SECONDS)
             assert time.process_time() - began < ACCEPT_PAUSE_SECONDS
-            late.setblocking(False)
+            clients[-1].setblocking(False)
             with pytest.raises(BlockingIOError):
-                late.recv(1)
+                clients[-1].recv(1)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)
-        late.settimeout(10)
-        for client in (early, late):
+        clients[-1].settimeout(10)
+        for client in clients:
             assert receive_exactly(client, len(GREETING), soon()) == GREETING
             client.close()
         check_run(tosaic.Device(connect(server)), program, 8)
