@@ -4,9 +4,9 @@
 
 Both builds start from `git archive` of the commit, in folders of different names, with another time zone, hash seed and
 language; SOURCE_DATE_EPOCH is the commit's time. A third wheel, from the sdist, must be the same. They hold the
-simulators of the named configurations as WebAssembly, which are built once, from the commit's files. Beside them are the
-bill of materials (bench/materials.py) and SHA256SUMS. Whoever has the commit, the setuptools that `BACKEND` names and
-the same zlib makes the same bytes.
+simulators of the named configurations as WebAssembly, built once from the commit's files. Beside them are the bill of
+materials (bench/materials.py) and SHA256SUMS. Whoever has the commit, the setuptools that `BACKEND` names, the packages
+of the extra `dev` and the same zlib makes the same bytes.
 """
 
 import argparse
@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 BACKEND = "setuptools==84.2.1"
 """What builds; the extra `dev` installs it. Another release may write other bytes."""
 KINDS = {"sdist": "*.tar.gz", "wheel": "*.whl"}
-PREBUILT = pathlib.Path("sim/rtl/wasm/prebuilt")
+PREBUILT = pathlib.Path("sim/rtl/prebuilt")
 SURROUNDINGS = (
     {"TZ": "UTC", "PYTHONHASHSEED": "0", "LC_ALL": "C"},
     {"TZ": "Asia/Tokyo", "PYTHONHASHSEED": "1", "LC_ALL": "C.UTF-8"},
@@ -96,7 +96,7 @@ def normalize(sdist: pathlib.Path, epoch: int) -> None:
 def build_simulators(temporary: pathlib.Path) -> pathlib.Path:
     """A folder in `temporary` with the simulators in WebAssembly of the commit's named configurations."""
     source, folder = export(temporary / "simulated"), temporary / "simulators"
-    script = "import pathlib, sys; from tosaic.sim.rtl.wasm.prebuilt import write_prebuilt as write; "
+    script = "import pathlib, sys; from tosaic.sim.rtl.prebuilt import write_prebuilt as write; "
     script += "write(pathlib.Path(sys.argv[1]))"
     environment = os.environ | {"PYTHONPATH": str(source)}
     subprocess.run((sys.executable, "-c", script, folder), cwd=source, env=environment, check=True)

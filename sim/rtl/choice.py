@@ -9,8 +9,8 @@ from tosaic.hw.config import Config
 from tosaic.install import install_command
 
 from .build import native_toolchain, simulator_library
-from .wasm.build import has_zig, wasm_library
-from .wasm.prebuilt import prebuilt
+from .prebuilt import prebuilt
+from .wasm_build import has_zig, wasm_library
 
 VARIABLE = "TOSAIC_SIMULATOR"
 """The environment variable that chooses."""

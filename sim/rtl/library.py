@@ -239,7 +239,7 @@ class Harness:
 
 def _functions(library: pathlib.Path) -> Functions:
     if library.name.endswith(WASM_SUFFIXES):
-        from .wasm.functions import WasmFunctions
+        from .wasm_functions import WasmFunctions
 
         return WasmFunctions(library)
     return NativeFunctions(library)

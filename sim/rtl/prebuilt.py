@@ -8,9 +8,9 @@ import pathlib
 import tosaic.hw
 from tosaic.hw.config import CONFIGS, Config
 
-from ..build import HERE
-from ..library import WASM_SUFFIXES
-from .build import wasm_library
+from .build import HERE
+from .library import WASM_SUFFIXES
+from .wasm_build import wasm_library
 
 FOLDER = pathlib.Path(__file__).parent / "prebuilt"
 SUFFIX = WASM_SUFFIXES[1]

@@ -15,8 +15,8 @@ import wasmtime
 
 from tosaic.errors import DeviceError
 
-from ..cache import cached
-from ..functions import SIGNATURES
+from .cache import cached
+from .functions import SIGNATURES
 
 CLOCKED = frozenset(f"tosaic_{name}" for name in ("control_read", "control_write", "control_accesses", "run"))
 """Functions in which the machine is clocked, and so may read or write the memory that it shares."""

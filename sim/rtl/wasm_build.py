@@ -6,13 +6,13 @@ import sys
 
 from tosaic.hw.config import Config
 
-from ..build import PLAIN, Toolchain, build_simulator
-from ..functions import SIGNATURES
-from ..library import WASM_SUFFIXES
-from ..packages import simulator_package
+from .build import PLAIN, Toolchain, build_simulator
+from .functions import SIGNATURES
+from .library import WASM_SUFFIXES
+from .packages import simulator_package
 
 _HERE = pathlib.Path(__file__).parent
-_SHIM = _HERE / "shim.h"
+_SHIM = _HERE / "wasm_shim.h"
 
 
 def has_zig() -> bool:
@@ -35,6 +35,6 @@ def wasm_library(config: Config) -> pathlib.Path:
         ),
         link_flags=("-s", "-mexec-model=reactor", *(f"-Wl,--export={name}" for name in exports)),
         slow_flags=("-Os",),
-        sources=(_SHIM, _HERE / "threads.cpp"),
+        sources=(_SHIM, _HERE / "wasm_threads.cpp"),
     )
     return build_simulator(config, PLAIN, toolchain, WASM_SUFFIXES[0])
