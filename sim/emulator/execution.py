@@ -57,7 +57,6 @@ class Execution:
         self._decoded: dict[int, Instruction] = {}
         """Instructions of the program that were reached, by their offset."""
         self.done = False
-        self._executes = self._executors()
         self._begins = state.domain.begin
 
     def advance(self, limit: int) -> bool:
@@ -120,30 +119,7 @@ class Execution:
         if self._state.hazards:
             self._state.hazards.begin(instruction, offset, self._core)
         self._begins(offset)
-        self._executes[instruction.opcode](instruction)
-
-    def _executors(self) -> dict[Opcode, Callable[[Instruction], None]]:
-        """What executes each instruction; those that are not named configure the array or the vector unit."""
-        return {
-            **dict.fromkeys(Opcode, self._configure),
-            **dict.fromkeys(_WAITS, self._wait),
-            **dict.fromkeys(_SIGNALS, self._signal),
-            Opcode.BEGIN: self._begin,
-            Opcode.END: self._end,
-            Opcode.BRANCH: self._branch,
-            Opcode.NOP: self._nothing,
-            Opcode.VECTOR_MARK: self._nothing,
-            Opcode.LOAD_PITCH: self._set_pitch,
-            Opcode.STORE_PITCH: self._set_pitch,
-            Opcode.LOAD_GO: self._load,
-            Opcode.LOAD_TENSOR: self._set_coding,
-            Opcode.LOAD_STREAMS: self._set_coding,
-            Opcode.LOAD_DECODE: self._load_decoded,
-            Opcode.STORE_GO: self._store,
-            Opcode.ARRAY_GO: self._array_go,
-            Opcode.ARRAY_DEPTHWISE_GO: self._depthwise_go,
-            Opcode.VECTOR_GO: self._vector_go,
-        }
+        _EXECUTED_BY[instruction.opcode](self, instruction)
 
     def _nothing(self, _: Instruction) -> None:
         pass
@@ -285,3 +261,27 @@ class Execution:
             tensor_number=fault.tensor_number,
             fault=MachineFault(name, unit.name, offset, self._core),
         )
+
+
+_EXECUTED_BY: dict[Opcode, Callable[[Execution, Instruction], None]] = {
+    **dict.fromkeys(Opcode, Execution._configure),
+    **dict.fromkeys(_WAITS, Execution._wait),
+    **dict.fromkeys(_SIGNALS, Execution._signal),
+    Opcode.BEGIN: Execution._begin,
+    Opcode.END: Execution._end,
+    Opcode.BRANCH: Execution._branch,
+    Opcode.NOP: Execution._nothing,
+    Opcode.VECTOR_MARK: Execution._nothing,
+    Opcode.LOAD_PITCH: Execution._set_pitch,
+    Opcode.STORE_PITCH: Execution._set_pitch,
+    Opcode.LOAD_GO: Execution._load,
+    Opcode.LOAD_TENSOR: Execution._set_coding,
+    Opcode.LOAD_STREAMS: Execution._set_coding,
+    Opcode.LOAD_DECODE: Execution._load_decoded,
+    Opcode.STORE_GO: Execution._store,
+    Opcode.ARRAY_GO: Execution._array_go,
+    Opcode.ARRAY_DEPTHWISE_GO: Execution._depthwise_go,
+    Opcode.VECTOR_GO: Execution._vector_go,
+}
+"""What executes each instruction; those that are not named configure the array or the vector unit. Not bound to an
+execution, which would then be freed, with the memories of all samples, only when the collector comes by."""

@@ -1,13 +1,22 @@
 """The memories of the emulator: activation memory wraps, and what samples share is kept once."""
 
+import gc
+import pathlib
+import tracemalloc
+
 import numpy as np
 import pytest
 
+from tosaic.compiler.build import compile_graph
+from tosaic.compiler.ir.tosa_file import read_tosa
+from tosaic.hw.config import CONFIGS
+from tosaic.sim.emulator import Emulator
 from tosaic.sim.emulator.external_memory import ExternalMemory
 from tosaic.sim.emulator.faults import Diverged, Fault
 from tosaic.sim.emulator.state import AccumulatorQueue, ActivationMemory, WeightMemory, agreed
 
 SIZE, WORD = 256, 8
+DIGITS = pathlib.Path(__file__).resolve().parents[2] / "examples/digits/digits.tosa"
 
 
 @pytest.mark.parametrize("address", [SIZE - 3, 2 * SIZE - 3, -3])
@@ -177,3 +186,25 @@ def test_what_samples_share_of_external_memory(seed: int) -> None:
         np.testing.assert_array_equal(np.broadcast_to(found, expected.shape), expected)
         one = memory.read(int(rows[0]), width)
         np.testing.assert_array_equal(np.broadcast_to(one, expected[:, 0].shape), expected[:, 0])
+
+
+def test_a_run_leaves_no_memory_behind():
+    """Memories of many samples are hundreds of megabytes: they do not wait for the collector."""
+    program = compile_graph(read_tosa(DIGITS), CONFIGS["base"])
+    samples, port = 16, program.inputs[0]
+    windows = np.repeat(program.memory()[None], samples, axis=0)
+    for number, window in enumerate(windows):
+        port.write(window, np.full(port.shape, number, np.int8))
+    emulator = Emulator(program.config)
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        for _ in range(3):
+            emulator.execute(ExternalMemory(windows), program.program_address, program.program_bytes)
+        left, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert most > samples * program.config.am_bytes
+    assert left < program.config.am_bytes
