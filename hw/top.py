@@ -169,13 +169,15 @@ class VerilogTop(wiring.Component):
         return m
 
 
-def to_verilog(config: Config, *, simulation: bool = False) -> str:
+def to_verilog(config: Config, *, simulation: bool = False, probe: bool = False) -> str:
     """Verilog of the module `tosaic` with clk, rst (synchronous, active high), s_axil_*, m_axi_* and irq.
 
     With `simulation` the big memories are instances of one behavioural module, included in the text, which Verilator
-    compiles and runs faster; nothing else differs."""
+    compiles and runs faster; nothing else differs. `probe`: with the port of that name."""
     if not simulation:
         return verilog.convert(VerilogTop(config), name=VERILOG_NAME, emit_src=False)
     platform = SimulationPlatform()
-    text = verilog.convert(VerilogTop(config), name=VERILOG_NAME, emit_src=False, platform=platform)
+    text = verilog.convert(
+        VerilogTop(config, probe=probe), name=VERILOG_NAME, emit_src=False, platform=platform
+    )
     return text + MEMORY_VERILOG

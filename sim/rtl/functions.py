@@ -26,6 +26,11 @@ SIGNATURES: dict[str, tuple[list[Any], Any]] = {
     "beats_read": ([HANDLE], U64),
     "beats_written": ([HANDLE], U64),
     "violation": ([HANDLE], ctypes.c_int32),
+    "record": ([HANDLE], None),
+    "recorded_cycles": ([HANDLE, U32], U64),
+    "recorded_events": ([HANDLE, U32], HANDLE),
+    "recorded_steps": ([HANDLE, U32], U64),
+    "recorded_places": ([HANDLE, U32], HANDLE),
 }
 """Types of the arguments and of the result by name, without `tosaic_`."""
 
@@ -39,6 +44,9 @@ class Functions(Protocol):
     def share(self, memory: np.ndarray) -> int:
         """The address of `memory` (uint8, contiguous) for the machine; what either side writes the other one sees."""
 
+    def read(self, address: int, size: int) -> np.ndarray:
+        """A copy of bytes there (uint8 [size])."""
+
     def lend(self, array: np.ndarray) -> contextlib.AbstractContextManager[int]:
         """The address of an array's bytes for calls within the context; what they change is in the array behind it."""
 
@@ -49,7 +57,9 @@ class NativeFunctions:
     def __init__(self, library: pathlib.Path):
         self.library = ctypes.CDLL(str(library))
         for name, (arguments, result) in SIGNATURES.items():
-            function = getattr(self.library, f"tosaic_{name}")
+            function = getattr(self.library, f"tosaic_{name}", None)
+            if function is None:
+                continue  # Builds for measurements have no probe.
             function.argtypes, function.restype = arguments, result
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -59,6 +69,10 @@ class NativeFunctions:
     def share(self, memory: np.ndarray) -> int:
         """The array's own address; the caller keeps the array."""
         return memory.ctypes.data
+
+    def read(self, address: int, size: int) -> np.ndarray:
+        """A copy of bytes of this process."""
+        return np.ctypeslib.as_array((U8 * size).from_address(address)).copy()
 
     @contextlib.contextmanager
     def lend(self, array: np.ndarray) -> Iterator[int]:

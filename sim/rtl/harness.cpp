@@ -8,6 +8,9 @@
 #include "verilated_cov.h"
 #endif
 #ifdef PROBE
+#include "record.h"
+#endif
+#if VM_TRACE
 #include "wave.h"
 #endif
 
@@ -29,12 +32,15 @@ class Simulator {
     ReadSide reads;
     WriteSide writes;
 #ifdef PROBE
+    Record record;
+#endif
+#if VM_TRACE
     Wave wave;
 #endif
 
     // With a seed, what has no initial value gets a random one: where Verilator's --x-initial is unique.
     explicit Simulator(uint32_t seed) : context_(new VerilatedContext) {
-#ifdef PROBE
+#if VM_TRACE
         context_->traceEverOn(true);
 #endif
         if (seed) {
@@ -45,7 +51,7 @@ class Simulator {
         reset();
     }
     ~Simulator() {
-#ifdef PROBE
+#if VM_TRACE
         wave.close();
 #endif
         top_->final();
@@ -146,12 +152,15 @@ class Simulator {
     void edge() {
         top_->clk = 0;
         top_->eval();
-#ifdef PROBE
+#if VM_TRACE
         wave.falling_edge();
 #endif
         top_->clk = 1;
         top_->eval();
 #ifdef PROBE
+        if (record.on) record.take(&top_->probe[0], EVENTS);
+#endif
+#if VM_TRACE
         wave.rising_edge(*top_);
 #endif
     }
@@ -245,6 +254,19 @@ uint64_t tosaic_beats_written(Simulator* s) { return s->writes.beats_written; }
 
 int32_t tosaic_violation(Simulator* s) { return s->violation; }
 
+// Of the builds with the probe. A record begins anew; its arrays stay where they are until the machine is clocked again.
+#ifdef PROBE
+void tosaic_record(Simulator* s) { s->record.begin(CORES); }
+
+uint64_t tosaic_recorded_cycles(Simulator* s, uint32_t core) { return s->record.cores[core].events.size(); }
+
+const uint32_t* tosaic_recorded_events(Simulator* s, uint32_t core) { return s->record.cores[core].events.data(); }
+
+uint64_t tosaic_recorded_steps(Simulator* s, uint32_t core) { return s->record.cores[core].steps.size(); }
+
+const Step* tosaic_recorded_places(Simulator* s, uint32_t core) { return s->record.cores[core].steps.data(); }
+#endif
+
 // Of the builds for measurements (build.py's `Variant`).
 #if VM_COVERAGE
 void tosaic_write_coverage(Simulator* s, const char* path) { s->write_coverage(path); }
@@ -258,7 +280,7 @@ void tosaic_active_mutants(Simulator* s, uint32_t* words) { s->active_mutants(wo
 #endif
 
 // Of the builds that write waveforms. Names are told first, then the program of each core, then the file.
-#ifdef PROBE
+#if VM_TRACE
 void tosaic_wave_name(Simulator* s, uint32_t kind, const char* name) { s->wave.network.names[kind].push_back(name); }
 
 void tosaic_wave_event(Simulator* s, const char* name) { s->wave.network.events.push_back(name); }

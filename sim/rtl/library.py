@@ -49,6 +49,17 @@ class Answer:
 
 
 @dataclasses.dataclass(frozen=True)
+class Recorded:
+    """What a core did in the cycles that its counters counted."""
+
+    events: np.ndarray
+    """uint32 [cycles]: the events of each cycle; bit n is that of the n-th of EVENT_COUNTERS."""
+    steps: np.ndarray
+    """uint32 [steps, 3]: cycle, number of the unit (LOAD, ARRAY, VECTOR, STORE) and the byte of the program that its
+    instruction has from this cycle on, some cycles late."""
+
+
+@dataclasses.dataclass(frozen=True)
 class WaveNames:
     """What signals of a waveform can be; the first layer, instruction and state are those of nothing."""
 
@@ -150,6 +161,21 @@ class Harness:
             raise DeviceError("the control port does not answer one of several accesses")
         answers = [Answer(int(each["data"]), int(each["response"])) for each in asked]
         return answers, [int(each["response"]) for each in told]
+
+    def begin_record(self) -> None:
+        """Record from now on what each core does in the cycles that its counters count; of a build with the probe."""
+        self._functions.tosaic_record(self._handle)
+
+    def recorded(self, core: int = 0) -> Recorded:
+        """What has been recorded since `begin_record`."""
+        functions = self._functions
+        cycles = functions.tosaic_recorded_cycles(self._handle, core)
+        steps = functions.tosaic_recorded_steps(self._handle, core)
+        if not cycles:
+            return Recorded(np.zeros(0, np.uint32), np.zeros((0, 3), np.uint32))
+        events = functions.read(functions.tosaic_recorded_events(self._handle, core), 4 * cycles)
+        places = functions.read(functions.tosaic_recorded_places(self._handle, core), 12 * steps)
+        return Recorded(events.view(np.uint32), places.view(np.uint32).reshape(-1, 3))
 
     def run(self, max_cycles: int) -> int:
         """Clock the machine until its interrupt rises, for `max_cycles` at most; returns the outcome."""

@@ -29,6 +29,14 @@ def cached_verilog(config: Config) -> pathlib.Path:
     )
 
 
+def probed_verilog(config: Config) -> pathlib.Path:
+    """A file with `tosaic.hw.top.to_verilog(config, simulation=True, probe=True)`."""
+    key = hashlib.sha256(f"probe {hardware_digest(config)}".encode()).hexdigest()[:20]
+    return cached(
+        "verilog", f"{config.name}-probe", key, ".v", lambda path: _elaborate(config, path, probe=True)
+    )
+
+
 _INITIAL_VALUE = re.compile(r"^(  (?:output )?reg (?:\[\d+:0\] )?(?!\\\$auto).*?) = \S+;$", re.MULTILINE)
 _INITIAL_MEMORY = re.compile(
     r"^  initial begin\n(.*?)^  end\n|^  initial for [^\n]*\n", re.MULTILINE | re.DOTALL
@@ -95,11 +103,11 @@ def _digest(root: pathlib.Path) -> str:
     return digest.hexdigest()
 
 
-def _elaborate(config: Config, path: pathlib.Path) -> None:
+def _elaborate(config: Config, path: pathlib.Path, *, probe: bool = False) -> None:
     from tosaic.hw.top import to_verilog
 
     with progress(f"writing the Verilog of {config.name}, once"):
-        path.write_text(to_verilog(config, simulation=True))
+        path.write_text(to_verilog(config, simulation=True, probe=probe))
         check_sources([_HARDWARE])
 
 

@@ -56,6 +56,10 @@ class WasmFunctions:
         self._shared = memory, self._allocate(memory.size)
         return self._shared[1]
 
+    def read(self, address: int, size: int) -> np.ndarray:
+        """A copy of bytes of the module's memory."""
+        return self._bytes(address, size).copy()
+
     @contextlib.contextmanager
     def lend(self, array: np.ndarray) -> Iterator[int]:
         """The address of a copy, which is copied back at the end."""

@@ -8,14 +8,18 @@ import numpy as np
 import pytest
 
 import tosaic
+from tosaic.compiler.build import compile_graph
+from tosaic.compiler.ir.tosa_file import read_tosa
 from tosaic.errors import InputError, UnsupportedError
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.config_text import get_config
 from tosaic.hw.csr_map import EVENT_COUNTERS, REGISTER, RESP_OKAY, RESP_SLVERR
+from tosaic.hw.isa import INSTRUCTION_BYTES, Stream
 from tosaic.install import install_command
+from tosaic.sim.registers import Registers
 from tosaic.sim.rtl import RtlSimulator
 from tosaic.sim.rtl.choice import machine_library
-from tosaic.sim.rtl.library import Harness, Write
+from tosaic.sim.rtl.library import INTERRUPT, Harness, Write
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 pytestmark = pytest.mark.xdist_group("nano")
@@ -116,3 +120,31 @@ def test_where_there_is_no_compiler(monkeypatch):
         "simulating the RTL of nano,line_pixels=64 needs a C++ compiler, and there is no no-such-compiler: install "
         f"one, or set CXX, or {install_command('zig')}; the target emulator needs nothing"
     )
+
+
+def test_what_is_recorded_adds_up_to_the_counters(monkeypatch):
+    """In both kinds, which record the same."""
+    program = compile_graph(read_tosa(EXAMPLES / "digits/digits.tosa"), CONFIGS["nano"])
+
+    def act():
+        memory = program.memory()
+        harness = Harness(machine_library(CONFIGS["nano"]))
+        harness.set_memory(memory, 0)
+        harness.set_timing(50, 4000)
+        registers = Registers(harness, 1)
+        harness.begin_record()
+        registers.start(0, len(memory), [Stream(program.program_address, program.program_bytes)])
+        assert harness.run(1_000_000) == INTERRUPT
+        result, found = registers.result(CONFIGS["nano"], [], registers.marks()), harness.recorded()
+        harness.close()
+        return result, found
+
+    (counted, recorded), (_, again) = both(monkeypatch, act)
+    assert len(recorded.events) == counted.cycles
+    sums = [int((recorded.events >> bit & 1).sum()) for bit in range(len(EVENT_COUNTERS))]
+    assert sums == [counted.counters[name] for name in EVENT_COUNTERS]
+    assert recorded.events.tolist() == again.events.tolist()
+    assert recorded.steps.tolist() == again.steps.tolist()
+    places = recorded.steps[:, 2].reshape(-1)
+    assert set(recorded.steps[:, 1].tolist()) == {0, 1, 2, 3}
+    assert (places % INSTRUCTION_BYTES == 0).all() and places.max() < program.program_bytes
