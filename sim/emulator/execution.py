@@ -1,7 +1,6 @@
 """One run of a core's program: instructions in program order, each of which a unit executes."""
 
 import functools
-from collections.abc import Callable
 
 from tosaic.errors import DeviceError, MachineFault
 from tosaic.hw.csr_map import WINDOW_ALIGNMENT
@@ -34,6 +33,28 @@ _decode = functools.lru_cache(1 << 16)(decode)
 
 _WAITS = frozenset({Opcode.LOAD_WAIT, Opcode.ARRAY_WAIT, Opcode.VECTOR_WAIT, Opcode.STORE_WAIT})
 _SIGNALS = frozenset({Opcode.LOAD_SIGNAL, Opcode.ARRAY_SIGNAL, Opcode.VECTOR_SIGNAL, Opcode.STORE_SIGNAL})
+_EXECUTED_BY: dict[Opcode, str] = {
+    **dict.fromkeys(Opcode, "_configure"),
+    **dict.fromkeys(_WAITS, "_wait"),
+    **dict.fromkeys(_SIGNALS, "_signal"),
+    Opcode.BEGIN: "_begin",
+    Opcode.END: "_end",
+    Opcode.BRANCH: "_branch",
+    Opcode.NOP: "_nothing",
+    Opcode.VECTOR_MARK: "_nothing",
+    Opcode.LOAD_PITCH: "_set_pitch",
+    Opcode.STORE_PITCH: "_set_pitch",
+    Opcode.LOAD_GO: "_load",
+    Opcode.LOAD_TENSOR: "_set_coding",
+    Opcode.LOAD_STREAMS: "_set_coding",
+    Opcode.LOAD_DECODE: "_load_decoded",
+    Opcode.STORE_GO: "_store",
+    Opcode.ARRAY_GO: "_array_go",
+    Opcode.ARRAY_DEPTHWISE_GO: "_depthwise_go",
+    Opcode.VECTOR_GO: "_vector_go",
+}
+"""What executes each instruction; those that are not named configure the array or the vector unit. Names, since
+bound methods would keep an execution, with the memories of all samples, until the collector comes by."""
 
 
 class Execution:
@@ -119,7 +140,7 @@ class Execution:
         if self._state.hazards:
             self._state.hazards.begin(instruction, offset, self._core)
         self._begins(offset)
-        _EXECUTED_BY[instruction.opcode](self, instruction)
+        getattr(self, _EXECUTED_BY[instruction.opcode])(instruction)
 
     def _nothing(self, _: Instruction) -> None:
         pass
@@ -261,27 +282,3 @@ class Execution:
             tensor_number=fault.tensor_number,
             fault=MachineFault(name, unit.name, offset, self._core),
         )
-
-
-_EXECUTED_BY: dict[Opcode, Callable[[Execution, Instruction], None]] = {
-    **dict.fromkeys(Opcode, Execution._configure),
-    **dict.fromkeys(_WAITS, Execution._wait),
-    **dict.fromkeys(_SIGNALS, Execution._signal),
-    Opcode.BEGIN: Execution._begin,
-    Opcode.END: Execution._end,
-    Opcode.BRANCH: Execution._branch,
-    Opcode.NOP: Execution._nothing,
-    Opcode.VECTOR_MARK: Execution._nothing,
-    Opcode.LOAD_PITCH: Execution._set_pitch,
-    Opcode.STORE_PITCH: Execution._set_pitch,
-    Opcode.LOAD_GO: Execution._load,
-    Opcode.LOAD_TENSOR: Execution._set_coding,
-    Opcode.LOAD_STREAMS: Execution._set_coding,
-    Opcode.LOAD_DECODE: Execution._load_decoded,
-    Opcode.STORE_GO: Execution._store,
-    Opcode.ARRAY_GO: Execution._array_go,
-    Opcode.ARRAY_DEPTHWISE_GO: Execution._depthwise_go,
-    Opcode.VECTOR_GO: Execution._vector_go,
-}
-"""What executes each instruction; those that are not named configure the array or the vector unit. Not bound to an
-execution, which would then be freed, with the memories of all samples, only when the collector comes by."""
