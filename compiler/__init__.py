@@ -2,7 +2,7 @@
 
 legalize -> fuse -> place -> tile -> emit -> schedule
 
-A stage imports those before it and never one after it. All of them may import `ir` (graphs and the operator table) and
-`machine` (which unit runs an operator). `program.Program` is the result. Importers, `numpy_in` (functions that are
-traced) and the quantizer make the graphs.
+A stage imports those before it and never one after it. All of them may import `ir` (graphs and the operator table),
+`machine` (which unit runs an operator) and `machine_numbers` (what was measured). `program.Program` is the result.
+Importers, `numpy_in` (functions that are traced) and the quantizer make the graphs.
 """

@@ -3,6 +3,7 @@
 import enum
 
 from tosaic.compiler.ir import DType
+from tosaic.compiler.machine_numbers import GROUP_MOST_PIXELS
 from tosaic.hw.isa import Element
 
 
@@ -47,11 +48,6 @@ WINDOWED = frozenset({Kind.ARRAY, Kind.POOL})
 BASES = frozenset({Kind.ARRAY, Kind.POOL, Kind.REDUCTION, Kind.ARGMAX})
 """Kinds that begin a layer: what follows elementwise joins them."""
 
-GO_CYCLES = 40
-"""Cycles of one GO of VECTOR beside its vectors: its configuration, and the pipeline that fills and runs empty."""
-
-_LARGEST_GROUP = 512
-"""Pixels of a row whose length has no divisor but large ones."""
 
 ELEMENT = {
     DType.BOOL: Element.UINT8,
@@ -83,5 +79,5 @@ def group_sizes(width: int, columns: int) -> list[int]:
     found = [size for size in range(2, columns + 1) if width % size == 0]
     if found or width <= columns:
         return found
-    larger = (size for size in range(columns + 1, min(width, _LARGEST_GROUP) + 1) if width % size == 0)
+    larger = (size for size in range(columns + 1, min(width, GROUP_MOST_PIXELS) + 1) if width % size == 0)
     return [size for size in (next(larger, None),) if size is not None]

@@ -4,17 +4,17 @@ import dataclasses
 import functools
 from fractions import Fraction
 
+from tosaic.compiler.machine_numbers import BURST_TURN_CYCLES
 from tosaic.errors import InputError
 from tosaic.hw.config import Config
+from tosaic.hw.constants import OUTSTANDING_BURSTS
 
 MEMORY_LATENCY_CYCLES = 50
 """Cycles of latency, unless told otherwise."""
 LEAST_BANDWIDTH_BYTES = 0.01
 """The least bytes per cycle of an external memory."""
-BURSTS_UNDER_WAY = 32
-"""Bursts of LOAD under way at most (docs/timing.md)."""
-_ROUND_TRIP_CYCLES = 8
-"""Cycles from a burst's issue to room for another one, beyond the latency."""
+_BYTE_PARTS = 1000
+"""Parts of a byte that a bandwidth is told in."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,13 +44,13 @@ class MemorySpeed:
 
     @property
     def burst_cycles(self) -> float:
-        """Cycles from one short burst to the next, however wide the bus: BURSTS_UNDER_WAY at a time."""
-        return (self.latency_cycles + _ROUND_TRIP_CYCLES) / BURSTS_UNDER_WAY
+        """Cycles from one short burst to the next, however wide the bus: OUTSTANDING_BURSTS at a time."""
+        return (self.latency_cycles + BURST_TURN_CYCLES) / OUTSTANDING_BURSTS
 
 
 @functools.lru_cache(1 << 8)
 def _limited(bandwidth_bytes: float, most: int) -> Fraction:
-    return min(Fraction(bandwidth_bytes).limit_denominator(1000), Fraction(most))
+    return min(Fraction(bandwidth_bytes).limit_denominator(_BYTE_PARTS), Fraction(most))
 
 
 FULL_SPEED = MemorySpeed()

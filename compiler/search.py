@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.legalize.passes import legalize
+from tosaic.compiler.machine_numbers import RESIDENCY_SHARES, RESIDENT_PLAN_SHARE
 from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.place.address import Address
 from tosaic.compiler.place.arena import Arena, OutOfMemory
@@ -22,12 +23,6 @@ from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
 from tosaic.compiler.tile.work import GraphPlan
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
-
-RESIDENCY = (0.75, 0.5, 0.25, 0.125, 0.0)
-"""Largest shares of the activation memory that one tensor may occupy."""
-_WORTH = 0.9
-"""A plan is preferred to one of more residency when it is predicted to take less than this share of its cycles: the
-prediction leaves out what units wait for each other."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +52,7 @@ class ProgramPlan:
     layers: list[LayerInfo]
     cycles: int
     """Predicted from what the layers compute and transfer."""
-    residency: float = RESIDENCY[0]
+    residency: float = RESIDENCY_SHARES[0]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +90,7 @@ def plans_of(task: Task) -> Iterator[ProgramPlan]:
     The plans of all residencies are compared. Raises UnsupportedError where none fits."""
     problem: OutOfMemory | None = None
     choices = task.choices
-    found, residencies = [], iter(RESIDENCY)
+    found, residencies = [], iter(RESIDENCY_SHARES)
     for residency in residencies:
         try:
             found.append(_plan(task, residency))
@@ -124,7 +119,7 @@ def ranked(found: list[ProgramPlan]) -> list[ProgramPlan]:
     """Plans in the order of residency, but for those that are clearly better than all before them."""
     order: list[ProgramPlan] = []
     for plan in found:
-        if order and plan.cycles < _WORTH * order[0].cycles:
+        if order and plan.cycles < RESIDENT_PLAN_SHARE * order[0].cycles:
             order.insert(0, plan)
         else:
             order.append(plan)

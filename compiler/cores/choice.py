@@ -9,15 +9,13 @@ from tosaic.compiler.cores.grids import Grid, grids
 from tosaic.compiler.cores.share import Share
 from tosaic.compiler.cores.share_plan import SharePlanner, any_addresses
 from tosaic.compiler.ir import Graph
+from tosaic.compiler.machine_numbers import (
+    SEGMENT_BORDER_CYCLES,
+    SEGMENT_CONSTANT_ELEMENTS,
+    SEGMENT_MOST_LAYERS,
+)
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.errors import UnsupportedError
-
-_MOST_LAYERS = 6
-"""Layers of a segment at most."""
-_SMALL_CONSTANT = 16
-"""Elements of constants that may be shapes or zero points."""
-_BORDER_CYCLES = 150
-"""Cycles between two segments, beside the latency of a STORE and a LOAD: units run empty and fill again."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Chooser:
         best: list[tuple[int, Segment | None]] = [(0, None)] * (count + 1)
         for first in reversed(range(count)):
             found: tuple[int, Segment | None] | None = None
-            for last in range(first + 1, min(first + _MOST_LAYERS, count) + 1):
+            for last in range(first + 1, min(first + SEGMENT_MOST_LAYERS, count) + 1):
                 rest = self.border_cycles + best[last][0]
                 for grid in grids(self.cores):
                     most = math.inf if found is None else found[0] - rest
@@ -66,7 +64,7 @@ class Chooser:
 
     @property
     def border_cycles(self) -> int:
-        return 2 * self.planner.choices.speed.latency_cycles + _BORDER_CYCLES
+        return 2 * self.planner.choices.speed.latency_cycles + SEGMENT_BORDER_CYCLES
 
     def segment(self, first: int, last: int, grid: Grid, most: float = math.inf) -> Segment | None:
         """Layers [first, last) cut by a grid, with the cycles of the core that has most to do. None where they cannot
@@ -115,7 +113,7 @@ def _signature(graph: Graph) -> Hashable:
 
     def seen(name: str) -> Hashable:
         tensor, number = graph.tensors[name], numbers.setdefault(name, len(numbers))
-        small = tensor.data is not None and tensor.data.size <= _SMALL_CONSTANT
+        small = tensor.data is not None and tensor.data.size <= SEGMENT_CONSTANT_ELEMENTS
         values = tensor.data.tobytes() if small and tensor.data is not None else tensor.data is None
         return number, tuple(tensor.shape), tensor.dtype, values
 

@@ -6,6 +6,7 @@ from tosaic.compiler.cores.choice import Chooser, Segment
 from tosaic.compiler.cores.network import Network, network_of
 from tosaic.compiler.cores.share_plan import PlannedShare, SharePlanner
 from tosaic.compiler.machine import KIND, Kind
+from tosaic.compiler.machine_numbers import SEGMENT_OUT_OF_STEP_FACTOR
 from tosaic.compiler.place.address import Address, Span
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.placer import PlacedPort
@@ -13,10 +14,6 @@ from tosaic.compiler.program import LayerInfo
 from tosaic.compiler.search import Choices, ProgramPlan, Task
 from tosaic.compiler.tile.cost import computing_cycles
 from tosaic.errors import UnsupportedError
-
-_OUT_OF_STEP = 2
-"""How much longer a core waits for others than it takes to compute and store a last layer: they come to it at
-different times. (Measured: less than this lets LOAD stand still, more of it holds up the operands.)"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,4 +142,4 @@ def _ahead_bytes(core: int, before: PlannedSegment | None, choices: Choices, bor
         cycles += max(computing_cycles(work, config) for work in lasts)
     else:
         cycles += before.segment.cycles
-    return int(_OUT_OF_STEP * cycles * choices.speed.bytes_per_cycle(config))
+    return int(SEGMENT_OUT_OF_STEP_FACTOR * cycles * choices.speed.bytes_per_cycle(config))

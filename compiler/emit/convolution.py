@@ -10,6 +10,7 @@ from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.layout_copy import CopyEmission
 from tosaic.compiler.emit.vector_go import Access, Dim, ParamUse, VectorGo
 from tosaic.compiler.fuse.expression import Load
+from tosaic.compiler.machine_numbers import BLOCKS_WM_PART, LAYER_END_CYCLES, PACKING_STEPS_AHEAD
 from tosaic.compiler.place.address import Span, activation_span
 from tosaic.compiler.place.placement import Copy
 from tosaic.compiler.place.weights import MAX_COUNT, Blob
@@ -17,13 +18,6 @@ from tosaic.compiler.tile.convolution import Tile, box_work
 from tosaic.compiler.tile.image_boxes import Box
 from tosaic.compiler.tile.work import ArrayBody
 from tosaic.hw.isa import STORE_STREAM, Element
-
-_END_CYCLES = 36
-"""Cycles from the array's last slot until the next GO may begin that reads what VECTOR made of it, less the
-rows' way out.
-"""
-_STEPS_AHEAD = 3
-"""Packed steps that are on their way to weight memory while the array works on another one."""
 
 
 class FirstUse(enum.Enum):
@@ -55,7 +49,7 @@ class WeightPacking:
 
     def _ready(self, stop: int) -> None:
         if self._copy is not None and self._weights.gradual:
-            self._copy.emit(stop + _STEPS_AHEAD * self._weights.step_bytes)
+            self._copy.emit(stop + PACKING_STEPS_AHEAD * self._weights.step_bytes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,11 +221,11 @@ class ConvolutionEmission:
             return 0
         slots = box_work(self.plan, self.config, box.rows, box.columns, 1).array_cycles
         if self.plan.layout.depthwise:
-            first = placed.pixels - -(-_END_CYCLES * placed.pixels // slots)
+            first = placed.pixels - -(-LAYER_END_CYCLES * placed.pixels // slots)
             first = max(rows, first - first % rows)
         else:
             tiles = -(-placed.pixels // rows)
-            first = rows * (tiles - -(-(_END_CYCLES + rows) * tiles // slots))
+            first = rows * (tiles - -(-(LAYER_END_CYCLES + rows) * tiles // slots))
         if not placed.linear:
             first -= first % box.columns
         return first if 0 < first < placed.pixels else 0
@@ -263,8 +257,7 @@ class ConvolutionEmission:
     def _emit_in_blocks(self, placed: BoxOnArray, first_tile: int) -> None:
         """Weights are streamed, piece by piece: a load, an array GO and a vector GO for many tiles."""
         tiles, config = self.plan.tiles, self.config
-        # Half of the weight memory is read while the other one is filled.
-        together = config.wm_bytes // 2
+        together = config.wm_bytes // BLOCKS_WM_PART
         if self.plan.weights.unpacked:
             together = self.plan.tiles[0].group_bytes
         count = max(1, together // self.plan.layout.blob_bytes)

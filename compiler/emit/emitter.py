@@ -6,20 +6,16 @@ from collections.abc import Callable
 from tosaic.compiler.emit.commands import Blocks, Command, Label, Work, command
 from tosaic.compiler.emit.vector_go import VectorGo
 from tosaic.compiler.emit.weight_ring import WeightRing
+from tosaic.compiler.machine_numbers import CODED_UNARY_LENGTH, STREAMED_LOAD_BYTES, WEIGHT_LOAD_BYTES
 from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.place.address import Address, Region, Span, activation_span
-from tosaic.compiler.place.compression import UNARY_LENGTH
 from tosaic.compiler.place.external import ExternalMemory, PlacedBlock
 from tosaic.compiler.place.placement import Copy
 from tosaic.hw.config import Config
-from tosaic.hw.isa import Condition, Opcode, Space, Unit, largest
+from tosaic.hw.isa import FIELDS, Condition, Opcode, Space, Unit, largest
 
-_WEIGHT_LOAD_BYTES = 16384
-"""Bytes of weights per load at most: a load waits until the array has read all that it overwrites."""
-_STREAMED_LOAD_BYTES = 32768
-"""Likewise of weights that are read as they come, where each command takes a cycle of the bus that binds."""
 MAX_ROWS = largest(Opcode.LOAD_GO, "rows")
-_STREAMS = 4
+_STREAMS = sum(field.name.startswith("length_") for field in FIELDS[Opcode.LOAD_STREAMS])
 """Lengths that LOAD_STREAMS has."""
 
 
@@ -160,7 +156,7 @@ class Emitter:
                 self._unpack(*row, address, size_bytes, streamed=streamed)
             return WeightsHere(address, missing)
         assert source.region is not Region.CODED
-        piece = _STREAMED_LOAD_BYTES if streamed else _WEIGHT_LOAD_BYTES
+        piece = STREAMED_LOAD_BYTES if streamed else WEIGHT_LOAD_BYTES
         for start in range(0, size_bytes if missing else 0, piece):
             size = min(piece, size_bytes - start)
             local = (address + start) % self.ring.size_bytes
@@ -202,7 +198,7 @@ class Emitter:
         tensor = command(
             Opcode.LOAD_TENSOR,
             tensor=coded.tensor,
-            unary_length=UNARY_LENGTH,
+            unary_length=CODED_UNARY_LENGTH,
             header_bins=0,
             dq_coded=1,
             dq=0,

@@ -10,14 +10,12 @@ from tosaic.compiler.emit.turn import emit_turn
 from tosaic.compiler.fuse.expression import Load
 from tosaic.compiler.fuse.microprogram import assemble
 from tosaic.compiler.fuse.moves import Part, blocks
+from tosaic.compiler.machine_numbers import COPY_FETCH_BYTES
 from tosaic.compiler.place.address import Address, Region, Span, activation_span
 from tosaic.compiler.tile.layout_copy import LayoutCopy, copy_axes, straight_rows
 from tosaic.compiler.tile.loops import Axis
 from tosaic.compiler.tile.turn import turn_of
 from tosaic.hw.isa import Element
-
-_FETCH_BYTES = 4096
-"""A source is fetched in pieces of this size, so that the first elements move before the last ones are there."""
 
 
 class CopyEmission:
@@ -70,11 +68,11 @@ class CopyEmission:
         spans = [(count - 1) * stride for count, stride in zip(part.counts, part.strides, strict=True)]
         first = (part.offset + sum(min(0, span) for span in spans)) * self.size
         last = (part.offset + sum(max(0, span) for span in spans)) * self.size
-        for piece in range(first // _FETCH_BYTES, last // _FETCH_BYTES + 1):
+        for piece in range(first // COPY_FETCH_BYTES, last // COPY_FETCH_BYTES + 1):
             if (source, piece) not in self._fetched:
                 self._fetched.add((source, piece))
-                start = piece * _FETCH_BYTES
-                size = min(_FETCH_BYTES, source_bytes - start)
+                start = piece * COPY_FETCH_BYTES
+                size = min(COPY_FETCH_BYTES, source_bytes - start)
                 self.emitter.load(source + start, address + start, size)
 
     def _gather(self, part: Part, source: Address, buffer: int) -> tuple[int, list[int]]:

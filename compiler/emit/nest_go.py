@@ -15,7 +15,9 @@ from tosaic.compiler.tile.loops import Axis, merge
 from tosaic.hw.config import Config
 from tosaic.hw.isa import STORE_STREAM, Element, Op
 
-_STORE_ELEMENT = {1: Element.INT8, 2: Element.INT16, 4: Element.INT32, 8: Element.INT48}
+_STORE_ELEMENT = {
+    element.bytes: element for element in (Element.INT8, Element.INT16, Element.INT32, Element.INT48)
+}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,11 +10,9 @@ from tosaic.compiler.fuse.expression import Immediate, Load, Node, Value
 from tosaic.compiler.fuse.microprogram import assemble
 from tosaic.compiler.place.address import Address
 from tosaic.compiler.place.placement import Buffer
-from tosaic.compiler.tile.gather_scatter import GatherScatterPlan
+from tosaic.compiler.tile.gather_scatter import OFFSET_BYTES, GatherScatterPlan
 from tosaic.compiler.tile.loops import Axis
 from tosaic.hw.isa import Element, Op
-
-OFFSET_BYTES = 4
 
 
 class TableOffsets:

@@ -14,7 +14,7 @@ from tosaic.compiler.tile.turn import Scratch, Turn, joined_bytes
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Element, Op
 
-_UNSIGNED = {1: Element.UINT8, 2: Element.UINT16}
+_UNSIGNED = {element.bytes: element for element in (Element.UINT8, Element.UINT16)}
 
 
 def emit_turn(emitter: Emitter, turn: Turn, scratch: Scratch, source: int, target: int) -> None:

@@ -56,7 +56,7 @@ class Entries:
 
     @property
     def span(self) -> Span:
-        return activation_span(self.address, self.address + 4 * self.count)
+        return activation_span(self.address, self.address + Element.INT32.bytes * self.count)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,13 +11,9 @@ from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.microprogram import MicroProgram
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.machine import ELEMENT
+from tosaic.compiler.machine_numbers import LAYER_TURN_CYCLES, TILE_PARAMETER_CYCLES
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Element
-
-_PARAMETER_CYCLES = 10
-"""VECTOR_PARAM for a tile of channels, at most."""
-_LAYER_CYCLES = 60
-"""Cycles from the end of a layer to the first result of one that reads what it wrote."""
 
 
 def drains_too_slowly(graph: Graph, layer: Layer, config: Config) -> bool:
@@ -33,13 +29,13 @@ def drains_too_slowly(graph: Graph, layer: Layer, config: Config) -> bool:
     depth = math.prod(graph.tensors[base.inputs[1]].shape[1:])
     array = -(-depth // config.columns) * config.columns
     stored = ELEMENT[graph.tensors[layer.output].dtype]
-    parameters = _PARAMETER_CYCLES * (layer.program.bias or layer.program.per_channel)
+    parameters = TILE_PARAMETER_CYCLES * (layer.program.bias or layer.program.per_channel)
     chain = _chain_cycles(layer.program, stored, pixels, config)
     fused = tiles * max(array, parameters + chain)
     alone = parameters + max(config.vector_latency_cycles, pixels * Element.INT32.bytes)
     slots = min(tiles * pixels, config.vector_slots)
     batches = -(-tiles * pixels // config.vector_slots)
-    split = tiles * max(array, alone) + _LAYER_CYCLES
+    split = tiles * max(array, alone) + LAYER_TURN_CYCLES
     split += batches * _chain_cycles(layer.program, stored, slots, config)
     return split < fused
 

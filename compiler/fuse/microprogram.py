@@ -8,7 +8,8 @@ from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import STORE_STREAM, Element, Instruction, Op, Opcode, Source, make, width
 
-LOAD_STREAMS = 3
+LOAD_STREAMS = STORE_STREAM
+"""Streams that operands in memory may take: those before the stream of the result."""
 _IMMEDIATE_BITS = width(Opcode.VECTOR_BOUNDS, "immediate") - 1
 _COMMUTATIVE = (Op.ADD, Op.MAX, Op.MIN, Op.AND, Op.OR, Op.XOR, Op.EQ)
 

@@ -8,8 +8,6 @@ from tosaic.hw.isa import Instruction, Op, Opcode, Source, make
 
 _PLAIN = ("bias", "per_channel", "round", "clamp", "wrap32", "a_zp", "out_zp")
 """Fields that are zero where a micro-operation does nothing beside its operation."""
-_LONGEST = 2
-"""Micro-operations of a body whose first repetition is one micro-operation, as the start value was."""
 
 
 def peeled(program: MicroProgram, repeats: int) -> tuple[MicroProgram, int]:
@@ -24,7 +22,8 @@ def _peeled(program: MicroProgram, repeats: int) -> tuple[MicroProgram, int]:
     bounds = {item.index: item for item in program.instructions if item.opcode is Opcode.VECTOR_BOUNDS}
     first, last = program.body_start, program.body_end
     body = uops[first:last]
-    if first != 1 or not 1 <= len(body) <= _LONGEST or repeats < 2:
+    # The first repetition of a longer body would take more than the one micro-operation of the start value.
+    if first != 1 or not 1 <= len(body) <= 2 or repeats < 2:
         return program, repeats
     start, combine = uops[0], body[-1]
     sources = {source for uop in body for source in (uop.a_source, uop.b_source)}

@@ -12,17 +12,15 @@ import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator
 from tosaic.compiler.legalize.rewriting import Rewriting
-from tosaic.compiler.machine import GO_CYCLES, reciprocal_scale
+from tosaic.compiler.machine import reciprocal_scale
+from tosaic.compiler.machine_numbers import (
+    POOL_APART_SHARE,
+    POOL_LEAST_STEPS,
+    POOL_ON_ARRAY_SHARE,
+    POOL_START_CYCLES,
+    VECTOR_GO_CYCLES,
+)
 from tosaic.hw.config import Config
-
-_START_CYCLES = 150
-"""What a convolution takes beside its products: weights, biases and latencies."""
-_ARRAY_WINS = 1.1
-"""Times the cycles of VECTOR: the array reads less of the activation memory, which is left to what comes and goes."""
-_APART_WINS = 0.85
-"""Times the cycles of a window at once: what lies between the two halves takes room in the activation memory."""
-_FEWEST_STEPS = 3
-"""Steps of VECTOR at least for a result that is reduced: a start and two elements."""
 
 
 def cheaper_pools(graph: Graph, config: Config) -> Graph:
@@ -86,8 +84,8 @@ def _vector_cycles(y: _Side, x: _Side, shape: tuple[int, ...], beats: int, confi
         axes = [y.outputs, x.outputs, -(-channels // config.columns)]
     batches, rest = divmod(max(axes), config.vector_slots)
     slots = batches * config.vector_slots + (max(rest, config.vector_latency_cycles) if rest else 0)
-    steps = max(y.kernel * x.kernel, _FEWEST_STEPS) * beats
-    return images * (math.prod(axes) // max(axes) * slots * steps + GO_CYCLES * y.edges * x.edges)
+    steps = max(y.kernel * x.kernel, POOL_LEAST_STEPS) * beats
+    return images * (math.prod(axes) // max(axes) * slots * steps + VECTOR_GO_CYCLES * y.edges * x.edges)
 
 
 def _array_cycles(y: _Side, x: _Side, shape: tuple[int, ...], config: Config) -> int | None:
@@ -99,7 +97,7 @@ def _array_cycles(y: _Side, x: _Side, shape: tuple[int, ...], config: Config) ->
         return None
     pixels = y.outputs * y.stride * (x.outputs * x.stride + x.kernel)
     blocks = shape[0] * -(-shape[3] // config.columns)
-    return _START_CYCLES + blocks * -(-y.kernel // together) * (pixels + config.rows)
+    return POOL_START_CYCLES + blocks * -(-y.kernel // together) * (pixels + config.rows)
 
 
 def _rows_first(new: Rewriting, config: Config) -> bool:
@@ -114,7 +112,7 @@ def _rows_first(new: Rewriting, config: Config) -> bool:
     apart = _vector_cycles(y, x.whole, shape, beats, config) + _vector_cycles(
         y.pooled, x, between, beats, config
     )
-    if apart > _APART_WINS * _vector_cycles(y, x, shape, beats, config):
+    if apart > POOL_APART_SHARE * _vector_cycles(y, x, shape, beats, config):
         return False
     nan_mode = operator.attributes.get("nan_mode", "PROPAGATE")
     rows = new.add(
@@ -152,7 +150,7 @@ def _by_ones(new: Rewriting, config: Config) -> bool:
     if (y.outputs, x.outputs) == (1, 1):
         return False  # A mean, which has forms of its own.
     cycles = _array_cycles(y, x, shape, config)
-    if cycles is None or cycles > _ARRAY_WINS * _vector_cycles(y, x, shape, 1, config):
+    if cycles is None or cycles > POOL_ON_ARRAY_SHARE * _vector_cycles(y, x, shape, 1, config):
         return False
     input_zp, output_zp = (
         new.constant(new.graph.operand_value(operator, name).reshape(1), dtype)

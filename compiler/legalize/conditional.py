@@ -7,9 +7,8 @@ import numpy as np
 
 from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.legalize.rewriting import Rewriting
+from tosaic.compiler.machine_numbers import BRANCH_INLINED_ELEMENTS
 
-INLINED_ELEMENTS = 4096
-"""Results of both branches, in elements, up to which it costs less to compute them both than to branch."""
 _COSTLY = ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D", "MATMUL", "FULLY_CONNECTED")
 
 
@@ -22,7 +21,7 @@ def both_are_computed(graph: Graph, operator: Operator) -> bool:
     if any(inner.op in ("WHILE_LOOP", *_COSTLY) for _, inner in operators):
         return False
     elements = sum(math.prod(part.tensors[name].shape) for part, inner in operators for name in inner.outputs)
-    return elements <= INLINED_ELEMENTS
+    return elements <= BRANCH_INLINED_ELEMENTS
 
 
 def _within(graph: Graph) -> Iterator[Graph]:

@@ -2,9 +2,7 @@
 
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.rewriting import Rewriting
-
-_MAX_PLANES = 256
-"""A kernel with more planes is turned, if it is smaller along another axis."""
+from tosaic.compiler.machine_numbers import KERNEL_MOST_PLANES
 
 
 def convolution_3d(new: Rewriting) -> bool:
@@ -31,7 +29,7 @@ def convolution_3d(new: Rewriting) -> bool:
         times = new.sizes((n, od, oh, ow, oc // biases))
         new.add("TILE", [row, times], (n, od, oh, ow, oc), DType.INT32, operator.outputs[0])
         return True
-    if len(planes) > _MAX_PLANES and min(kh, kw) < kd:
+    if len(planes) > KERNEL_MOST_PLANES and min(kh, kw) < kd:
         _turned(new, 2 if kh <= kw else 3)
         return True
     first = planes[0] * dd // sd

@@ -6,9 +6,8 @@ import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator
 from tosaic.compiler.ir.building.integer_folding import Call, integer_result
+from tosaic.compiler.machine_numbers import CURVE_MOST_VALUES
 
-MOST_VALUES = 512
-"""The largest number of values of a tensor that others are functions of."""
 _TYPES = (DType.INT8, DType.INT16, DType.INT32)
 _SAME = ("RESHAPE", "IDENTITY")
 """The elements stay in their order."""
@@ -39,7 +38,7 @@ def curves(graph: Graph) -> dict[str, Curve]:
         tensor = graph.tensors[name]
         if name not in found and tensor.data is None and _held(tensor.dtype):
             low, high = ranges.get(name, (tensor.dtype.min, tensor.dtype.max))
-            if high - low < MOST_VALUES:
+            if high - low < CURVE_MOST_VALUES:
                 found[name] = Curve(name, low, np.arange(low, high + 1, dtype=np.int64))
         return found.get(name)
 

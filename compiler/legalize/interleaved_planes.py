@@ -14,16 +14,13 @@ import numpy as np
 from tosaic.compiler.ir import DType, Graph, GraphIndex, Operator
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine import KIND, Kind, group_sizes
+from tosaic.compiler.machine_numbers import (
+    PLANE_JOIN_CYCLES,
+    PLANES_IMAGE_CYCLES,
+    PLANES_JOINED,
+    PLANES_START_CYCLES,
+)
 from tosaic.hw.config import Config
-
-_START_CYCLES = 200
-"""What the convolution takes beside its products: weights, and the array's and VECTOR's latencies."""
-_IMAGE_CYCLES = 100
-"""Cycles of each image, whose boxes are its own."""
-_JOINED = 4
-"""Planes that VECTOR puts together at once."""
-_JOINING_CYCLES = 7
-"""Cycles of VECTOR for a vector of each of them; then a cycle for each pixel."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,8 +33,8 @@ class _Planes:
 
     def vector_cycles(self, config: Config) -> int:
         """Estimates the cycles of VECTOR; two, four or eight planes need no cycle for each pixel."""
-        joins = self.images * -(-self.pixels // config.columns) * -(-self.count // _JOINED)
-        each = _JOINING_CYCLES + (config.columns if self.count & (self.count - 1) else 0)
+        joins = self.images * -(-self.pixels // config.columns) * -(-self.count // PLANES_JOINED)
+        each = PLANE_JOIN_CYCLES + (config.columns if self.count & (self.count - 1) else 0)
         return joins * each
 
     def array_cycles(self, config: Config) -> float:
@@ -47,9 +44,9 @@ class _Planes:
             tiles, groups = -(-size * self.count // columns), self.pixels // size
             weight_bytes = tiles * self.count * columns**2
             if weight_bytes <= config.wm_bytes:
-                image = -(-groups // config.rows) * tiles * self.count * columns + _IMAGE_CYCLES
+                image = -(-groups // config.rows) * tiles * self.count * columns + PLANES_IMAGE_CYCLES
                 loaded = weight_bytes / config.word_bytes
-                best = min(best, _START_CYCLES + loaded + self.images * image)
+                best = min(best, PLANES_START_CYCLES + loaded + self.images * image)
         return best
 
 

@@ -10,17 +10,16 @@ from tosaic.compiler.legalize.idle import as_reshape
 from tosaic.compiler.legalize.raised_reshapes import raise_reshapes
 from tosaic.compiler.legalize.reshapes import data_operands, sink_reshapes
 from tosaic.compiler.machine import KIND, Kind
+from tosaic.compiler.machine_numbers import (
+    CONSTANT_GROWTH_FACTOR,
+    CONSTANT_SMALL_BYTES,
+    CONSTANTS_SMALL_BYTES,
+)
 
 RENAMING = ("RESHAPE", "IDENTITY")
 _SAME_BYTES = (*RENAMING, "TRANSPOSE", "REVERSE")
 """The result takes its operand's place in the program."""
 _MOVING = (*_SAME_BYTES, "SLICE", "TILE")
-_GROWTH = 4
-"""A constant that is computed may have this many times the bytes of those that it comes from: int8 becomes int32."""
-_SMALL_BYTES = 1 << 16
-"""A constant of this size is always kept, whatever it comes from."""
-_ALL_SMALL_BYTES = 1 << 20
-"""What all that are computed may have in sum, beside `_GROWTH` times the graph's own constants."""
 
 
 def normalise(graph: Graph, *, again: bool = False) -> Graph:
@@ -28,7 +27,7 @@ def normalise(graph: Graph, *, again: bool = False) -> Graph:
     done before, and the graph's constants have grown by it."""
     graph = graph.copy()
     graph.operators = [as_reshape(graph, operator) for operator in graph.operators]
-    _fold(graph, 0 if again else _GROWTH)
+    _fold(graph, 0 if again else CONSTANT_GROWTH_FACTOR)
     _join_casts(graph)
     graph.operators = _live(graph, graph.operators)
     sink_reshapes(graph)
@@ -61,7 +60,7 @@ def storage_names(graph: Graph) -> dict[str, str]:
 def _fold(graph: Graph, growth: int) -> None:
     """Computes what depends on constants alone, as far as the program does not grow much by it."""
     own = {name: tensor.data.nbytes for name, tensor in graph.tensors.items() if tensor.data is not None}
-    left_bytes = _ALL_SMALL_BYTES + growth * sum(own.values())
+    left_bytes = CONSTANTS_SMALL_BYTES + growth * sum(own.values())
     origins = {name: frozenset({name}) for name in own}
     folded: dict[str, Operator] = {}
     for place, operator in enumerate(graph.operators):
@@ -71,7 +70,7 @@ def _fold(graph: Graph, growth: int) -> None:
         moved = operator.op in _SAME_BYTES
         size_bytes = 0 if moved else math.prod(result.shape) * result.dtype.numpy.itemsize
         comes_from = frozenset[str]().union(*(origins[name] for name in operator.inputs))
-        most_bytes = max(_SMALL_BYTES, _GROWTH * sum(own[name] for name in comes_from))
+        most_bytes = max(CONSTANT_SMALL_BYTES, CONSTANT_GROWTH_FACTOR * sum(own[name] for name in comes_from))
         values = evaluate_folded(graph, operator) if size_bytes <= min(most_bytes, left_bytes) else None
         if values is not None:
             result.data = np.ascontiguousarray(values[0]).reshape(result.shape)

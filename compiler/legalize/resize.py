@@ -7,10 +7,9 @@ import numpy as np
 
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.legalize.rewriting import Rewriting
+from tosaic.compiler.machine_numbers import RESIZE_WIDE_PIXEL_CHANNELS
 
 HEIGHT, WIDTH = 1, 2
-_WIDE_PIXEL = 8
-"""Channels from which on moving every pixel of the result by itself is cheaper than first fewer, then whole rows."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +48,7 @@ def resize(new: Rewriting) -> bool:
     height, width = (_sampling(graph, new, axis) for axis in (HEIGHT, WIDTH))
     data, output = operator.inputs[0], operator.outputs[0]
     if operator.attributes["mode"] == "NEAREST":
-        if channels >= _WIDE_PIXEL and _repeated(new, height.nearest(), width.nearest()):
+        if channels >= RESIZE_WIDE_PIXEL_CHANNELS and _repeated(new, height.nearest(), width.nearest()):
             return True
         # Along the height whole rows are moved, along the width single pixels: those as few as possible.
         order = (width, height) if ih <= oh else (height, width)

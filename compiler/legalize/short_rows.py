@@ -6,33 +6,42 @@ that axis first fill the lanes, and bytes are turned in blocks, several per cycl
 """
 
 import math
+import sys
 from collections.abc import Mapping
 
 from tosaic.compiler.ir import DType, Graph, GraphIndex, Operator
 from tosaic.compiler.legalize.reshapes import data_operands
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine import ELEMENT, KIND, Kind
+from tosaic.compiler.machine_numbers import (
+    SHORT_CHOICE_ELEMENTS,
+    SHORT_CHOICE_INT16_ELEMENTS,
+    SHORT_ROW_COLUMNS,
+    SHORT_ROW_ELEMENTS,
+    SHORT_ROW_IDLE_COLUMNS,
+    SHORT_ROW_INT16_ELEMENTS,
+    SHORT_ROW_TURNED_BYTES,
+    SHORT_ROWS_LEAST_ROWS,
+)
 from tosaic.hw.config import Config
 
-_LEAST_ROWS = 128
-"""Fewer take little time either way."""
-_LONGEST = {DType.INT8: 16, DType.BOOL: 16, DType.INT16: 8}
-"""Elements of a row that is turned, by type, on 16 columns: longer ones fill the lanes, wider ones take as long to be
-turned."""
-_MEASURED_COLUMNS, _IDLE_COLUMNS = 16, 4
-"""Columns that the longest rows are for; and columns of which short rows leave so few idle that none is turned."""
+_LONGEST = {
+    DType.INT8: SHORT_ROW_ELEMENTS,
+    DType.BOOL: SHORT_ROW_ELEMENTS,
+    DType.INT16: SHORT_ROW_INT16_ELEMENTS,
+}
+"""Elements of a row that is turned, by type, on `SHORT_ROW_COLUMNS` columns."""
 _REDUCTIONS = ("REDUCE_SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL")
-_LONGEST_CHOICE = {DType.INT8: 48, DType.INT16: 16}
-"""The same where the place of the largest is wanted: its passes over partial results take longer."""
-_MOST_BYTES = 2
-"""Bytes that are turned at most for each element that is reduced."""
-_FAR = 1 << 10
+_LONGEST_CHOICE = {DType.INT8: SHORT_CHOICE_ELEMENTS, DType.INT16: SHORT_CHOICE_INT16_ELEMENTS}
+"""The same where the place of the largest is wanted."""
+_FAR = sys.maxsize
+"""Bytes for each element of what cannot be turned."""
 
 
 def _longest_row(kinds: Mapping[DType, int], dtype: DType, config: Config) -> int:
     """Elements of the longest rows of a type that are turned; below 2 where none is."""
-    more = max(0, config.columns - _IDLE_COLUMNS)
-    return kinds.get(dtype, 0) * more // (_MEASURED_COLUMNS - _IDLE_COLUMNS)
+    more = max(0, config.columns - SHORT_ROW_IDLE_COLUMNS)
+    return kinds.get(dtype, 0) * more // (SHORT_ROW_COLUMNS - SHORT_ROW_IDLE_COLUMNS)
 
 
 def turn_short_rows(graph: Graph, config: Config) -> Graph:
@@ -49,7 +58,10 @@ def turn_short_rows(graph: Graph, config: Config) -> Graph:
             _stack(new)
         elif _chooses_in_rows(graph, operator, config):
             _choose(new)
-        elif _reduces_rows(graph, operator, config) and turning.bytes_of(operator.inputs[0]) <= _MOST_BYTES:
+        elif (
+            _reduces_rows(graph, operator, config)
+            and turning.bytes_of(operator.inputs[0]) <= SHORT_ROW_TURNED_BYTES
+        ):
             turning.reduce(new)
         done += new.operators or [operator]
     graph.operators = done
@@ -62,7 +74,7 @@ def _is_short(graph: Graph, name: str, config: Config) -> bool:
     return (
         len(shape) > 1
         and 1 < shape[-1] <= max(_longest_row(_LONGEST, dtype, config) for dtype in _LONGEST)
-        and math.prod(shape[:-1]) >= _LEAST_ROWS
+        and math.prod(shape[:-1]) >= SHORT_ROWS_LEAST_ROWS
     )
 
 
@@ -96,7 +108,7 @@ def _chooses_in_rows(graph: Graph, operator: Operator, config: Config) -> bool:
     tensor = graph.tensors[operator.inputs[0]]
     rows, longest = math.prod(tensor.shape[:-1]), _longest_row(_LONGEST_CHOICE, tensor.dtype, config)
     last = operator.attributes["axis"] == len(tensor.shape) - 1
-    return last and 1 < tensor.shape[-1] <= longest and rows >= _LEAST_ROWS
+    return last and 1 < tensor.shape[-1] <= longest and rows >= SHORT_ROWS_LEAST_ROWS
 
 
 def _choose(new: Rewriting) -> None:

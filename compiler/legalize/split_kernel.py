@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.rewriting import Rewriting
+from tosaic.compiler.machine_numbers import KERNEL_PATCH_AM_PART, SPLIT_WEIGHTS_WM_PART
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, largest
 
 _MAX_TAPS = largest(Opcode.ARRAY_KERNEL, "ky_count")
 """Kernel rows, or columns, that one ARRAY_KERNEL walks over; also its largest step between rows."""
-_MAX_RUN_STEP = (1 << 23) - 1
+_MAX_RUN_STEP = largest(Opcode.ARRAY_KERNEL, "run_step")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +73,7 @@ def split_kernel(new: Rewriting, config: Config) -> bool:
     )
     rows, columns = _Axis(ih, oh, kh, top, sy, dy), _Axis(iw, ow, kw, left, sx, dx)
 
-    def fits(kernel_rows: int, kernel_columns: int, channels: int, share: int = 1) -> bool:
+    def fits(kernel_rows: int, kernel_columns: int, channels: int, part: int = 1) -> bool:
         width = config.columns
         if depthwise:
             words, patch_channels = kernel_columns, min(channels, width)
@@ -84,8 +85,8 @@ def split_kernel(new: Rewriting, config: Config) -> bool:
             patch_channels = channels
         patch = min(ih, rows.reach(kernel_rows)) * min(iw, columns.reach(kernel_columns)) * patch_channels
         return (
-            kernel_rows * words * width * width * share <= config.wm_bytes
-            and patch * 4 <= config.am_bytes
+            kernel_rows * words * width * width * part <= config.wm_bytes
+            and patch * KERNEL_PATCH_AM_PART <= config.am_bytes
             and max(kernel_rows, kernel_columns) <= _MAX_TAPS
             and (dy <= _MAX_TAPS or kernel_rows == 1)
             and (dx * ic <= _MAX_RUN_STEP or kernel_columns == 1)
@@ -93,8 +94,7 @@ def split_kernel(new: Rewriting, config: Config) -> bool:
 
     if fits(kh, kw, ic):
         return False
-    # Parts of half the weight memory: one is fetched while the other is in use.
-    size = _largest_part(kh, kw, ic, config.columns, lambda r, c, n: fits(r, c, n, 2))
+    size = _largest_part(kh, kw, ic, config.columns, lambda r, c, n: fits(r, c, n, SPLIT_WEIGHTS_WM_PART))
     if size is None or (size[2] < ic and depthwise):
         return False
     total = None

@@ -2,6 +2,7 @@
 
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.rewriting import Rewriting
+from tosaic.compiler.machine_numbers import MATMUL_ROW_AM_PART, SPLIT_WEIGHTS_WM_PART
 from tosaic.hw.config import Config
 
 
@@ -14,11 +15,10 @@ def split_matmul(new: Rewriting, config: Config) -> bool:
         return False
     (n, h, c), width = new.shape(a), new.shape(b)[2]
     # A row of A in words, W bytes of weights for each of its bytes; several rows and their results beside it.
-    words = min(config.wm_bytes // config.columns**2, config.am_bytes // 4 // config.columns)
+    words = min(config.wm_bytes // config.columns**2, config.am_bytes // MATMUL_ROW_AM_PART // config.columns)
     if c <= words * config.columns:
         return False
-    # Parts of half the weight memory: one is fetched while the other is in use.
-    step = max(1, words // 2) * config.columns
+    step = max(1, words // SPLIT_WEIGHTS_WM_PART) * config.columns
     total = None
     for first in range(0, c, step):
         count = min(step, c - first)

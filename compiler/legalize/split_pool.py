@@ -10,6 +10,7 @@ import numpy as np
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine import ELEMENT, reciprocal_scale
+from tosaic.compiler.machine_numbers import POOL_PATCH_AM_PART
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, largest
 
@@ -32,7 +33,7 @@ def split_pool(new: Rewriting, config: Config) -> bool:
     patch_bytes = taps * min(c, config.columns) * ELEMENT[source.dtype].bytes
     rows, columns = _windows(ih, oh, kh, sy, top), _windows(iw, ow, kw, sx, left)
     whole = rows == [(0, ih)] and columns == [(0, iw)]
-    if not whole and taps <= _MAX_TAPS and 2 * patch_bytes <= config.am_bytes:
+    if not whole and taps <= _MAX_TAPS and patch_bytes * POOL_PATCH_AM_PART <= config.am_bytes:
         return False
     if operator.op == "MAX_POOL2D":
         nan_mode = operator.attributes.get("nan_mode", "PROPAGATE")

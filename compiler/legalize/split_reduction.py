@@ -8,9 +8,11 @@ import math
 
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine import ELEMENT
+from tosaic.compiler.machine_numbers import REDUCED_INNER_AM_PART
 from tosaic.hw.config import Config
+from tosaic.hw.isa import Element
 
-_ELEMENT_BYTES = 4
+_ELEMENT_BYTES = Element.INT32.bytes
 """Bytes of an element that is reduced or of a result, which may be cast to int32 on the way."""
 
 
@@ -23,7 +25,7 @@ def split_reduction(new: Rewriting, config: Config) -> bool:
     axis = operator.attributes["axis"]
     outer, extent = math.prod(source.shape[:axis]), source.shape[axis]
     inner = math.prod(source.shape[axis + 1 :])
-    limit = max(1, config.am_bytes // 8 // _ELEMENT_BYTES)
+    limit = max(1, config.am_bytes // REDUCED_INNER_AM_PART // _ELEMENT_BYTES)
     if inner <= limit or math.prod(source.shape) <= 2 * limit:
         return False
     # An element of the axis, a result and a partial result fit at once even if the next reduction stays apart.

@@ -11,9 +11,7 @@ from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.legalize.reshapes import data_operands
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine import ELEMENT, KIND, Kind
-
-_MOST_STEPS = 4
-"""Operators that are computed again in the other order, for one operand."""
+from tosaic.compiler.machine_numbers import TRANSPOSE_MOST_STEPS
 
 
 @dataclasses.dataclass
@@ -108,7 +106,7 @@ class _Sinking:
         """What computes an operand of `reader` in the order before `transpose`: a TRANSPOSE that does, then operators
         to repeat; None where nothing does."""
         graph, steps = self.graph, list[Operator]()
-        while len(steps) <= _MOST_STEPS:
+        while len(steps) <= TRANSPOSE_MOST_STEPS:
             for other in self.index.consumers(name):
                 if other.op != "TRANSPOSE" or other is transpose or id(other) in self.taken:
                     continue

@@ -12,11 +12,7 @@ import numpy as np
 from tosaic.compiler.ir import DType, Graph, GraphIndex, Operator
 from tosaic.compiler.legalize.curves import Curve, curves
 from tosaic.compiler.legalize.rewriting import Rewriting
-
-_LEAST_TABLES = 2
-"""Tables in a chain at least: one table is loaded as fast as offsets are computed."""
-_MOST_ELEMENTS = 2048
-"""GATHER takes one element at a time, a TABLE one per lane: for more elements, loading tables does not count."""
+from tosaic.compiler.machine_numbers import CHAIN_LEAST_TABLES, CHAIN_MOST_ELEMENTS
 
 
 def tabulate(graph: Graph) -> Graph:
@@ -37,7 +33,7 @@ def tabulate(graph: Graph) -> Graph:
         tables[name] = frozenset().union(*(tables.get(each, ()) for each in operator.inputs))
         if operator.op == "TABLE":
             tables[name] |= {name}
-        if len(tables[name]) < _LEAST_TABLES or not _wanted(graph, index, found, name):
+        if len(tables[name]) < CHAIN_LEAST_TABLES or not _wanted(graph, index, found, name):
             done.append(operator)
             continue
         new = Rewriting(graph, operator)
@@ -50,7 +46,7 @@ def tabulate(graph: Graph) -> Graph:
 
 def _wanted(graph: Graph, index: GraphIndex, found: dict[str, Curve], name: str) -> bool:
     """Whether a tensor is read by more than further steps of its own chain, and small."""
-    if math.prod(graph.tensors[name].shape) > _MOST_ELEMENTS:
+    if math.prod(graph.tensors[name].shape) > CHAIN_MOST_ELEMENTS:
         return False
     origin = found[name].origin
     after = [found.get(output) for reader in index.consumers(name) for output in reader.outputs]

@@ -11,13 +11,7 @@ import math
 
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.rewriting import Rewriting
-
-_PRODUCTS_PER_MOVE = 2048
-"""Multiply-accumulates that must be saved per element of the result to make up for putting it in order. Measured on
-`base`: a 4 x 4 kernel of stride 2, 128 to 64 channels, saves 1536 and is 1.2 times slower by remainder; 16 x 16 of
-stride 8, 32 to 21 channels, saves 8064 and is 13 times faster."""
-_LANES = 16
-"""Output channels below which the array is partly idle when zeros are put between the inputs."""
+from tosaic.compiler.machine_numbers import REMAINDER_IDLE_CHANNELS, REMAINDER_MOVE_PRODUCTS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,9 +57,9 @@ def transpose_convolution(new: Rewriting) -> bool:
     _, oh, ow, _ = new.shape(new.operator.outputs[0])
     rows, columns = _Axis(ih, kh, strides[0], top, oh), _Axis(iw, kw, strides[1], left, ow)
     computed = rows.positions * columns.positions * math.prod(strides)
-    idle = max(1, _LANES // new.shape(weight)[0])
+    idle = max(1, REMAINDER_IDLE_CHANNELS // new.shape(weight)[0])
     products = idle * ic * (oh * ow * kh * kw - computed * rows.taps * columns.taps)
-    if products > computed * _PRODUCTS_PER_MOVE:
+    if products > computed * REMAINDER_MOVE_PRODUCTS:
         _by_remainder(new, rows, columns)
     else:
         _zeros_between(new)

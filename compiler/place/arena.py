@@ -3,10 +3,8 @@
 import bisect
 from collections.abc import Collection, Sequence
 
+from tosaic.compiler.machine_numbers import OWN_BANK_ROOM_SHARE
 from tosaic.errors import UnsupportedError
-
-_ROOM = 7 / 16
-"""Least share of the memory in one piece beside a block in a bank of its own: a half, but for parameters."""
 
 
 class OutOfMemory(UnsupportedError):
@@ -72,10 +70,11 @@ class Arena:
     def allocate_apart(
         self, size_bytes: int, bank_bytes: int, taken: Collection[int], *, like_first: bool = False
     ) -> int | None:
-        """The first free block in other banks than those `taken`; None where that would leave less than _ROOM of the
-        memory in one piece, or, with `like_first`, less than the first free block would leave."""
+        """The first free block in other banks than those `taken`; None where that would leave less than
+        OWN_BANK_ROOM_SHARE of the memory in one piece, or, with `like_first`, less than the first free block would
+        leave."""
         size_bytes = -(-max(size_bytes, 1) // self.alignment) * self.alignment
-        least_bytes = _ROOM * self.size_bytes
+        least_bytes = OWN_BANK_ROOM_SHARE * self.size_bytes
         if like_first:
             fitting = (gap for gap in self._free if gap[1] - gap[0] >= size_bytes)
             if (gap := next(fitting, None)) is not None:

@@ -9,6 +9,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tosaic.compiler.machine_numbers import (
+    BOOT_BLOCK_AM_PART,
+    BOOT_BLOCK_BYTES,
+    BOOT_BLOCK_INSTRUCTIONS,
+    CODED_BLOCK_INSTRUCTIONS,
+    CODED_GROUP_BYTES,
+    CODED_STREAM_WEIGHTS,
+    CODED_UNARY_LENGTH,
+    DECODED_SHARE,
+    WEIGHT_GROUP_WM_PART,
+)
 from tosaic.errors import UnsupportedError
 from tosaic.hw.cabac_timing import block_cycles
 from tosaic.hw.config import Config
@@ -29,23 +40,8 @@ class Method(enum.Enum):
 
 
 METHODS = tuple(method.value for method in Method)
-UNARY_LENGTH = 1
-"""cabac_unary_length: int8 weights take the fewest cycles with it, and hardly more bytes than with any other."""
-GROUP_BYTES = 1 << 14
-"""Weights of neighbouring tiles are coded together up to this size: contexts learn, and the array need not wait for
-the whole tensor."""
-_WEIGHTS_PER_STREAM = 1 << 9
-"""Weights of a stream at least: with fewer, its contexts learn too little to pay for it."""
-_GROUP_INSTRUCTIONS = 2
-"""LOAD_STREAMS and LOAD_DECODE."""
-BOOT_GROUP_BYTES = 1 << 16
-"""Bytes at most that the boot part decodes together, through the activation memory."""
-_BOOT_INSTRUCTIONS = 6
-"""LOAD_STREAMS, LOAD_DECODE and STORE_GO with their wait and signals."""
-_CLEARLY_FASTER = 0.9
-"""Weights are decoded in every run where that takes less than this share of the cycles to load them: other loads wait
-behind a block."""
 _DQ_FLAG_BINS = 1
+"""Bins of the flag of dependent quantization, which begins a stream."""
 _LENGTH_BITS = next(field.bits for field in FIELDS[Opcode.LOAD_STREAMS] if field.name == "length_0")
 
 
@@ -98,7 +94,7 @@ class WeightCoder:
 
     def group_bytes(self, blob_bytes: int) -> int:
         """Bytes of the whole blobs that are decoded together in every run."""
-        limit = min(GROUP_BYTES, self._config.wm_bytes // 4)
+        limit = min(CODED_GROUP_BYTES, self._config.wm_bytes // WEIGHT_GROUP_WM_PART)
         return max(1, limit // blob_bytes) * blob_bytes
 
     def code(self, data: np.ndarray, blob_bytes: int) -> CodedWeights | None:
@@ -114,13 +110,15 @@ class WeightCoder:
         at_will = self._method is Method.NNR
         # An engine decodes one weight per cycle at most.
         if not at_will or self._config.cabac_engines > self._bytes_per_cycle:
-            blocks = self._smaller(flat, self.group_bytes(blob_bytes), _GROUP_INSTRUCTIONS)
+            blocks = self._smaller(flat, self.group_bytes(blob_bytes), CODED_BLOCK_INSTRUCTIONS)
             coded = CodedWeights(blocks, at_boot=False) if blocks else None
-            if coded and (not at_will or coded.cycles < _CLEARLY_FASTER * self.load_cycles(flat.size)):
+            if coded and (not at_will or coded.cycles < DECODED_SHARE * self.load_cycles(flat.size)):
                 yield coded
         if at_will:
             blocks = self._smaller(
-                flat, min(BOOT_GROUP_BYTES, self._config.am_bytes // 4), _BOOT_INSTRUCTIONS
+                flat,
+                min(BOOT_BLOCK_BYTES, self._config.am_bytes // BOOT_BLOCK_AM_PART),
+                BOOT_BLOCK_INSTRUCTIONS,
             )
             if blocks:
                 yield CodedWeights(blocks, at_boot=True)
@@ -140,16 +138,18 @@ class WeightCoder:
 
     def _block(self, weights: np.ndarray, streams: int) -> CodedBlock:
         word_bytes = self._config.word_bytes
-        while streams > 1 and weights.size < streams * _WEIGHTS_PER_STREAM:
+        while streams > 1 and weights.size < streams * CODED_STREAM_WEIGHTS:
             streams //= 2
         payloads, positions, levels = [], [], []
         for slices in stream_levels(weights.size, streams, word_bytes):
             own = np.concatenate([weights[piece] for piece in slices])
             levels.append(own)
-            payloads.append(codec.encode(own, UNARY_LENGTH))
-            found = codec.decode(payloads[-1], own.size, UNARY_LENGTH, with_positions=streams > 1)
+            payloads.append(codec.encode(own, CODED_UNARY_LENGTH))
+            found = codec.decode(payloads[-1], own.size, CODED_UNARY_LENGTH, with_positions=streams > 1)
             positions.append(found.positions.tolist())
         block = interleave(payloads, positions, weights.size, word_bytes)
-        cycles = block_cycles(levels, UNARY_LENGTH, word_bytes, dependent=False, header_bins=_DQ_FLAG_BINS)
+        cycles = block_cycles(
+            levels, CODED_UNARY_LENGTH, word_bytes, dependent=False, header_bins=_DQ_FLAG_BINS
+        )
         lengths = tuple(len(payload) for payload in payloads)
         return CodedBlock(block, lengths, weights.size, cycles, zlib.crc32(weights.tobytes()))

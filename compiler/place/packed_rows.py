@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tosaic.compiler.place.compression import GROUP_BYTES
+from tosaic.compiler.machine_numbers import (
+    CODED_GROUP_BYTES,
+    PACKED_ROW_CYCLES,
+    PACKED_ROWS_SHARE,
+    WEIGHT_GROUP_WM_PART,
+)
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.packed_weights import PALETTE_SIZE, WORDS_PER_CODE, Mode, pack
-
-_CLEARLY_FASTER = 0.95
-"""Weights are packed where that takes less than this share of the cycles to load them as they are."""
-_ROW_CYCLES = 4
-"""Cycles from the last word of weights of a row to the next row's header."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +43,7 @@ class RowPacker:
 
     def group_bytes(self, blob_bytes: int) -> int:
         """Bytes of the whole blobs that are a row."""
-        limit = min(GROUP_BYTES, self._config.wm_bytes // 4)
+        limit = min(CODED_GROUP_BYTES, self._config.wm_bytes // WEIGHT_GROUP_WM_PART)
         return max(1, limit // blob_bytes) * blob_bytes
 
     def code(self, data: np.ndarray, blob_bytes: int) -> PackedRows | None:
@@ -70,7 +70,7 @@ class RowPacker:
             best, row = min(found)
             rows.append(row)
             cycles += best
-        if cycles >= _CLEARLY_FASTER * flat.size / self._bytes_per_cycle:
+        if cycles >= PACKED_ROWS_SHARE * flat.size / self._bytes_per_cycle:
             return None
         return PackedRows(tuple(rows), step, flat.size)
 
@@ -79,12 +79,12 @@ class RowPacker:
         beats = len(row) // self._config.word_bytes
         entering = beats - 1 - PALETTE_SIZE[mode] - -(-words // WORDS_PER_CODE[mode])
         unpacking = 2 + PALETTE_SIZE[mode] + words + entering
-        return max(len(row) / self._bytes_per_cycle, unpacking) + _ROW_CYCLES
+        return max(len(row) / self._bytes_per_cycle, unpacking) + PACKED_ROW_CYCLES
 
 
 def _modes(weights: np.ndarray) -> Iterator[Mode]:
     """Those that may make the weights smaller."""
-    if 8 * np.count_nonzero(weights) < 7 * weights.size:
+    if 8 * np.count_nonzero(weights) + weights.size < 8 * weights.size:
         yield Mode.MASK
     values = len(np.unique(weights))
     for mode in (Mode.PALETTE_4, Mode.PALETTE_16):

@@ -16,12 +16,10 @@ import numpy as np
 from tosaic.compiler.fuse.moves import Move, Part
 from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.machine import group_sizes
+from tosaic.compiler.machine_numbers import PIXEL_GROUP_SHARE, PIXEL_GROUP_WM_PART
 from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.weights import Blob, WeightLayout
 from tosaic.hw.config import Config
-
-_CLEARLY = 0.9
-"""Other groups than those of a power of two, whose weights are few, take less than this share of the cycles."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,10 +58,10 @@ def group_pixels(
     for pixels in group_sizes(window.ow, columns):
         tiles = _tiles(window, channels, pixels, columns, config)
         cycles, size = _array_cycles(window, pixels, tiles, config), _blob_bytes(window, tiles, config)
-        wins, fits = cycles < least, size <= config.wm_bytes // 4
+        wins, fits = cycles < least, size <= config.wm_bytes // PIXEL_GROUP_WM_PART
         if pixels & (pixels - 1):
             # Many more weights, which must come and stay.
-            wins = cycles + len(tiles) * size / config.word_bytes < _CLEARLY * least
+            wins = cycles + len(tiles) * size / config.word_bytes < PIXEL_GROUP_SHARE * least
             fits = len(tiles) * size <= config.wm_bytes
         if wins and fits:
             least, best = cycles, pixels

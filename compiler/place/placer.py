@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from tosaic.compiler.ir import Tensor
+from tosaic.compiler.machine_numbers import PARAMETERS_LINGER_LAYERS, STREAM_RESERVE_AM_PART, UNTOUCHED_LAYERS
 from tosaic.compiler.memory_history import MemoryHistory
 from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.place.address import Address, Region
@@ -16,11 +17,6 @@ from tosaic.compiler.place.placement import Arrival, Copy, PartOutside, Placemen
 from tosaic.compiler.place.residents import Residents
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.program import Port
-
-_RECENT_LAYERS = (16, 4)
-"""What LOAD brings ahead comes to memory that no layer used for that long, if there is some."""
-_LINGER_LAYERS = 12
-"""Layers for which a layer's parameters keep their memory after it, see `free_after`."""
 
 
 @dataclasses.dataclass
@@ -71,7 +67,9 @@ class Placer:
         """Layer -> storage names that nothing reads after it."""
         self._read_with: dict[str, set[str]] = {}
         """Storage name -> those that some layer reads beside it, and itself."""
-        self._recent: collections.deque[list[tuple[int, int]]] = collections.deque(maxlen=max(_RECENT_LAYERS))
+        self._recent: collections.deque[list[tuple[int, int]]] = collections.deque(
+            maxlen=max(UNTOUCHED_LAYERS)
+        )
         """Blocks that were used in each of the last layers, the latest last."""
         self._layer = 0
         """Number of the layer that is planned."""
@@ -227,7 +225,7 @@ class Placer:
         size = self._resident_bytes(name, dense_bytes)
         streamed = sum(self.placements[read].bytes for read in reads if not self.placements[read].resident)
         if size <= self.limit_bytes:
-            reserve = min(self.config.am_bytes // 4 if streamed else 0, streamed)
+            reserve = min(self.config.am_bytes // STREAM_RESERVE_AM_PART if streamed else 0, streamed)
             address = self._allocate_untouched(size) if ahead else None
             if address is None:
                 address = self._allocate_apart(self.tensors.storage[name], size)
@@ -293,7 +291,7 @@ class Placer:
 
     def _allocate_untouched(self, size_bytes: int) -> int | None:
         """A block that no unit is likely to use any more."""
-        for layers in _RECENT_LAYERS:
+        for layers in UNTOUCHED_LAYERS:
             others = itertools.chain.from_iterable(list(self._recent)[-layers:])
             address = self.arena.allocate(size_bytes, others=list(others))
             if address is not None:
@@ -322,7 +320,7 @@ class Placer:
         for name in constants:
             del self.placements[name]
             self._resident.drop(name)
-        if len(self.pending_free) > _LINGER_LAYERS:
+        if len(self.pending_free) > PARAMETERS_LINGER_LAYERS:
             for address in self.pending_free.pop(0):
                 self.arena.free(address)
         for name in dying:

@@ -9,6 +9,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 
+from tosaic.compiler.machine_numbers import DEPTHWISE_LEAST_COLUMNS
 from tosaic.compiler.place.depthwise_stream import depthwise_stream
 from tosaic.compiler.place.geometry import Window
 from tosaic.hw.config import Config
@@ -16,8 +17,6 @@ from tosaic.hw.isa import Opcode, largest
 
 _MAX_COUNT = largest(Opcode.ARRAY_WINDOW, "width")
 _MAX_STRIDE = largest(Opcode.ARRAY_DEPTHWISE, "x_stride")
-_NARROWEST_COLUMNS = 16
-"""Where the delay line is too short for fewer output columns than this, depthwise mode reads too much twice."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +140,7 @@ def _fits(seen: Window, config: Config) -> bool:
     return (
         seen.kh * seen.reach_columns <= config.rows
         and seen.kh <= config.line_groups
-        and _columns(seen, config) >= min(seen.ow, _NARROWEST_COLUMNS)
+        and _columns(seen, config) >= min(seen.ow, DEPTHWISE_LEAST_COLUMNS)
     )
 
 

@@ -1,11 +1,8 @@
 """Puts the units' items into one instruction stream: program order, with loads pulled ahead of their use."""
 
+from tosaic.compiler.machine_numbers import LOADS_AHEAD_ITEMS
 from tosaic.compiler.schedule.items import Item
 from tosaic.hw.isa import Unit
-
-LOOKAHEAD_ITEMS = 8
-"""Loads that may be queued ahead of the last one somebody waits for. More would fill the load queue and hold up
-the dispatch of other units' work."""
 
 
 def interleave(items: list[Item]) -> list[Item]:
@@ -44,7 +41,7 @@ def interleave(items: list[Item]) -> list[Item]:
             # The consumer of an array item belongs to it: its loads must come before the pair.
             if position + 1 < len(others) and others[position + 1].work.consumes_array:
                 needed = max(needed, others[position + 1].waits.get(Unit.LOAD, -1))
-            pull(needed + LOOKAHEAD_ITEMS)
+            pull(needed + LOADS_AHEAD_ITEMS)
             if next_load < len(loads) and loads[next_load].index <= needed:
                 raise AssertionError(f"load {loads[next_load].index} waits for work that comes after its use")
         emit(item)

@@ -4,6 +4,7 @@ import bisect
 import collections
 
 from tosaic.compiler.emit.commands import Work
+from tosaic.compiler.machine_numbers import DRAINS_KEPT_ITEMS, SEMAPHORE_MOST_TOKENS, VECTORS_BEHIND
 from tosaic.compiler.place.address import Region, Span
 from tosaic.compiler.schedule.intervals import Intervals
 from tosaic.compiler.schedule.items import Item
@@ -11,14 +12,6 @@ from tosaic.hw.isa import Unit
 
 _HOLDING = {Unit.VECTOR, Unit.STORE}
 """Units that wait for the array's vectors, or for a unit that does."""
-MOST_TOKENS = 2000
-"""Tokens of a semaphore at most, in the order of the work. A counter goes to 4095; loads that are pulled
-ahead, and units that run ahead by as many commands as a queue holds, add a few tokens.
-"""
-_VECTORS_BEHIND = 64
-"""Vectors that the array may have made while VECTOR is not done with those before: the queue behind it, and what comes
-while VECTOR turns from one GO to the next."""
-_DRAINS_KEPT = 16
 
 
 class _Accesses:
@@ -73,7 +66,7 @@ class Tracker:
         if work.unit is Unit.LOAD and (work.waits_for_core or _HOLDING & item.waits.keys()):
             self._held_loads.append(item.index)
         if work.consumes_array:
-            self._drains = [*self._drains[-_DRAINS_KEPT:], (item.index, work.array_vectors)]
+            self._drains = [*self._drains[-DRAINS_KEPT_ITEMS:], (item.index, work.array_vectors)]
         for span in work.reads:
             self._record(span, item, writes=False)
         for span in work.writes:
@@ -89,7 +82,7 @@ class Tracker:
         places, takers = self._places[producer], self._takers[producer, work.unit]
         while takers and takers[0] < places[index]:
             takers.popleft()
-        if len(takers) >= MOST_TOKENS:
+        if len(takers) >= SEMAPHORE_MOST_TOKENS:
             # The array's work that this consumes is not complete before it.
             index = max(index, len(places) - (2 if work.consumes_array and producer is Unit.ARRAY else 1))
         takers.append(len(self.items))
@@ -101,7 +94,7 @@ class Tracker:
         costs nothing, and whoever needs one of those between needs no token any more."""
         vectors = 0
         for index, count in reversed(self._drains):
-            if vectors > _VECTORS_BEHIND:
+            if vectors > VECTORS_BEHIND:
                 return index
             vectors += count
         return -1

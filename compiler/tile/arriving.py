@@ -4,16 +4,12 @@ import dataclasses
 import math
 from collections.abc import Callable
 
+from tosaic.compiler.machine_numbers import BOX_INSTRUCTIONS, OTHER_BOXES_SHARE
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.tile.convolution import BoxWork
 from tosaic.compiler.tile.image_boxes import ImageBoxes, row_starts
 from tosaic.hw.config import Config
 from tosaic.hw.isa import INSTRUCTION_BYTES
-
-_BOX_INSTRUCTIONS = 24
-"""Instructions of each box, which come from the same bus as the image."""
-_CLEARLY = 0.99
-"""A small first box is taken if all is predicted to take less than this share of the cycles."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +25,7 @@ class Arriving:
         """Output rows of a box: `fewest`, or more where that clearly takes fewer cycles. Larger boxes leave fewer rows
         of the array empty, but each waits for a larger part of the image."""
         height = cut.window.oh
-        best, least = fewest, _CLEARLY * self.cycles(cut, fewest, 0)
+        best, least = fewest, OTHER_BOXES_SHARE * self.cycles(cut, fewest, 0)
         for boxes in range(1, -(-height // fewest)):
             rows = -(-height // boxes)
             if (cycles := self.cycles(cut, rows, 0)) < least:
@@ -39,7 +35,7 @@ class Arriving:
     def first_rows(self, cut: ImageBoxes, most: int) -> int:
         """Output rows of the first box, `most` being those of the others; 0 where it had better be no smaller."""
         step = self.config.rows // math.gcd(self.config.rows, cut.window.ow)
-        best, least = 0, _CLEARLY * self.cycles(cut, most, 0)
+        best, least = 0, OTHER_BOXES_SHARE * self.cycles(cut, most, 0)
         while step < most:
             if (cycles := self.cycles(cut, most, step)) < least:
                 best, least = step, cycles
@@ -55,7 +51,7 @@ class Arriving:
         starts = row_starts(0, window.oh, most, first)
         loaded_bytes = self.work(most).weight_bytes
         for oy0, oy1 in zip(starts, [*starts[1:], window.oh], strict=True):
-            loaded_bytes += _BOX_INSTRUCTIONS * INSTRUCTION_BYTES
+            loaded_bytes += BOX_INSTRUCTIONS * INSTRUCTION_BYTES
             _, high = window.input_rows(oy0, oy1)
             there = (loaded_bytes + high * window.iw * window.ic) / bytes_per_cycle
             done = max(done, there) + self.work(oy1 - oy0).array_cycles

@@ -5,6 +5,13 @@ import itertools
 from collections.abc import Callable
 from fractions import Fraction
 
+from tosaic.compiler.machine_numbers import (
+    BOX_INSTRUCTIONS,
+    BOX_WAIT_CYCLES,
+    BUFFER_TURN_CYCLES,
+    TILE_DRAIN_CYCLES,
+    TILE_INSTRUCTIONS,
+)
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.buffers import Sizes
 from tosaic.compiler.place.placement import Role
@@ -12,18 +19,6 @@ from tosaic.compiler.tile.convolution import BoxWork
 from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes
 from tosaic.hw.config import Config
 from tosaic.hw.isa import INSTRUCTION_BYTES
-
-_DRAIN_CYCLES = 28
-"""Cycles of VECTOR for a tile, beside its vectors: parameters, a stream, and the pipeline that runs empty."""
-_TILE_INSTRUCTIONS = 8
-"""Instructions for a tile, which come from the same bus as its operands."""
-_BOX_INSTRUCTIONS = 24
-_BOX_CYCLES = 40
-"""Cycles of every box in which ARRAY waits: for tokens, and for banks that other units use."""
-_TURN_CYCLES = 60
-"""Cycles, beside the memory's latency, from the end of a box, for whose buffers LOAD or VECTOR waits, until
-these are filled or empty again.
-"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,13 +86,13 @@ class BoxCost:
 
     def _box(self, box: BoxWork, pixels: int, moved: _Transfer, unit: _Unit, *, doubled: bool) -> int:
         """Units of a box among others."""
-        draining = box.tiles * (pixels * self.beats + _DRAIN_CYCLES) + _DRAIN_CYCLES
-        computing = (max(box.array_cycles, draining) + _BOX_CYCLES) * unit.per_cycle
-        instructions = _BOX_INSTRUCTIONS + box.tiles * _TILE_INSTRUCTIONS
+        draining = box.tiles * (pixels * self.beats + TILE_DRAIN_CYCLES) + TILE_DRAIN_CYCLES
+        computing = (max(box.array_cycles, draining) + BOX_WAIT_CYCLES) * unit.per_cycle
+        instructions = BOX_INSTRUCTIONS + box.tiles * TILE_INSTRUCTIONS
         # Weights that do not stay come for every box.
         fetched = instructions * INSTRUCTION_BYTES + (0 if box.stays else box.weight_bytes)
         fetching = fetched * unit.per_byte
-        turn = (self.speed.latency_cycles + _TURN_CYCLES) * unit.per_cycle
+        turn = (self.speed.latency_cycles + BUFFER_TURN_CYCLES) * unit.per_cycle
         if doubled:
             return max(computing, moved.read + fetching + turn, moved.written + turn)
         return max(computing, fetching) + moved.read + moved.written + turn

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from tosaic.compiler.machine_numbers import CASCADE_MOST_LAYERS, CASCADE_SHARE
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import Arena
@@ -24,11 +25,6 @@ from tosaic.hw.config import Config
 
 Work = LayerWork | CascadeWork | LoopWork | ChoiceWork
 
-_MOST_LAYERS = 4
-"""Layers of a cascade at most: each one needs memory for a stripe, and more rows are computed again."""
-_WORTH = 0.98
-"""A cascade is proposed where it is predicted to take less than this share of the cycles of its layers."""
-
 
 def propose(plan: GraphPlan, config: Config, speed: MemorySpeed) -> list[Chain]:
     """The cascades that together save most of the predicted cycles, in order, by the numbers of the plan's steps."""
@@ -39,7 +35,7 @@ def propose(plan: GraphPlan, config: Config, speed: MemorySpeed) -> list[Chain]:
     rest, begins = [0] * (len(works) + 1), [0] * len(works)
     for first in reversed(range(len(works))):
         rest[first], begins[first] = plain[first] + rest[first + 1], first
-        for last in range(first + 1, min(first + _MOST_LAYERS, len(works))):
+        for last in range(first + 1, min(first + CASCADE_MOST_LAYERS, len(works))):
             if not linked[last]:
                 break
             members = [work for work in works[first : last + 1] if isinstance(work, LayerWork)]
@@ -144,7 +140,7 @@ def _estimated(members: list[LayerWork], plain: int, config: Config, speed: Memo
         return None
     result = Placement(Address(Region.DATA, 0), last.tensors.size_bytes(last.layer.output))
     found = CascadeTiler(stripped, arena, config, {}, speed).best(result)
-    return found.cycles if found is not None and found.cycles < _WORTH * plain else None
+    return found.cycles if found is not None and found.cycles < CASCADE_SHARE * plain else None
 
 
 def _stripped(work: LayerWork, config: Config) -> LayerWork:

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from tosaic.compiler.machine_numbers import CASCADE_MOST_STRIPES
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import Arena, OutOfMemory
@@ -13,9 +14,6 @@ from tosaic.compiler.tile.cost import cascade_cycles
 from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes
 from tosaic.compiler.tile.work import ArrayBody, LayerWork, PoolBody
 from tosaic.hw.config import Config
-
-_MOST_STRIPES = 32
-"""Stripes of a cascade at most: small stripes compute too many rows again."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +88,7 @@ class CascadeTiler:
     def best(self, output: Placement) -> StripePlan | None:
         """The best stripes that fit with the last result there; their buffers are not taken. None: nothing fits."""
         found: StripePlan | None = None
-        for heights in heights_of(self.cuts, _MOST_STRIPES, self.whole):
+        for heights in heights_of(self.cuts, CASCADE_MOST_STRIPES, self.whole):
             plan = self.planned(heights, output)
             if plan is None:
                 continue

@@ -9,22 +9,17 @@ import math
 from collections.abc import Iterator
 
 from tosaic.compiler.fuse.moves import blocks
+from tosaic.compiler.machine_numbers import (
+    BUFFER_TURN_CYCLES,
+    CHANNEL_BATCH_CYCLES,
+    CHANNEL_GO_CYCLES,
+    ELEMENTWISE_CHANNEL_CUTS,
+)
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.buffers import Sizes
 from tosaic.compiler.place.placement import Role
 from tosaic.compiler.tile.box_cost import split
 from tosaic.hw.config import Config
-
-_GO_CYCLES, _BATCH_CYCLES = 26, 19
-"""Cycles of VECTOR for a group of channels, beside its vectors: parameters, streams, and the pipeline that
-runs empty. A group of one batch needs no command of its own.
-"""
-_TURN_CYCLES = 60
-"""Cycles, beside the memory's latency, from the end of a box, for whose buffers LOAD or VECTOR waits, until
-these are filled or empty again.
-"""
-_NUMBERS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-"""Numbers of boxes along the channels that are compared."""
 
 
 def vector_cycles(config: Config, beats: list[int], rows: int) -> int:
@@ -32,7 +27,7 @@ def vector_cycles(config: Config, beats: list[int], rows: int) -> int:
     what the one before has computed."""
     *before, last = beats
     batches = -(-rows // config.vector_slots)
-    total = _GO_CYCLES if batches > 1 else _BATCH_CYCLES
+    total = CHANNEL_GO_CYCLES if batches > 1 else CHANNEL_BATCH_CYCLES
     for count, slots in split(rows, -(-rows // batches)):
         waiting = sum(max(config.vector_latency_cycles, slots * each) for each in before)
         total += count * (waiting + slots * last)
@@ -58,7 +53,7 @@ class ChannelBoxes:
         groups = -(-channels // columns)
         halves = [rows >> half for half in range(rows.bit_length())] or [1]
         outers = dict.fromkeys(next(blocks(tuple(outer), limit))[1] for limit in halves)
-        for number in _NUMBERS:
+        for number in ELEMENTWISE_CHANNEL_CUTS:
             if number <= groups:
                 width = min(channels, columns * -(-groups // number))
                 yield from ((*counts, width) for counts in outers)
@@ -71,7 +66,7 @@ class ChannelBoxes:
         """Predicted cycles of all boxes, whose buffers have these `sizes`."""
         read = sum(self._moved(counts, size) for key, size in sizes.items() if key.role is not Role.RESULT)
         written = sum(self._moved(counts, size) for key, size in sizes.items() if key.role is Role.RESULT)
-        turn, whole = self.speed.latency_cycles + _TURN_CYCLES, math.prod(counts)
+        turn, whole = self.speed.latency_cycles + BUFFER_TURN_CYCLES, math.prod(counts)
         # Nothing computes while the first box comes and the last one leaves.
         total = read + written if doubled else 0
         for times, elements, computing in self._boxes(counts):

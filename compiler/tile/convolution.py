@@ -9,6 +9,7 @@ import numpy as np
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.ir import DType, Graph, Operator, Tensor
 from tosaic.compiler.machine import KIND, Kind
+from tosaic.compiler.machine_numbers import WEIGHT_GROUP_BYTES, WEIGHT_GROUP_WM_PART
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.address import Address
 from tosaic.compiler.place.dense_slots import dense_slots
@@ -29,9 +30,6 @@ from tosaic.compiler.tile.image_boxes import Box, Extent, ImageBoxes
 from tosaic.compiler.tile.packer import PackedWeights, Packer
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
-
-GROUP_BYTES = 4096
-"""Weights of neighbouring tiles are fetched together up to this size: fewer commands, and still early to start."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,7 +134,9 @@ def plan_convolution(
         packed = packer.constant(weight.name, layout, lambda: data)
     else:
         packed = packer.computed(weight.name, layout)
-    group_bytes = packed.group_bytes or min(GROUP_BYTES, packed.step_bytes, config.wm_bytes // 4)
+    group_bytes = packed.group_bytes or min(
+        WEIGHT_GROUP_BYTES, packed.step_bytes, config.wm_bytes // WEIGHT_GROUP_WM_PART
+    )
     tiles = _tiles(layout, packed.address, group_bytes)
     pixels = groups.pixels if groups is not None else 1
     channels = output.shape[-1] * pixels

@@ -6,6 +6,7 @@ each other. The emulator predicts the cycles of a program."""
 import dataclasses
 from fractions import Fraction
 
+from tosaic.compiler.machine_numbers import STRIPE_WAIT_CYCLES
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.placement import Role
@@ -16,9 +17,6 @@ from tosaic.compiler.tile.layout_copy import LayoutCopy
 from tosaic.compiler.tile.reduction import ReductionPlan
 from tosaic.compiler.tile.work import ArrayBody, CascadeWork, GraphPlan, LayerWork, PoolBody
 from tosaic.hw.config import Config
-
-_STRIPE_CYCLES = 64
-"""What a layer's stripe of a cascade takes beside computing: it waits for what the layer before it has written."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +70,7 @@ def bus_is_free(plan: GraphPlan, config: Config, speed: MemorySpeed) -> bool:
 
 def cascade_cycles(stripes: list[LayerWork], config: Config, speed: MemorySpeed) -> int:
     """Cycles of a cascade's stripes. The weights of all layers come once, or for each stripe if they do not stay."""
-    computing = sum(_compute_cycles(stripe, config) for stripe in stripes) + _STRIPE_CYCLES * len(stripes)
+    computing = sum(_compute_cycles(stripe, config) for stripe in stripes) + STRIPE_WAIT_CYCLES * len(stripes)
     moved = sum((traffic(stripe, config) for stripe in stripes), Traffic())
     weights = {
         stripe.body.plan.weights.address: stripe.body.plan.layout.bytes

@@ -9,7 +9,14 @@ from collections.abc import Iterator
 
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import blocks
-from tosaic.compiler.machine import GO_CYCLES, KIND, Kind
+from tosaic.compiler.machine import KIND, Kind
+from tosaic.compiler.machine_numbers import (
+    ELEMENTWISE_BOX_AM_PART,
+    ELEMENTWISE_BOX_BYTES,
+    ELEMENTWISE_MOST_BOXES,
+    OTHER_BOXES_SHARE,
+    VECTOR_GO_CYCLES,
+)
 from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.buffers import Buffers, Sizes, allocate_buffers, try_buffers
 from tosaic.compiler.place.placement import PARAMETERS, BufferKey, Role
@@ -20,13 +27,6 @@ from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.tile.channel_boxes import ChannelBoxes
 from tosaic.compiler.tile.largest_fit import largest_fit
 from tosaic.compiler.tile.loops import Axis, merge
-
-_MOST_PIECES, _PIECE_BYTES = 8, 8192
-"""What comes from outside or goes there is worked on in pieces, so that the bus and VECTOR work at a time."""
-_LEAST_SHARE = 64
-"""Boxes below this fraction of the memory cost more commands than they are worth: other tensors are spilled instead."""
-_CLEARLY = 0.99
-"""Boxes of some channels are taken if they are predicted to take less than this share of the others' cycles."""
 
 
 class Shape(enum.Enum):
@@ -136,7 +136,7 @@ def copy_cycles(tensors: Tensors, name: str) -> int:
     """What VECTOR is predicted to take to copy a SLICE: a word in a cycle, and rows begin with a word."""
     *outer, row = tensors.shape(name)
     words = math.prod(outer) * -(-row * tensors.element(name).bytes // tensors.config.columns)
-    return words + GO_CYCLES
+    return words + VECTOR_GO_CYCLES
 
 
 def apart_cycles(tensors: Tensors, layer: Layer, name: str, source: str) -> int:
@@ -192,7 +192,7 @@ def passing(placer: Placer, layer: Layer, reads: list[str], *, wanted_outside: b
     if leaves and (layer.per_channel is not None or not names):
         names.append(output)
     sizes = {name: tensors.size_bytes(name) for name in names if placer.dies_now(name)}
-    least = placer.config.am_bytes // _LEAST_SHARE
+    least = placer.config.am_bytes // ELEMENTWISE_BOX_AM_PART
     found = {name for name, size in sizes.items() if least <= size <= limit}
     cut = layer.per_channel is not None or _pieces(sum(sizes[name] for name in found)) > 1
     return found if cut else set()
@@ -262,7 +262,7 @@ class _BoxTiler:
     def _contiguous(self) -> tuple[int, ...]:
         """The largest boxes of neighbouring elements that fit twice, or once if none does."""
         elements = math.prod(self.target)
-        smallest = min(elements, self.config.am_bytes // _LEAST_SHARE)
+        smallest = min(elements, self.config.am_bytes // ELEMENTWISE_BOX_AM_PART)
         moved = sum(self.placer.placements[name].bytes for name in self.external)
         limit = max(smallest, -(-elements // _pieces(moved)))
         while True:
@@ -278,7 +278,7 @@ class _BoxTiler:
         if self.channels is None:
             return counts
         best, least = counts, self._cycles(counts)
-        limit = None if least is None else int(_CLEARLY * least)
+        limit = None if least is None else int(OTHER_BOXES_SHARE * least)
         for candidate in self.channels.candidates():
             cycles = self._cycles(candidate, limit)
             if cycles is not None:
@@ -323,4 +323,4 @@ class _BoxTiler:
 
 def _pieces(size_bytes: int) -> int:
     """Into how many pieces a layer that moves `size_bytes` is cut, at least."""
-    return max(1, min(_MOST_PIECES, size_bytes // _PIECE_BYTES))
+    return max(1, min(ELEMENTWISE_MOST_BOXES, size_bytes // ELEMENTWISE_BOX_BYTES))

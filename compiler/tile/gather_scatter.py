@@ -7,14 +7,13 @@ import dataclasses
 from collections.abc import Iterator
 
 from tosaic.compiler.fuse.indexed import IndexedMove
+from tosaic.compiler.machine_numbers import INDEXED_LEAST_ROWS, OFFSETS_AM_PART
 from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.placement import Buffer, Placement
 from tosaic.compiler.place.placer import Placer
-from tosaic.hw.isa import OFFSETS_MAX
+from tosaic.hw.isa import OFFSETS_MAX, Element
 
-_MIN_ROWS = 16
-"""Smaller ranges of the table and blocks of the list cost more commands than they are worth: other tensors are spilled
-instead."""
+OFFSET_BYTES = Element.INT32.bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,15 +93,14 @@ class GatherScatterPlanner:
     def plan(self) -> GatherScatterPlan:
         """Raises OutOfMemory when not even the smallest buffers fit."""
         move, config = self.move, self.placer.config
-        # Four buffers of offsets are an eighth of the memory at most.
-        chunk_rows = min(OFFSETS_MAX, config.am_bytes // 128)
-        chunk = 4 * min(chunk_rows, move.batches * move.count)
+        chunk_rows = min(OFFSETS_MAX, config.am_bytes // OFFSETS_AM_PART)
+        chunk = OFFSET_BYTES * min(chunk_rows, move.batches * move.count)
         offsets = Buffer((self._take(chunk), self._take(chunk)), chunk)
         index_buffer, batch_offsets = None, 0
         if self.indices is not None:
             if not self.indices.resident:
                 index_buffer = Buffer((self._take(chunk), self._take(chunk)), chunk)
-            batch_offsets = self._take(4 * max(1, min(move.batches, chunk_rows // move.count)))
+            batch_offsets = self._take(OFFSET_BYTES * max(1, min(move.batches, chunk_rows // move.count)))
         tile, tile_address, block_rows, blocks = self._tile()
         return GatherScatterPlan(
             move=move,
@@ -143,7 +141,7 @@ class GatherScatterPlanner:
             if found is not None:
                 return tile, *found
         raise OutOfMemory(
-            f"{self.move.operator}: {_MIN_ROWS} rows of one bus word of its table and its list do not fit the "
+            f"{self.move.operator}: {INDEXED_LEAST_ROWS} rows of one bus word of its table and its list do not fit the "
             "activation memory"
         )
 
@@ -159,7 +157,7 @@ class GatherScatterPlanner:
             row_bytes = -(-row_bytes // 2 // word) * word
         yield TableTile(1, move.table_rows, word)
         rows = move.table_rows
-        while rows > _MIN_ROWS:
+        while rows > INDEXED_LEAST_ROWS:
             rows = -(-rows // 2)
             yield TableTile(1, rows, word, spare=True)
 
@@ -173,7 +171,7 @@ class GatherScatterPlanner:
         all_rows = rows = tile.batches * self.move.count
         if self.list.resident:
             return tile_address, rows, None
-        smallest = min(rows, _MIN_ROWS)
+        smallest = min(rows, INDEXED_LEAST_ROWS)
         while True:
             size, copies = rows * tile.row_bytes + self.columns, 1 if rows == all_rows else 2
             found = [self.placer.allocate(size, high=True) for _ in range(copies)]

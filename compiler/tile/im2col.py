@@ -12,23 +12,19 @@ Boxes are some output columns each, so that LOAD brings the next ones while the 
 import dataclasses
 import math
 
+from tosaic.compiler.machine_numbers import (
+    IM2COL_BOX_CYCLES,
+    IM2COL_BOXES_COMPARED,
+    IM2COL_BUFFERS,
+    IM2COL_COLUMN_AM_PART,
+    IM2COL_MOST_COLUMNS,
+    IM2COL_TURN_CYCLES,
+)
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.geometry import View, Window
 from tosaic.compiler.place.weights import MAX_COUNT, WeightLayout
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, largest
-
-_FIRST_CYCLES = 50
-"""Cycles, beside the memory's latency, from the end of a box, for whose buffer LOAD waits, to the first byte
-of the next one in its place.
-"""
-_BOX_CYCLES = 10
-"""What LOAD loses from box to box: it waits for a token, and its first burst for others."""
-IM2COL_TURNS = 4
-"""Buffers of boxes that take turns."""
-_MOST_BOXES = 32
-_MOST_COLUMNS = 16
-"""Columns of a box at most: each takes a LOAD_GO, and a box must not fill LOAD's queue."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,15 +67,16 @@ def fits_fields(window: Window, config: Config) -> bool:
         and (window.dx == 1 or window.kw == 1)
         and max(window.oh, window.ow, window.ih) <= MAX_COUNT
         and run * window.sy <= largest(Opcode.ARRAY_WINDOW, "x_step")
-        and window.ih * run <= min(largest(Opcode.ARRAY_INPUT, "row_bytes"), config.am_bytes // 4)
+        and window.ih * run
+        <= min(largest(Opcode.ARRAY_INPUT, "row_bytes"), config.am_bytes // IM2COL_COLUMN_AM_PART)
         and -(-window.kh * run // config.columns) <= largest(Opcode.ARRAY_KERNEL, "chunks")
     )
 
 
 def best_columns(window: Window, layout: WeightLayout, config: Config, speed: MemorySpeed) -> Im2col:
     """The boxes with the fewest predicted cycles, `layout` being that of the layer's `im2col_window`."""
-    widths = {-(-window.ow // boxes) for boxes in range(1, min(_MOST_BOXES, window.ow) + 1)}
-    widths = {width for width in widths if width <= _MOST_COLUMNS} or {_MOST_COLUMNS}
+    widths = {-(-window.ow // boxes) for boxes in range(1, min(IM2COL_BOXES_COMPARED, window.ow) + 1)}
+    widths = {width for width in widths if width <= IM2COL_MOST_COLUMNS} or {IM2COL_MOST_COLUMNS}
     weights = int(layout.bytes // speed.bytes_per_cycle(config))
     candidates = [(width, first) for width in sorted(widths, reverse=True) for first in range(width, 0, -1)]
     width, first = min(
@@ -103,11 +100,13 @@ def _overlapped(
     shape = im2col_window(window, window.ih, columns)
     beats = 1 + window.kw * window.ic / config.columns
     burst = max(speed.burst_cycles, beats * config.word_bytes / speed.bytes_per_cycle(config))
-    first_cycles = _FIRST_CYCLES + speed.latency_cycles
-    loaded, done = 0.0, [0.0] * IM2COL_TURNS
+    first_cycles = IM2COL_TURN_CYCLES + speed.latency_cycles
+    loaded, done = 0.0, [0.0] * IM2COL_BUFFERS
     for start in column_starts(window.ow, columns, first):
         count = min(columns if start else first, window.ow - start)
-        loaded = max(loaded + _BOX_CYCLES, done[-IM2COL_TURNS] + first_cycles) + count * window.ih * burst
+        loaded = (
+            max(loaded + IM2COL_BOX_CYCLES, done[-IM2COL_BUFFERS] + first_cycles) + count * window.ih * burst
+        )
         loaded += 0 if start else weights
         done.append(max(done[-1], loaded) + array_cycles(shape, layout, config, count * window.oh))
     return math.ceil(done[-1]), math.ceil(loaded)

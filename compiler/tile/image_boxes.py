@@ -3,10 +3,11 @@
 import dataclasses
 from collections.abc import Iterator
 
+from tosaic.compiler.machine_numbers import BOXES_WALKED_FACTOR, IM2COL_BUFFERS
 from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.place.weights import MAX_COUNT
-from tosaic.compiler.tile.im2col import IM2COL_TURNS, column_starts
+from tosaic.compiler.tile.im2col import column_starts
 from tosaic.hw.isa import Opcode, largest
 
 _MAX_X_STEP = largest(Opcode.ARRAY_WINDOW, "x_step")
@@ -76,7 +77,7 @@ class ImageBoxes:
     @property
     def window_turns(self) -> int:
         """Buffers of the input that take turns."""
-        return IM2COL_TURNS if self.im2col_zp is not None else 2
+        return IM2COL_BUFFERS if self.im2col_zp is not None else 2
 
     def largest(self) -> Extent:
         """The largest box that the instructions' fields can express."""
@@ -119,7 +120,7 @@ class ImageBoxes:
     def _source_rows(self, rows: int) -> int:
         """Returns the largest number of input rows that a box of `rows` rows needs."""
         w = self.window
-        if w.oh > 1000 * rows:
+        if w.oh > BOXES_WALKED_FACTOR * rows:
             return min(w.ih, (rows - 1) * w.sy + (w.kh - 1) * w.dy + 1)
         spans = (w.input_rows(oy, min(oy + rows, w.oh)) for oy in range(0, w.oh, rows))
         return max(1, max(high - low for low, high in spans))

@@ -12,6 +12,14 @@ from tosaic.compiler.fuse.moves import plan_move
 from tosaic.compiler.fuse.translate import PerChannel, RunTimeScales
 from tosaic.compiler.ir import Operator
 from tosaic.compiler.machine import KIND, WINDOWED, Kind
+from tosaic.compiler.machine_numbers import (
+    AHEAD_TABLE_AM_PART,
+    ARRIVING_BOX_BYTES,
+    ARRIVING_MOST_BOXES,
+    ARRIVING_MOST_DEPTHWISE_BOXES,
+    PARAMETERS_AM_PART,
+    STAYING_WEIGHTS_WM_PART,
+)
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.buffers import Buffers, addresses_of
 from tosaic.compiler.place.geometry import Window, window_of
@@ -46,13 +54,7 @@ from tosaic.compiler.tile.work import (
     PoolBody,
     TablePlace,
 )
-
-_PIECE_BYTES = 4096
-"""Least input bytes of a box of a layer whose input arrives while it runs."""
-_SMALL = 64
-"""A table that GATHER reads comes ahead if it takes at most this fraction of the memory."""
-_MOST_PIECES = 8
-"""The largest number of boxes of such a layer."""
+from tosaic.hw.constants import MULTIPLIER_BYTES, SHIFT_BYTES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +92,7 @@ class LayerPlanner:
         straight = self._straight(layer, reads)
         beside = self.tensors.size_bytes(layer.output)
         looks_up = KIND[layer.root.op] is Kind.GATHER_SCATTER
-        small = self.config.am_bytes // _SMALL
+        small = self.config.am_bytes // AHEAD_TABLE_AM_PART
         constants = (name for name in reads if looks_up and self.tensors[name].data is not None)
         ahead = {name for name in constants if self.tensors.size_bytes(name) <= small}
         brought = [name for name in reads if name not in {self.tensors.storage[each] for each in straight}]
@@ -257,7 +259,7 @@ class LayerPass:
         array computes meanwhile."""
         name, size = window.view.storage, window.ih * window.view.pitch
         outside = not self.placer.locate(name).resident and self.placer.dies_now(name)
-        return window.columns_apart and size >= 2 * _PIECE_BYTES and outside
+        return window.columns_apart and size >= 2 * ARRIVING_BOX_BYTES and outside
 
     # --- parameters and table
 
@@ -289,7 +291,9 @@ class LayerPass:
                 Address(Region.ACTIVATION, params.address + offset),
             )
             for place in scale_places(lanes, tile, columns, channels, bias_bytes=params.bias_bytes)
-            for source, size, offset in zip(sources, (4, 1), (place.multipliers, place.shifts), strict=True)
+            for source, size, offset in zip(
+                sources, (MULTIPLIER_BYTES, SHIFT_BYTES), (place.multipliers, place.shifts), strict=True
+            )
         ]
 
     def _placed(self, block: ParamBlock) -> Parameters:
@@ -299,7 +303,7 @@ class LayerPass:
             return shown
         source = self.placer.memories.external.add_constant(block.data)
         known = not isinstance(self.layer.per_channel, RunTimeScales)
-        if known and len(block.data) > self.config.am_bytes // 4:
+        if known and len(block.data) > self.config.am_bytes // PARAMETERS_AM_PART:
             return dataclasses.replace(shown, source=source)
         copy = self.placer.temporary(source, len(block.data), self.temporary)
         self.preloads.append(copy)
@@ -388,20 +392,28 @@ class LayerPass:
         """Output rows per box, so that much of a result leaves while the rest is computed; one box where its parts
         would leave rows of the array empty, fill the delay line anew, or fetch the weights twice."""
         window = plan.window
-        weights_stay = sum(tile.bytes for tile in plan.tiles) <= self.config.wm_bytes // 2
+        weights_stay = (
+            sum(tile.bytes for tile in plan.tiles) <= self.config.wm_bytes // STAYING_WEIGHTS_WM_PART
+        )
         if plan.layout.depthwise or not weights_stay:
             return window.oh
-        pieces = min(_MOST_PIECES, max(1, result_bytes // window.n // _PIECE_BYTES))
+        pieces = min(ARRIVING_MOST_BOXES, max(1, result_bytes // window.n // ARRIVING_BOX_BYTES))
         rows_of_full_tiles = self.config.rows // math.gcd(self.config.rows, window.ow)
         return -(-window.oh // pieces // rows_of_full_tiles) * rows_of_full_tiles
 
     def _rows_while_arriving(self, window: Window) -> int:
         """Output rows per box, so that a box's input is a few KiB; one box if the weights would come twice."""
         plan = self.convolution
-        if plan is not None and sum(tile.bytes for tile in plan.tiles) > self.config.wm_bytes // 2:
+        if (
+            plan is not None
+            and sum(tile.bytes for tile in plan.tiles) > self.config.wm_bytes // STAYING_WEIGHTS_WM_PART
+        ):
             return window.oh
         size = max(arrival.source.bytes for arrival in self.arrivals.values()) // window.n
-        # Each box of the depthwise mode fills its delay line anew.
-        most = _MOST_PIECES // 2 if plan is not None and plan.layout.depthwise else _MOST_PIECES
-        pieces = min(most, max(1, size // _PIECE_BYTES))
+        most = (
+            ARRIVING_MOST_DEPTHWISE_BOXES
+            if plan is not None and plan.layout.depthwise
+            else ARRIVING_MOST_BOXES
+        )
+        pieces = min(most, max(1, size // ARRIVING_BOX_BYTES))
         return -(-window.oh // pieces)

@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 from tosaic.compiler.fuse.moves import Move, Part
+from tosaic.compiler.machine_numbers import COPY_BLOCK_AM_PART, STRAIGHT_ROW_WORDS, TURN_SCRATCH_AM_PART
 from tosaic.compiler.place.address import Address
 from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.placement import Placement
@@ -15,10 +16,6 @@ from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, largest
 
 MAX_ROWS = largest(Opcode.LOAD_GO, "rows")
-_LEAST_WORDS = 2
-"""Words at least of a row that LOAD brings to its place: it has bursts of its own."""
-_SCRATCH_SHARE = 32
-"""A buffer between the passes of a turned copy takes at most this part of the memory."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +68,7 @@ def goes_straight(config: Config, move: Move, name: str, element_bytes: int) -> 
             if not rows:
                 return False
             *outer, run = rows
-            long = run.strides == (1, 1) and run.count >= _LEAST_WORDS * config.word_bytes
+            long = run.strides == (1, 1) and run.count >= STRAIGHT_ROW_WORDS * config.word_bytes
             if not long or len(outer) > 1 or any(axis.count > MAX_ROWS for axis in outer):
                 return False
             if any(min(axis.strides) < run.count for axis in outer):
@@ -114,8 +111,7 @@ def plan_copy(
     largest = math.prod(move.shape)
     if limits.elements is not None:
         largest = min(largest, limits.elements)
-    # Blocks below a sixteenth of the memory cost more commands than they are worth: other tensors are spilled instead.
-    smallest = min(largest, max(1, placer.config.am_bytes // 16 // element_bytes))
+    smallest = min(largest, max(1, placer.config.am_bytes // COPY_BLOCK_AM_PART // element_bytes))
     copies = 0 if target.resident else limits.targets
     fits_whole = limits.whole_bytes is None or sum(external.values()) <= limits.whole_bytes
     # A copy that turns a tensor takes a third of the time: its scratch goes before larger blocks.
@@ -180,7 +176,7 @@ def _scratch(placer: Placer, move: Move, element_bytes: int) -> Scratch | None:
             sizes += [turn.bytes] if turn is not None else []
     if not sizes:
         return None
-    size = min(max(sizes), placer.config.am_bytes // _SCRATCH_SHARE)
+    size = min(max(sizes), placer.config.am_bytes // TURN_SCRATCH_AM_PART)
     first = placer.allocate(size, high=True)
     second = placer.allocate(size, high=True)
     if first is not None and second is not None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tosaic.compiler.fuse.moves import moved
+from tosaic.compiler.machine_numbers import PACKED_WHOLE_LIMIT_PART, PACKING_STEP_AM_PART, PACKING_STEP_BYTES
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.compression import WeightCoder
 from tosaic.compiler.place.packed_rows import PackedRows, RowPacker
@@ -17,8 +18,6 @@ from tosaic.compiler.tile.layout_copy import BlockLimits, LayoutCopy, plan_copy
 from tosaic.hw.isa import Opcode, largest
 
 _MOST_TENSORS = largest(Opcode.LOAD_TENSOR, "tensor")
-_STEP_BYTES = 1024
-"""Weights that are packed, stored and fetched at a time while the array computes with those before them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,8 +79,10 @@ class Packer:
         placer, size = self.placer, layout.bytes
         target = Placement(placer.memories.external.reserve(size, placer.tensors[name]), size)
         if layout.gradual:
-            step = min(max(_STEP_BYTES, layout.blob_bytes), placer.config.am_bytes // 16)
-            limits = BlockLimits(step, targets=2, whole_bytes=placer.limit_bytes // 2)
+            step = min(
+                max(PACKING_STEP_BYTES, layout.blob_bytes), placer.config.am_bytes // PACKING_STEP_AM_PART
+            )
+            limits = BlockLimits(step, targets=2, whole_bytes=placer.limit_bytes // PACKED_WHOLE_LIMIT_PART)
             copy = plan_copy(placer, layout.move, target, 1, limits)
             return PackedWeights(target.address, step, copy, gradual=True)
         copy = plan_copy(placer, layout.move, target, 1, BlockLimits())

@@ -13,7 +13,12 @@ from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import blocks
 from tosaic.compiler.fuse.reduced_axis import ReducedAxis
 from tosaic.compiler.fuse.reductions import index_bits
-from tosaic.compiler.machine import GO_CYCLES
+from tosaic.compiler.machine_numbers import (
+    REDUCED_BOX_AM_PART,
+    REDUCED_MOST_PARTIALS,
+    REDUCED_ROW_AM_PART,
+    VECTOR_GO_CYCLES,
+)
 from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.buffers import Buffers, Sizes, allocate_buffers
 from tosaic.compiler.place.placement import PARTIALS, BufferKey, Role
@@ -27,7 +32,6 @@ MAX_REPEATS = 1 << (width(Opcode.VECTOR_GO, "repeats") - 1)
 """Repetitions of one GO: the largest power of two that the field holds."""
 _START_UOPS = 1
 """Micro-operations before the body: the running value's start."""
-_MOST_PARTIALS = 1 << 12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,13 +94,12 @@ def plan_reduction(placer: Placer, layer: Layer, external: list[str]) -> tuple[R
     outer, extent = math.prod(reduced.outer), reduced.extent
     step, along = outer, extent
     if external:
-        # Pieces of an eighth of the memory: one is fetched while another is in use.
         row_bytes = sum(
             stop - start for start, stop in spans(reduced, _first_box(reduced, 1, extent), sizes)[0]
         )
-        step = min(outer, max(1, placer.config.am_bytes // 8 // max(1, row_bytes)))
-        if row_bytes > placer.config.am_bytes // 4:
-            along = max(1, extent * (placer.config.am_bytes // 8) // row_bytes)
+        step = min(outer, max(1, placer.config.am_bytes // REDUCED_BOX_AM_PART // max(1, row_bytes)))
+        if row_bytes > placer.config.am_bytes // REDUCED_ROW_AM_PART:
+            along = max(1, extent * (placer.config.am_bytes // REDUCED_BOX_AM_PART) // row_bytes)
     while True:
         plan = _passes(layer, placer.config, sizes, step, along)
         wanted = _buffer_sizes(tensors, layer, plan, external)
@@ -185,7 +188,7 @@ def _passes(layer: Layer, config: Config, sizes: tuple[int, ...], outer: int, al
 
 def _counts(before: int) -> list[int]:
     """How many partial results may be left of `before` elements."""
-    return [1 << n for n in range(_MOST_PARTIALS.bit_length()) if 2 << n <= before]
+    return [1 << n for n in range(REDUCED_MOST_PARTIALS.bit_length()) if 2 << n <= before]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,7 +216,7 @@ class _Pass:
         width = config.columns
         vectors, tail = divmod(row, width)
         return sum(
-            GO_CYCLES + self._beats(repeats, lanes, width) * _slots(count, outer, config)
+            VECTOR_GO_CYCLES + self._beats(repeats, lanes, width) * _slots(count, outer, config)
             for count, lanes in ((vectors, width), (min(tail, 1), tail))
             if count
         )

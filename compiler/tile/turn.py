@@ -8,11 +8,12 @@ such passes have made chunks of a word, each chunk is copied to its place in the
 import dataclasses
 import math
 
-from tosaic.compiler.machine import GO_CYCLES
+from tosaic.compiler.machine_numbers import VECTOR_GO_CYCLES
 from tosaic.compiler.tile.loops import Axis, merge
 from tosaic.hw.config import Config
+from tosaic.hw.isa import Element
 
-_WIDEST_BYTES = 4
+_WIDEST_BYTES = Element.INT32.bytes
 """Bytes of what elements are put together to."""
 
 
@@ -78,9 +79,9 @@ class Turn:
                 -(-lanes * size // config.columns)
                 for size in (self.element_bytes, joined_bytes(self.element_bytes, radix))
             )
-            total += GO_CYCLES + groups * left * vectors * ((radix - 1) * loaded + stored)
+            total += VECTOR_GO_CYCLES + groups * left * vectors * ((radix - 1) * loaded + stored)
             length *= radix
-        return total if self.in_place else total + GO_CYCLES + groups * self.line.count
+        return total if self.in_place else total + VECTOR_GO_CYCLES + groups * self.line.count
 
 
 def joined_bytes(element_bytes: int, radix: int) -> int:

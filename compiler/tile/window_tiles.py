@@ -5,6 +5,14 @@ import itertools
 import math
 
 from tosaic.compiler.fuse.layer import Layer
+from tosaic.compiler.machine_numbers import (
+    BOX_CHANNEL_CUTS,
+    BOX_LEAST_COLUMNS,
+    BOX_NARROW_COLUMNS,
+    BOX_PARAMETERS_AM_PART,
+    BOXES_COMPARED,
+    OTHER_BOXES_SHARE,
+)
 from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.buffers import Buffers, Sizes, allocate_buffers, try_buffers
 from tosaic.compiler.place.placement import PARAMETERS, BufferKey, Role
@@ -13,17 +21,6 @@ from tosaic.compiler.place.weights import MAX_COUNT
 from tosaic.compiler.tile.box_cost import BoxCost
 from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes
 from tosaic.compiler.tile.largest_fit import largest_fit
-
-_FEW_COLUMNS = (64, 32, 16, 8, 4, 2, 1)
-"""Widths of boxes that are cut along the channels too, the best first: many columns use weights often."""
-_MOST_BOXES = 128
-"""Boxes of whole rows that are compared."""
-_CHANNEL_BOXES = (2, 3, 4, 6, 8)
-"""Numbers of boxes along the channels that are compared."""
-_CLEARLY = 0.99
-"""Other boxes than the largest are taken if they are predicted to take less than this share of its cycles."""
-_PARAMETER_SHARE = 8
-"""Parameters that are brought in box by box take at most this fraction of the memory, twice."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,10 +57,10 @@ class WindowTiler:
             return most, {}
         self.placer.release_pending()
         if wanted.param_bytes:
-            tiles = max(1, self.placer.config.am_bytes // _PARAMETER_SHARE // wanted.param_bytes)
+            tiles = max(1, self.placer.config.am_bytes // BOX_PARAMETERS_AM_PART // wanted.param_bytes)
             most = dataclasses.replace(most, channels=min(most.channels, tiles * self.cut.step))
         attempts = [most, dataclasses.replace(most, rows=1)]
-        attempts += [Extent(1, min(most.columns, n), most.channels) for n in _FEW_COLUMNS]
+        attempts += [Extent(1, min(most.columns, n), most.channels) for n in BOX_NARROW_COLUMNS]
         for attempt in attempts:
             extent = self._largest_within(attempt)
             if extent is not None:
@@ -107,11 +104,11 @@ class WindowTiler:
                 arena, most.rows, most.rows, 1, lambda n: sizes(Extent(n, most.columns, most.channels))
             )
             return None if rows is None else Extent(rows, most.columns, most.channels)
-        if most.columns > _FEW_COLUMNS[0]:
+        if most.columns > BOX_NARROW_COLUMNS[0]:
             columns = largest_fit(
                 arena, most.columns, most.columns, 1, lambda n: sizes(Extent(1, n, most.channels))
             )
-            if columns is None or columns < _FEW_COLUMNS[2]:
+            if columns is None or columns < BOX_LEAST_COLUMNS:
                 return None
             return Extent(1, columns, most.channels)
         channels = largest_fit(
@@ -130,15 +127,15 @@ class WindowTiler:
             return self._narrower(extent, cost)
         if extent.columns < self.cut.window.ow or height > MAX_COUNT:
             return extent
-        rows = {-(-height // count) for count in range(1, min(height, _MOST_BOXES) + 1)}
+        rows = {-(-height // count) for count in range(1, min(height, BOXES_COMPARED) + 1)}
         # Tiles of pixels are full where boxes end.
         step = self.placer.config.rows // math.gcd(self.placer.config.rows, extent.columns)
         rows |= {min(height, -(-each // step) * step) for each in rows}
         channels, tiles = [whole.channels], -(-whole.channels // self.cut.step)
         if self.cut.multiplier is None and height * extent.columns > self.placer.config.rows:
-            channels += [self.cut.step * -(-tiles // count) for count in _CHANNEL_BOXES if count <= tiles]
+            channels += [self.cut.step * -(-tiles // count) for count in BOX_CHANNEL_CUTS if count <= tiles]
         best, least = extent, self._cycles(extent, cost)
-        limit = least if least is None else int(_CLEARLY * least)
+        limit = least if least is None else int(OTHER_BOXES_SHARE * least)
         for other in itertools.product(sorted(rows, reverse=True), channels):
             candidate = Extent(other[0], extent.columns, other[1])
             cycles = self._cycles(candidate, cost) if candidate.rows <= whole.rows else None
@@ -151,12 +148,12 @@ class WindowTiler:
         is computed."""
         width, step = self.cut.window.ow, self.placer.config.rows
         best, least = extent, self._cycles(extent, cost)
-        columns = {-(-width // count) for count in range(1, min(width, _MOST_BOXES) + 1)}
+        columns = {-(-width // count) for count in range(1, min(width, BOXES_COMPARED) + 1)}
         columns |= {min(width, -(-each // step) * step) for each in columns}
         for each in sorted(columns, reverse=True):
             candidate = dataclasses.replace(extent, columns=each)
             cycles = self._cycles(candidate, cost) if each < extent.columns else None
-            if cycles is not None and (least is None or cycles < _CLEARLY * least):
+            if cycles is not None and (least is None or cycles < OTHER_BOXES_SHARE * least):
                 best, least = candidate, cycles
         return best
 

@@ -12,8 +12,9 @@ from emulation import assert_equal_to_golden
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
+from tosaic.compiler.machine_numbers import BOOT_BLOCK_BYTES
 from tosaic.compiler.memory_speed import MemorySpeed
-from tosaic.compiler.place.compression import BOOT_GROUP_BYTES, Method, WeightCoder
+from tosaic.compiler.place.compression import Method, WeightCoder
 from tosaic.compiler.program import MAGIC, Program
 from tosaic.errors import ModelError
 from tosaic.hw.config_text import get_config
@@ -146,7 +147,7 @@ def test_decoding_that_takes_no_longer_than_loading_says_nothing(method, speed):
 
 
 def test_blocks_fit_the_activation_memory():
-    for size, limit in (("base", BOOT_GROUP_BYTES), ("base,am_bytes=16K", 4 << 10)):
+    for size, limit in (("base", BOOT_BLOCK_BYTES), ("base,am_bytes=16K", 4 << 10)):
         coded = WeightCoder(get_config(size)).code(sparse_weights(200_000, 0.8), 1024)
         assert max(block.weights for block in coded.blocks) == limit
         assert sum(block.weights for block in coded.blocks) == 200_000

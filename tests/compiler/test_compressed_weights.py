@@ -11,7 +11,8 @@ from layer_graphs import LayerBuilder
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
-from tosaic.compiler.place.compression import GROUP_BYTES, Method, WeightCoder
+from tosaic.compiler.machine_numbers import CODED_GROUP_BYTES
+from tosaic.compiler.place.compression import Method, WeightCoder
 from tosaic.compiler.program import Program
 from tosaic.errors import InputError, ModelError, UnsupportedError
 from tosaic.hw.cabac_timing import decode_cycles
@@ -159,9 +160,9 @@ def test_what_only_one_stream_makes_smaller_has_one_stream():
 
 def test_groups_are_whole_blobs_within_the_limit():
     coder = WeightCoder(get_config("base"))
-    for blob_bytes in (16, 144, 4608, GROUP_BYTES, 3 * GROUP_BYTES):
+    for blob_bytes in (16, 144, 4608, CODED_GROUP_BYTES, 3 * CODED_GROUP_BYTES):
         group = coder.group_bytes(blob_bytes)
-        assert group % blob_bytes == 0 and (group <= GROUP_BYTES or group == blob_bytes)
+        assert group % blob_bytes == 0 and (group <= CODED_GROUP_BYTES or group == blob_bytes)
 
 
 def test_a_configuration_without_a_decoder_is_refused():

@@ -7,8 +7,8 @@ from emulation import assert_equal_to_golden
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
+from tosaic.compiler.machine_numbers import CODED_GROUP_BYTES
 from tosaic.compiler.memory_speed import MemorySpeed
-from tosaic.compiler.place.compression import GROUP_BYTES
 from tosaic.compiler.place.packed_rows import RowPacker
 from tosaic.compiler.program import Program
 from tosaic.errors import DeviceError, UnsupportedError
@@ -156,11 +156,11 @@ def test_a_configuration_without_an_unpacker_is_refused():
 @pytest.mark.parametrize(
     ("machine", "blob_bytes", "group"),
     [
-        ("base", 1, GROUP_BYTES),
-        ("base", GROUP_BYTES, GROUP_BYTES),
-        ("base", GROUP_BYTES + 1, GROUP_BYTES + 1),
-        ("base", GROUP_BYTES // 2, GROUP_BYTES),
-        ("base", GROUP_BYTES // 2 + 1, GROUP_BYTES // 2 + 1),
+        ("base", 1, CODED_GROUP_BYTES),
+        ("base", CODED_GROUP_BYTES, CODED_GROUP_BYTES),
+        ("base", CODED_GROUP_BYTES + 1, CODED_GROUP_BYTES + 1),
+        ("base", CODED_GROUP_BYTES // 2, CODED_GROUP_BYTES),
+        ("base", CODED_GROUP_BYTES // 2 + 1, CODED_GROUP_BYTES // 2 + 1),
         ("base,wm_bytes=8K", 512, 2048),
     ],
 )

@@ -5,10 +5,11 @@ import random
 import pytest
 
 from tosaic.compiler.emit.commands import Work, command
+from tosaic.compiler.machine_numbers import LOADS_AHEAD_ITEMS, SEMAPHORE_MOST_TOKENS
 from tosaic.compiler.place.address import Columns, Region, Span
-from tosaic.compiler.schedule.interleave import LOOKAHEAD_ITEMS, interleave
+from tosaic.compiler.schedule.interleave import interleave
 from tosaic.compiler.schedule.items import Item
-from tosaic.compiler.schedule.tracker import MOST_TOKENS, Tracker
+from tosaic.compiler.schedule.tracker import Tracker
 from tosaic.hw.isa import Opcode, Unit
 
 NOP = command(Opcode.NOP)
@@ -84,15 +85,17 @@ def test_a_layer_of_many_pieces_leaves_few_tokens() -> None:
         tracker.add(Work(Unit.STORE, [NOP], writes=[row]))
     for row in rows:
         tracker.add(Work(Unit.LOAD, [NOP], reads=[row]))
-    assert most_tokens(tracker) == MOST_TOKENS + 1 - LOOKAHEAD_ITEMS
+    assert most_tokens(tracker) == SEMAPHORE_MOST_TOKENS + 1 - LOADS_AHEAD_ITEMS
     waits = [item.waits for item in tracker.items if item.waits]
-    assert waits == [{Unit.STORE: number} for number in (*range(MOST_TOKENS), len(rows) - 1)]
+    assert waits == [{Unit.STORE: number} for number in (*range(SEMAPHORE_MOST_TOKENS), len(rows) - 1)]
 
 
 def test_work_that_consumes_the_array_never_waits_for_it_to_end() -> None:
     """It would wait for vectors to leave that only it takes."""
     tracker = Tracker()
-    tiles = [Span(Region.ACTIVATION, 64 * number, 64 * number + 64) for number in range(MOST_TOKENS + 4)]
+    tiles = [
+        Span(Region.ACTIVATION, 64 * number, 64 * number + 64) for number in range(SEMAPHORE_MOST_TOKENS + 4)
+    ]
     for tile in tiles:
         tracker.add(Work(Unit.ARRAY, [NOP], reads=[tile]))
     for tile in tiles:
@@ -107,7 +110,9 @@ def test_work_that_consumes_the_array_never_waits_for_it_to_end() -> None:
 def test_where_tokens_are_many_the_last_item_is_waited_for(producer: Unit, consumes: bool) -> None:
     """But the array's last item is the GO whose vectors work takes that consumes them: it waits for the one before."""
     tracker = Tracker()
-    tiles = [Span(Region.ACTIVATION, 64 * number, 64 * number + 64) for number in range(MOST_TOKENS + 1)]
+    tiles = [
+        Span(Region.ACTIVATION, 64 * number, 64 * number + 64) for number in range(SEMAPHORE_MOST_TOKENS + 1)
+    ]
     for tile in tiles:
         tracker.add(Work(producer, [NOP], reads=[tile]))
     last = tracker.add(Work(producer, [NOP]))

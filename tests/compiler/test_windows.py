@@ -11,13 +11,13 @@ from layer_graphs import LayerBuilder
 
 from tosaic.compiler.fuse.moves import Move
 from tosaic.compiler.ir import DType
+from tosaic.compiler.machine_numbers import IM2COL_BUFFERS
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.geometry import View, Window, window_of
 from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.place.tap_passes import AxisTaps, TapPass
 from tosaic.compiler.place.weights import Blob, WeightLayout
 from tosaic.compiler.tile.im2col import (
-    IM2COL_TURNS,
     _overlapped,
     array_cycles,
     best_columns,
@@ -290,7 +290,7 @@ def test_cycles_of_boxes_of_columns(columns: int, first: int, weights: int, spee
     place = 0
     while place < 11:
         count = min(first if not place else columns, 11 - place)
-        free = computed[-IM2COL_TURNS] if len(computed) >= IM2COL_TURNS else 0.0
+        free = computed[-IM2COL_BUFFERS] if len(computed) >= IM2COL_BUFFERS else 0.0
         loaded = max(loaded + 10, free + 50 + speed.latency_cycles) + count * 20 * burst
         loaded += 0 if place else weights
         cycles = -(-count * 18 // 16) * 2 * 16

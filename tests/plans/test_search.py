@@ -5,7 +5,8 @@ from cascade_graphs import inverted_bottleneck
 from layer_graphs import LayerBuilder
 
 from tosaic.compiler.ir import DType, Graph
-from tosaic.compiler.search import RESIDENCY, Choices, ProgramPlan, plans_of, ranked, task_of
+from tosaic.compiler.machine_numbers import RESIDENCY_SHARES
+from tosaic.compiler.search import Choices, ProgramPlan, plans_of, ranked, task_of
 from tosaic.compiler.tile.work import CascadeWork
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config_text import get_config
@@ -36,7 +37,7 @@ def test_plans_of_all_residencies(memory: str, order: list[float]) -> None:
     """Those that are clearly better come first; the others in their order."""
     found = plans(memory, cascades=False)
     assert [plan.residency for plan in found] == order
-    assert sorted(order, reverse=True) == list(RESIDENCY)
+    assert sorted(order, reverse=True) == list(RESIDENCY_SHARES)
     best, *others = found
     assert all(best.cycles <= 0.9 * plan.cycles for plan in others if plan.residency > best.residency)
     again = ranked(sorted(found, key=lambda plan: -plan.residency))
@@ -46,7 +47,7 @@ def test_plans_of_all_residencies(memory: str, order: list[float]) -> None:
 def test_with_less_residency_nothing_is_nearer() -> None:
     """Plans behind one in which everything has room are made where they are asked for, whatever they cost."""
     found = plans("256K", cascades=False)
-    assert [plan.residency for plan in found] == list(RESIDENCY)
+    assert [plan.residency for plan in found] == list(RESIDENCY_SHARES)
     assert [plan.memories.crowded for plan in found] == [False, False, True, True, True]
 
 
