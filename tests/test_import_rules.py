@@ -30,6 +30,7 @@ TERMS = {"sim.terms", "sim.emulator.alu", "sim.emulator.streams", "compiler.ir",
 GOLDEN = {"sim.golden", "compiler.ir", "errors"}
 PARTS = {
     "compiler/ir": {"compiler.ir", "errors"},
+    "compiler/cut": {"compiler.cut", "compiler.ir"},
     "compiler/importers": {"compiler.importers", "compiler.ir", "errors", "install", "nnr"},
     "compiler/numpy_in": {"compiler.numpy_in", "compiler.ir", "errors"},
     "compiler/quantizer": {"compiler.quantizer", "compiler.ir", "errors"},

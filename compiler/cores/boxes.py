@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.ir import Graph, Operator
-from tosaic.compiler.legalize.reshapes import data_operands
+from tosaic.compiler.ir.graph import data_operands
 from tosaic.compiler.machine import Kind, operators_of
 
 Range = tuple[int, int]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.ir import OPERATORS, Graph, Operator, State, Tensor
+from tosaic.compiler.ir.graph import data_operands
 from tosaic.compiler.ir.operators.spec import MAX_RANK
-from tosaic.compiler.legalize.reshapes import data_operands
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.errors import InputError, UnsupportedError
 

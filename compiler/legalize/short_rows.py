@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 
 from tosaic.compiler.ir import DType, Graph, GraphIndex, Operator
-from tosaic.compiler.legalize.reshapes import data_operands
+from tosaic.compiler.ir.graph import data_operands
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine import ELEMENT, KIND, Kind
 from tosaic.compiler.machine_numbers import (
