@@ -1,8 +1,9 @@
 """What all stages know of the machine: which part of it runs an operator, and how elements lie in memory."""
 
 import enum
+from collections.abc import Iterator
 
-from tosaic.compiler.ir import DType
+from tosaic.compiler.ir import OPERATORS, DType, Trait
 from tosaic.hw.isa import Element
 
 
@@ -20,26 +21,30 @@ class Kind(enum.Enum):
     RENAMING = "the same bytes under another name"
 
 
-KIND: dict[str, Kind] = {
-    **dict.fromkeys(("CONV2D", "DEPTHWISE_CONV2D", "MATMUL"), Kind.ARRAY),
-    **dict.fromkeys(("AVG_POOL2D", "MAX_POOL2D"), Kind.POOL),
-    **dict.fromkeys(("REDUCE_SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL"), Kind.REDUCTION),
-    "ARGMAX": Kind.ARGMAX,
-    **dict.fromkeys(
-        (
-            *("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM", "NEGATE", "ABS", "CLZ", "CLAMP", "CAST", "SELECT"),
-            *("BITWISE_AND", "BITWISE_OR", "BITWISE_XOR", "BITWISE_NOT"),
-            *("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_XOR", "LOGICAL_NOT"),
-            *("LOGICAL_LEFT_SHIFT", "LOGICAL_RIGHT_SHIFT", "ARITHMETIC_RIGHT_SHIFT"),
-            *("EQUAL", "GREATER", "GREATER_EQUAL", "RESCALE", "TABLE"),
-        ),
-        Kind.ELEMENTWISE,
-    ),
-    **dict.fromkeys(("CONCAT", "PAD", "REVERSE", "SLICE", "TILE", "TRANSPOSE"), Kind.LAYOUT),
-    **dict.fromkeys(("GATHER", "SCATTER"), Kind.GATHER_SCATTER),
-    **dict.fromkeys(("COND_IF", "WHILE_LOOP"), Kind.CONTROL_FLOW),
-    **dict.fromkeys(("RESHAPE", "IDENTITY"), Kind.RENAMING),
+_DECOMPOSED = frozenset({"CONV3D", "TRANSPOSE_CONV2D", "FULLY_CONNECTED", "INTDIV"})
+"""Operators that have the traits of a kind, but that no unit computes as they are."""
+_KIND_OF_TRAIT = {
+    Trait.RENAMES: Kind.RENAMING,
+    Trait.ELEMENTWISE: Kind.ELEMENTWISE,
+    Trait.SUMS_PRODUCTS: Kind.ARRAY,
+    Trait.POOLS: Kind.POOL,
+    Trait.REDUCES: Kind.REDUCTION,
+    Trait.MOVES: Kind.LAYOUT,
+    Trait.INDEXED: Kind.GATHER_SCATTER,
 }
+"""The kind of an operator is that of its first trait here."""
+
+
+def _kinds() -> Iterator[tuple[str, Kind]]:
+    for name, spec in OPERATORS.items():
+        kinds = [kind for trait, kind in _KIND_OF_TRAIT.items() if trait in spec.traits]
+        if spec.runs_graphs:
+            kinds = [Kind.CONTROL_FLOW]
+        if kinds and spec.is_integer and name not in _DECOMPOSED:
+            yield name, kinds[0]
+
+
+KIND: dict[str, Kind] = {**dict(_kinds()), "ARGMAX": Kind.ARGMAX, "PAD": Kind.LAYOUT}
 """Every operator that runs as it is. The others are decomposed into these (`legalize`) or refused by name."""
 
 WINDOWED = frozenset({Kind.ARRAY, Kind.POOL})

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.ir import OPERATORS, Graph, Operator, State, Tensor
+from tosaic.compiler.ir import OPERATORS, Graph, Operator, State, Tensor, Trait, data_inputs, operators_with
 from tosaic.compiler.ir.operators.spec import MAX_RANK
-from tosaic.compiler.legalize.reshapes import data_operands
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.errors import InputError, UnsupportedError
 
@@ -172,16 +171,15 @@ def _first_operand(step: _Step) -> None:
 def _elementwise(step: _Step) -> None:
     """What is broadcast is broadcast within a sample."""
     operator, graph = step.operator, step.graph
-    count = data_operands(operator)
-    step.only_first(*range(count))
-    data = operator.inputs[:count]
+    data = data_inputs(operator)
+    step.only_first(*range(len(data)))
     firsts = {step.single[name][0] for name in data if step.of_samples(name)}
     others = [graph.tensors[name].shape for name in data if not step.of_samples(name)]
     per_channel = operator.attributes.get("per_channel") and len(step.single[data[0]]) == 1
     if len(firsts) == 1 and all(shape[:1] == (1,) for shape in others) and not per_channel:
         step.keep()
     else:
-        step.finish(step.op([*(step.lifted(name) for name in data), *operator.inputs[count:]]))
+        step.finish(step.op([*(step.lifted(name) for name in data), *operator.inputs[len(data) :]]))
 
 
 def _along_axis(step: _Step) -> None:
@@ -278,21 +276,12 @@ def _scatter(step: _Step) -> None:
     step.finish(step.op([step.spread(name) for name in step.operator.inputs]))
 
 
-_SAMPLES_FIRST = (
-    *("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D", "AVG_POOL2D", "MAX_POOL2D", "RESIZE"),
-    *("TABLE", "IDENTITY", "FFT2D", "RFFT2D"),
-)
-_ELEMENTWISE = tuple(
-    name
-    for name, spec in OPERATORS.items()
-    if name not in _SAMPLES_FIRST
-    and spec.category.startswith(("elementwise", "activation", "comparison", "type conversion"))
-)
 _RULES: dict[str, Callable[[_Step], None]] = {
-    **dict.fromkeys(_ELEMENTWISE, _elementwise),
-    **dict.fromkeys(_SAMPLES_FIRST, _first_operand),
-    **dict.fromkeys((name for name in OPERATORS if name.startswith("REDUCE_")), _along_axis),
-    **dict.fromkeys(("ARGMAX", "REVERSE"), _along_axis),
+    **dict.fromkeys(operators_with(Trait.ELEMENTWISE), _elementwise),
+    **dict.fromkeys(operators_with(Trait.SAMPLE_BY_SAMPLE), _first_operand),
+    **dict.fromkeys(operators_with(Trait.REDUCES), _along_axis),
+    "ARGMAX": _along_axis,
+    "REVERSE": _along_axis,
     "CONCAT": _concat,
     "RESHAPE": _reshape,
     "TRANSPOSE": _transpose,

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph, Operator
+from tosaic.compiler.ir import OPERATORS, Graph, Operator, Trait, operators_with
 from tosaic.compiler.legalize.rewriting import Rewriting
 
 INLINED_ELEMENTS = 4096
 """Results of both branches, in elements, up to which it costs less to compute them both than to branch."""
-_COSTLY = ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D", "MATMUL", "FULLY_CONNECTED")
+_COSTLY = operators_with(Trait.SUMS_PRODUCTS)
 
 
 def both_are_computed(graph: Graph, operator: Operator) -> bool:
@@ -30,7 +30,7 @@ def _within(graph: Graph) -> Iterator[Graph]:
     yield graph
     for operator in graph.operators:
         for value in operator.attributes.values():
-            if operator.op in ("COND_IF", "WHILE_LOOP") and value in graph.subgraphs:
+            if OPERATORS[operator.op].runs_graphs and value in graph.subgraphs:
                 yield from _within(graph.subgraphs[value])
 
 

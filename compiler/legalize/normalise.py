@@ -4,17 +4,17 @@ import math
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Graph, Operator, Tensor
+from tosaic.compiler.ir import DType, Graph, Operator, Tensor, Trait, data_inputs, operators_with
 from tosaic.compiler.ir.building import evaluate_folded, fresh_name
 from tosaic.compiler.legalize.idle import as_reshape
 from tosaic.compiler.legalize.raised_reshapes import raise_reshapes
-from tosaic.compiler.legalize.reshapes import data_operands, sink_reshapes
+from tosaic.compiler.legalize.reshapes import sink_reshapes
 from tosaic.compiler.machine import KIND, Kind
 
-RENAMING = ("RESHAPE", "IDENTITY")
-_SAME_BYTES = (*RENAMING, "TRANSPOSE", "REVERSE")
+RENAMING = operators_with(Trait.RENAMES)
+_SAME_BYTES = operators_with(Trait.REORDERS)
 """The result takes its operand's place in the program."""
-_MOVING = (*_SAME_BYTES, "SLICE", "TILE")
+_MOVING = operators_with(Trait.MOVES | Trait.PICKS)
 _GROWTH = 4
 """A constant that is computed may have this many times the bytes of those that it comes from: int8 becomes int32."""
 _SMALL_BYTES = 1 << 16
@@ -120,7 +120,7 @@ def _widened_by_readers(graph: Graph, operator: Operator, readers: list[Operator
         return False
     return all(
         KIND.get(reader.op) is Kind.ELEMENTWISE
-        and result.name in reader.inputs[: data_operands(reader)]
+        and result.name in data_inputs(reader)
         and graph.tensors[reader.outputs[0]].shape == result.shape
         for reader in readers
     )

@@ -4,7 +4,7 @@ A layer ends where a tensor is read under another shape. What a convolution's ac
 (scaled, added, looked up) would be a layer of its own that reads them from memory as int32.
 """
 
-from tosaic.compiler.ir import OPERATORS, Graph, Operator, Tensor
+from tosaic.compiler.ir import OPERATORS, Graph, Operator, Tensor, data_inputs
 from tosaic.compiler.ir.building import FoldingBuilder, GraphBuilder, fresh_name
 from tosaic.compiler.machine import BASES, KIND, Kind
 
@@ -38,7 +38,7 @@ class _Sinking:
             self.pending[operator.outputs[0]] = (self._source(operator.inputs[0]), operator)
             return
         if kind is Kind.ELEMENTWISE:
-            names = [name for name in operator.inputs[: data_operands(operator)] if name in self.pending]
+            names = [name for name in data_inputs(operator) if name in self.pending]
             moving = next((name for name in names if self._sinks(operator, name)), None)
             if moving is not None:
                 self._move(operator, moving)
@@ -82,7 +82,7 @@ class _Sinking:
             return False
         tensors, source = self.graph.tensors, self.pending[name][0]
         shape, inner = tensors[operator.outputs[0]].shape, tensors[source].shape
-        data = operator.inputs[: data_operands(operator)]
+        data = data_inputs(operator)
         if len(data) > 1 and self.origins.get(source) not in BASES:
             # Another operand may come from an operator that is a better neighbour.
             return False
@@ -107,7 +107,7 @@ class _Sinking:
         graph, (source, reshape) = self.graph, self.pending[name]
         result = graph.tensors[operator.outputs[0]]
         inner = graph.tensors[source].shape
-        count = data_operands(operator)
+        count = len(data_inputs(operator))
         new = FoldingBuilder(GraphBuilder.replacing(graph, operator))
         operands = []
         for operand in operator.inputs[:count]:
@@ -135,8 +135,3 @@ def parameter_inputs(operator: Operator) -> list[str]:
     """Zero points, tables and scales: inputs that are not broadcast to the result, but read as they are."""
     operands = OPERATORS[operator.op].operands
     return [name for name, operand in zip(operator.inputs, operands, strict=False) if operand.ranks == (1, 1)]
-
-
-def data_operands(operator: Operator) -> int:
-    """Number of leading operands that are broadcast to the result; zero points and tables are none."""
-    return sum(operand.ranks != (1, 1) for operand in OPERATORS[operator.op].operands)

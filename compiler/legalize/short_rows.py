@@ -8,8 +8,7 @@ that axis first fill the lanes, and bytes are turned in blocks, several per cycl
 import math
 from collections.abc import Mapping
 
-from tosaic.compiler.ir import DType, Graph, GraphIndex, Operator
-from tosaic.compiler.legalize.reshapes import data_operands
+from tosaic.compiler.ir import DType, Graph, GraphIndex, Operator, data_inputs
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine import ELEMENT, KIND, Kind
 from tosaic.hw.config import Config
@@ -21,7 +20,6 @@ _LONGEST = {DType.INT8: 16, DType.BOOL: 16, DType.INT16: 8}
 turned."""
 _MEASURED_COLUMNS, _IDLE_COLUMNS = 16, 4
 """Columns that the longest rows are for; and columns of which short rows leave so few idle that none is turned."""
-_REDUCTIONS = ("REDUCE_SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL")
 _LONGEST_CHOICE = {DType.INT8: 48, DType.INT16: 16}
 """The same where the place of the largest is wanted: its passes over partial results take longer."""
 _MOST_BYTES = 2
@@ -110,7 +108,7 @@ def _choose(new: Rewriting) -> None:
 
 def _reduces_rows(graph: Graph, operator: Operator, config: Config) -> bool:
     """Whether a reduction is one of short rows."""
-    if operator.op not in _REDUCTIONS or not _is_short(graph, operator.inputs[0], config):
+    if KIND.get(operator.op) is not Kind.REDUCTION or not _is_short(graph, operator.inputs[0], config):
         return False
     return operator.attributes["axis"] == len(graph.tensors[operator.inputs[0]].shape) - 1
 
@@ -150,7 +148,7 @@ class _Turning:
         """The bytes if the operator that makes a tensor computes it in the other order."""
         maker = self._maker(name)
         assert maker is not None
-        return sum(self.bytes_of(each) for each in dict.fromkeys(maker.inputs[: data_operands(maker)]))
+        return sum(self.bytes_of(each) for each in dict.fromkeys(data_inputs(maker)))
 
     def _maker(self, name: str) -> Operator | None:
         """Who makes a tensor element by element, for nobody but such operators and reductions of its rows."""
@@ -160,7 +158,7 @@ class _Turning:
         if maker.attributes.get("per_channel") or name in self.graph.outputs:
             return None
         rank = len(self.graph.tensors[name].shape)
-        if any(len(self.graph.tensors[each].shape) != rank for each in maker.inputs[: data_operands(maker)]):
+        if any(len(self.graph.tensors[each].shape) != rank for each in data_inputs(maker)):
             return None
         kinds = {KIND.get(reader.op) for reader in self.index.consumers(name)}
         return maker if kinds <= {Kind.ELEMENTWISE, Kind.REDUCTION} else None
@@ -171,7 +169,7 @@ class _Turning:
             maker, shape = self._maker(name), new.shape(name)
             order = (len(shape) - 1, *range(len(shape) - 1))
             if maker is not None and self.bytes_of(name) == self._through(name):
-                count = data_operands(maker)
+                count = len(data_inputs(maker))
                 inputs = [self._turned(new, each) for each in maker.inputs[:count]] + maker.inputs[count:]
                 there = [shape[axis] for axis in order]
                 self.turned[name] = new.add(maker.op, inputs, there, new.dtype(name), **maker.attributes)
