@@ -8,7 +8,7 @@ from tosaic.compiler.ir import DType, Operator
 from tosaic.compiler.quantizer.arithmetic import aligned
 from tosaic.compiler.quantizer.emission import PLAIN, WHOLE, Emission, natural
 from tosaic.compiler.quantizer.encoding import Encoding, Integers
-from tosaic.compiler.quantizer.functions import COMPARISONS, is_real
+from tosaic.compiler.quantizer.functions import COMPARISONS, PASSED_ON, is_real
 from tosaic.compiler.quantizer.whole_numbers import LARGEST, Span
 
 
@@ -48,7 +48,7 @@ def whole_number(emission: Emission, op: Operator) -> Integers:
         for bound, extreme in (("min_val", "MAXIMUM"), ("max_val", "MINIMUM")):
             limit = np.clip(np.rint(op.attributes[bound]), DType.INT32.min, DType.INT32.max)
             tensor = emission.emit(extreme, tensor, emission.line(limit, tensor))
-    elif op.op in ("CAST", "IDENTITY"):
+    elif op.op in PASSED_ON:
         tensor = inputs[0]
     else:
         tensor = emission.emit(op.op, *inputs, dtype=DType.INT32, **op.attributes)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, GraphBuilder, Operator
+from tosaic.compiler.ir import DType, GraphBuilder, Operator, Trait, operators_with
 from tosaic.compiler.ir.building import FoldingBuilder
 from tosaic.compiler.ir.tensors import SOURCE_END
 from tosaic.compiler.quantizer.canonical import MACS
@@ -31,7 +31,7 @@ _COARSER = 1.0
 _LEAST_FACTOR = 2.0**8
 """A factor of fewer bits is as coarse as the steps of int8."""
 _PRODUCT_BITS = 30
-_ON_THE_WAY = ("RESCALE", "ADD", "SUB", "MUL", "TABLE", "CLAMP", "MAXIMUM", "MINIMUM", "CAST")
+_ON_THE_WAY = operators_with(Trait.ELEMENTWISE)
 """Operators that a convolution's layer computes on its sums' way out."""
 
 Natural = Callable[["Emission", Operator], Integers]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Graph, Operator
+from tosaic.compiler.ir import DType, Graph, Operator, Trait, operators_with
 from tosaic.compiler.quantizer.calibration import Statistics
 
 Span = tuple[float, float]
@@ -14,17 +14,8 @@ LARGEST = 2.0**24
 """Larger whole numbers are not exact in float32 either."""
 _ROOM = 16.0
 """What comes from int32 has room for numbers this much larger than those seen; larger ones saturate."""
-_MOVES = (
-    "RESHAPE",
-    "TRANSPOSE",
-    "REVERSE",
-    "TILE",
-    "SLICE",
-    "GATHER",
-    "IDENTITY",
-    "REDUCE_MAX",
-    "REDUCE_MIN",
-)
+_PICKS = operators_with(Trait.PICKS) - operators_with(Trait.POOLS)
+"""Operators that keep whole numbers as they are; TOSA pools no int32."""
 
 
 def whole_numbers(graph: Graph, statistics: Statistics) -> dict[str, Span]:
@@ -88,7 +79,7 @@ class _Search:
         if op.op == "REDUCE_SUM":
             count = self.graph.tensors[reals[0]].shape[op.attributes["axis"]]
             return known[0][0] * count, known[0][1] * count
-        if op.op in _MOVES or (op.op == "CAST" and len(known) == 1):
+        if op.op in _PICKS or (op.op == "CAST" and len(known) == 1):
             return known[0]
         rule = _SPANS.get(op.op)
         return None if rule is None else rule(known)

@@ -17,7 +17,7 @@ from tosaic.compiler.ir.operators.common import (
     zero_point_needs_int8,
 )
 from tosaic.compiler.ir.operators.spec import Attribute, Mode, Operand, OperatorSpec, OpView, Shape, modes
-from tosaic.compiler.ir.operators.traits import NO_TRAIT, Trait
+from tosaic.compiler.ir.operators.traits import BY_ELEMENT, NO_TRAIT, Trait
 
 
 def clamp_bounds_ordered(node: OpView) -> str | None:
@@ -83,7 +83,7 @@ def _unary(
     traits: Trait = NO_TRAIT,
     **more: Any,
 ) -> OperatorSpec:
-    traits |= Trait.ELEMENTWISE
+    traits |= BY_ELEMENT
     return OperatorSpec(
         name, clause, category, unary(operand), OUTPUT, rows, shape_of(operand), traits=traits, **more
     )
@@ -92,7 +92,7 @@ def _unary(
 def _binary(
     name: str, clause: str, rows: tuple[Mode, ...], traits: Trait = NO_TRAIT, **more: Any
 ) -> OperatorSpec:
-    traits |= Trait.ELEMENTWISE
+    traits |= BY_ELEMENT
     operands = (Operand("input1", "in_out_t", shape="shape1"), Operand("input2", "in_out_t", shape="shape2"))
     return OperatorSpec(
         name, clause, "elementwise binary", operands, OUTPUT, rows, _binary_shape, traits=traits, **more
@@ -110,7 +110,7 @@ def _comparison(name: str, clause: str) -> OperatorSpec:
         (Operand("output", "out_t"),),
         rows,
         _binary_shape,
-        traits=Trait.ELEMENTWISE | Trait.COMPARES,
+        traits=BY_ELEMENT | Trait.COMPARES,
         degree=0,
     )
 
@@ -166,7 +166,7 @@ SPECS = (
         _binary_shape,
         (),
         (mul_shift_needs_int32, mul_shift_in_range),
-        traits=Trait.ELEMENTWISE | Trait.LINEAR,
+        traits=BY_ELEMENT | Trait.LINEAR,
         degree=2,
     ),
     _binary("POW", "2.5.15", FLOAT_MODES),
@@ -181,7 +181,7 @@ SPECS = (
         shape_of("input1"),
         (),
         (table_length,),
-        traits=Trait.ELEMENTWISE,
+        traits=BY_ELEMENT,
     ),
     _unary("ABS", "2.6.1", _UNARY, INT32_MODES, degree=1),
     _unary("BITWISE_NOT", "2.6.2", _UNARY, INTEGER_MODES),
@@ -206,7 +206,7 @@ SPECS = (
         shape_of("input1"),
         (),
         (zero_point_needs_int8("input1_zp", "input1"), zero_point_needs_int8("output_zp", "input1")),
-        traits=Trait.ELEMENTWISE | Trait.LINEAR,
+        traits=BY_ELEMENT | Trait.LINEAR,
         degree=1,
     ),
     _unary("RECIPROCAL", "2.6.10", _UNARY, FLOAT_MODES, degree=-1),
@@ -224,7 +224,7 @@ SPECS = (
         OUTPUT,
         BOOL_MODES + INTEGER_MODES + FLOAT_MODES,
         _select_shape,
-        traits=Trait.ELEMENTWISE,
+        traits=BY_ELEMENT,
         degree=1,
     ),
     _comparison("EQUAL", "2.8.1"),

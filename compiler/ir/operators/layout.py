@@ -177,7 +177,7 @@ SPECS = (
         shape_of("input1"),
         (AXIS,),
         (axis_in_range("input1"),),
-        traits=Trait.MOVES | Trait.REORDERS | Trait.PICKS,
+        traits=Trait.MOVES | Trait.REORDERS | Trait.PICKS | Trait.CHANNEL_BY_CHANNEL,
         degree=1,
     ),
     OperatorSpec(

@@ -37,7 +37,7 @@ def _reduction(
         _reduced_shape,
         (AXIS, *more),
         (axis_in_range("input"),),
-        traits=Trait.REDUCES | traits,
+        traits=Trait.REDUCES | Trait.CHANNEL_BY_CHANNEL | traits,
         degree=degree,
     )
 

@@ -7,7 +7,7 @@ rule in words. The same sentence becomes the error message and the line of the d
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.errors import ModelError, UnsupportedError
 
 Shape = tuple[int, ...]
+_Input = TypeVar("_Input")
 
 MAX_RANK = 6
 """Highest rank at TOSA 1.0's level 8K, the one level Tosaic implements."""
@@ -238,8 +239,8 @@ class OperatorSpec:
         names = ", ".join(operand.name for operand in self.operands)
         raise ValueError(f"{self.name} has no operand {operand_name!r}; it has {names}")
 
-    def data_inputs(self, inputs: list[str]) -> list[str]:
-        """Those of an operator's inputs that hold data; shapes, zero points and other parameters follow them."""
+    def data_inputs(self, inputs: list[_Input]) -> list[_Input]:
+        """Those of an operator's inputs (names or values) that hold data; shapes, zero points and so on follow them."""
         if self.operands and self.operands[-1].variadic:
             return inputs
         return inputs[: sum(not operand.constant for operand in self.operands)]

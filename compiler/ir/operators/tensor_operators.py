@@ -123,7 +123,7 @@ SPECS = (
             zero_point_needs_int8("input_zp", "input"),
             zero_point_needs_int8("output_zp", "output"),
         ),
-        traits=Trait.POOLS | Trait.SAMPLE_BY_SAMPLE,
+        traits=Trait.POOLS | Trait.CHANNEL_BY_CHANNEL | Trait.SAMPLE_BY_SAMPLE,
         degree=1,
     ),
     OperatorSpec(
@@ -145,7 +145,7 @@ SPECS = (
         _pool_shape,
         (*_POOL_ATTRIBUTES, NAN_MODE),
         _POOL_CHECKS,
-        traits=Trait.POOLS | Trait.SAMPLE_BY_SAMPLE | Trait.PICKS,
+        traits=Trait.POOLS | Trait.CHANNEL_BY_CHANNEL | Trait.SAMPLE_BY_SAMPLE | Trait.PICKS,
         degree=1,
     ),
     OperatorSpec(

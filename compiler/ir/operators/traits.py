@@ -32,6 +32,8 @@ class Trait(enum.Flag):
     """Sums products of two operands' elements."""
     SAMPLE_BY_SAMPLE = enum.auto()
     """Works on each index of the first operand's first axis by itself; the other operands are the same for all."""
+    CHANNEL_BY_CHANNEL = enum.auto()
+    """Works on each index of the last axis by itself, unless that axis is the one that an attribute names."""
     COMPARES = enum.auto()
     """Tells of two numbers which is larger, or whether they are equal."""
     LINEAR = enum.auto()
@@ -41,3 +43,5 @@ class Trait(enum.Flag):
 
 
 NO_TRAIT = Trait(0)
+BY_ELEMENT = Trait.ELEMENTWISE | Trait.CHANNEL_BY_CHANNEL
+"""What every elementwise operator has."""
