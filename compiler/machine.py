@@ -1,9 +1,9 @@
 """What all stages know of the machine: which part of it runs an operator, and how elements lie in memory."""
 
 import enum
-from collections.abc import Iterator
 
 from tosaic.compiler.ir import OPERATORS, DType, Trait
+from tosaic.compiler.ir.operators import OperatorSpec
 from tosaic.hw.isa import Element
 
 
@@ -29,22 +29,23 @@ _KIND_OF_TRAIT = {
     Trait.SUMS_PRODUCTS: Kind.ARRAY,
     Trait.POOLS: Kind.POOL,
     Trait.REDUCES: Kind.REDUCTION,
-    Trait.MOVES: Kind.LAYOUT,
     Trait.INDEXED: Kind.GATHER_SCATTER,
 }
 """The kind of an operator is that of its first trait here."""
 
 
-def _kinds() -> Iterator[tuple[str, Kind]]:
-    for name, spec in OPERATORS.items():
-        kinds = [kind for trait, kind in _KIND_OF_TRAIT.items() if trait in spec.traits]
-        if spec.runs_graphs:
-            kinds = [Kind.CONTROL_FLOW]
-        if kinds and spec.is_integer and name not in _DECOMPOSED:
-            yield name, kinds[0]
+def _kind(spec: OperatorSpec) -> Kind | None:
+    if not spec.is_integer or spec.name in _DECOMPOSED:
+        return None
+    if spec.runs_graphs:
+        return Kind.CONTROL_FLOW
+    if spec.name == "ARGMAX":
+        return Kind.ARGMAX
+    other = Kind.LAYOUT if spec.category == "data layout" else None
+    return next((kind for trait, kind in _KIND_OF_TRAIT.items() if trait in spec.traits), other)
 
 
-KIND: dict[str, Kind] = {**dict(_kinds()), "ARGMAX": Kind.ARGMAX, "PAD": Kind.LAYOUT}
+KIND: dict[str, Kind] = {name: kind for name, spec in OPERATORS.items() if (kind := _kind(spec)) is not None}
 """Every operator that runs as it is. The others are decomposed into these (`legalize`) or refused by name."""
 
 WINDOWED = frozenset({Kind.ARRAY, Kind.POOL})

@@ -11,7 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.ir import OPERATORS, Graph, Operator, State, Tensor, Trait, data_inputs, operators_with
+from tosaic.compiler.ir import (
+    OPERATORS,
+    ByOperator,
+    Graph,
+    Operator,
+    State,
+    Tensor,
+    Trait,
+    data_inputs,
+    operators_with,
+)
 from tosaic.compiler.ir.operators.spec import MAX_RANK
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.errors import InputError, UnsupportedError
@@ -161,13 +171,18 @@ class _Step:
 
 # --- rules
 
+_RULES = ByOperator[Callable[[_Step], None]]()
+"""The rewrite of an operator that reads all samples."""
 
+
+@_RULES.of_each(operators_with(Trait.SAMPLE_BY_SAMPLE))
 def _first_operand(step: _Step) -> None:
     """Operators whose first axis is one of samples anyway."""
     step.only_first(0)
     step.keep()
 
 
+@_RULES.of_each(operators_with(Trait.ELEMENTWISE))
 def _elementwise(step: _Step) -> None:
     """What is broadcast is broadcast within a sample."""
     operator, graph = step.operator, step.graph
@@ -182,6 +197,8 @@ def _elementwise(step: _Step) -> None:
         step.finish(step.op([*(step.lifted(name) for name in data), *operator.inputs[len(data) :]]))
 
 
+@_RULES.of("ARGMAX", "REVERSE")
+@_RULES.of_each(operators_with(Trait.REDUCES))
 def _along_axis(step: _Step) -> None:
     """Operators with an axis: that of the samples is none."""
     axis = step.operator.attributes["axis"]
@@ -191,6 +208,7 @@ def _along_axis(step: _Step) -> None:
         step.finish(step.op([step.lifted(step.operator.inputs[0])], axis=axis + 1))
 
 
+@_RULES.of("CONCAT")
 def _concat(step: _Step) -> None:
     axis, spread = step.operator.attributes["axis"], [step.spread(name) for name in step.operator.inputs]
     if axis > 0:
@@ -207,10 +225,12 @@ def _concat(step: _Step) -> None:
     step.finish(step.op(lifted, axis=1))
 
 
+@_RULES.of("RESHAPE")
 def _reshape(step: _Step) -> None:
     step.finish(step.operator.inputs[0])
 
 
+@_RULES.of("PAD")
 def _pad(step: _Step) -> None:
     step.only_first(0)
     x, padding, *value = step.operator.inputs
@@ -221,6 +241,7 @@ def _pad(step: _Step) -> None:
         step.finish(step.op([step.lifted(x), step.new.sizes([0, 0, *amounts]), *value]))
 
 
+@_RULES.of("TILE")
 def _tile(step: _Step) -> None:
     multiples = step.sizes("multiples")
     if multiples[0] == 1:
@@ -230,6 +251,7 @@ def _tile(step: _Step) -> None:
         step.finish(step.op([x, step.new.sizes([1, *multiples])]))
 
 
+@_RULES.of("SLICE")
 def _slice(step: _Step) -> None:
     x, start, _ = step.operator.inputs
     starts, extents = step.sizes("start"), step.sizes("size")
@@ -240,6 +262,7 @@ def _slice(step: _Step) -> None:
         step.finish(step.op([step.lifted(x), *boxes]))
 
 
+@_RULES.of("TRANSPOSE")
 def _transpose(step: _Step) -> None:
     perms = step.operator.attributes["perms"]
     if perms[0] == 0:
@@ -249,6 +272,7 @@ def _transpose(step: _Step) -> None:
         step.finish(step.op([lifted], perms=[0, *(axis + 1 for axis in perms)]))
 
 
+@_RULES.of("MATMUL")
 def _matmul(step: _Step) -> None:
     """A second operand that all samples share makes one tall matrix of their first ones."""
     a, b, *zero_points = step.operator.inputs
@@ -262,6 +286,7 @@ def _matmul(step: _Step) -> None:
         step.finish(step.op([step.spread(a), step.spread(b), *zero_points]))
 
 
+@_RULES.of("GATHER")
 def _gather(step: _Step) -> None:
     """All samples read a table that they share."""
     values, indices = step.operator.inputs
@@ -272,23 +297,6 @@ def _gather(step: _Step) -> None:
         step.finish(step.op([step.spread(values), step.spread(indices)]))
 
 
+@_RULES.of("SCATTER")
 def _scatter(step: _Step) -> None:
     step.finish(step.op([step.spread(name) for name in step.operator.inputs]))
-
-
-_RULES: dict[str, Callable[[_Step], None]] = {
-    **dict.fromkeys(operators_with(Trait.ELEMENTWISE), _elementwise),
-    **dict.fromkeys(operators_with(Trait.SAMPLE_BY_SAMPLE), _first_operand),
-    **dict.fromkeys(operators_with(Trait.REDUCES), _along_axis),
-    "ARGMAX": _along_axis,
-    "REVERSE": _along_axis,
-    "CONCAT": _concat,
-    "RESHAPE": _reshape,
-    "TRANSPOSE": _transpose,
-    "PAD": _pad,
-    "SLICE": _slice,
-    "TILE": _tile,
-    "MATMUL": _matmul,
-    "GATHER": _gather,
-    "SCATTER": _scatter,
-}

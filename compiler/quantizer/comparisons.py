@@ -12,6 +12,7 @@ from tosaic.compiler.quantizer.functions import COMPARISONS, PASSED_ON, is_real
 from tosaic.compiler.quantizer.whole_numbers import LARGEST, Span
 
 
+@PLAIN.of_each(COMPARISONS)
 def compare(emission: Emission, op: Operator) -> str:
     """Both sides at one scale; that of the one that is computed, if the other is a constant."""
     whole = [_whole_operand(emission, name, None) for name in op.inputs]
@@ -74,6 +75,3 @@ def _whole_operand(emission: Emission, name: str, span: Span | None) -> Integers
     limited = dataclasses.replace(found, low=low, high=high)
     tensor = emission.convert(limited, Encoding(DType.INT32, 1.0))
     return Integers(tensor, DType.INT32, np.array(1.0), 0, max(-low, high))
-
-
-PLAIN.update(dict.fromkeys(COMPARISONS, compare))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, GraphBuilder, Operator, Trait, operators_with
+from tosaic.compiler.ir import ByOperator, DType, GraphBuilder, Operator, Trait, operators_with
 from tosaic.compiler.ir.building import FoldingBuilder
 from tosaic.compiler.ir.tensors import SOURCE_END
 from tosaic.compiler.quantizer.canonical import MACS
@@ -37,24 +37,16 @@ _ON_THE_WAY = operators_with(Trait.ELEMENTWISE)
 Natural = Callable[["Emission", Operator], Integers]
 Move = Callable[["Emission", Operator, Encoding], str]
 
-NATURAL: dict[str, Natural] = {}
+NATURAL = ByOperator[Natural]()
 """How an operator's result comes about in integers, before anyone asks for an encoding."""
 WHOLE = "whole numbers"
 """The key of `NATURAL` for results that hold whole numbers."""
-MOVE: dict[str, Move] = {}
+MOVE = ByOperator[Move]()
 """How an operator that picks elements gives its result in a given encoding."""
-PLAIN: dict[str, Callable[["Emission", Operator], str]] = {}
+PLAIN = ByOperator[Callable[["Emission", Operator], str]]()
 """How an operator with real operands gives a result that is not real (bool, indices)."""
 
-
-def natural(*names: str) -> Callable[[Natural], Natural]:
-    """Registers a lowering."""
-
-    def register(lower: Natural) -> Natural:
-        NATURAL.update(dict.fromkeys(names, lower))
-        return lower
-
-    return register
+natural = NATURAL.of
 
 
 class Emission:

@@ -13,10 +13,10 @@ from tosaic.compiler.quantizer.functions import UnaryFunctions, is_real
 from tosaic.compiler.quantizer.weight_grids import WeightGrid
 from tosaic.compiler.quantizer.whole_numbers import whole_numbers
 
-MOVES = frozenset({"PAD", "MAX_POOL2D", *operators_with(Trait.MOVES), *operators_with(Trait.INDEXED)})
-"""Operators that only pick elements, whatever the encoding."""
-REORDERING = MOVES - {"SLICE", "CONCAT", "SCATTER"}
+REORDERING = operators_with(Trait.PICKS) - operators_with(Trait.REDUCES) - {"SLICE"} | {"PAD"}
 """Their result has the elements of their first input: both share one encoding."""
+MOVES = REORDERING | operators_with(Trait.MOVES) | operators_with(Trait.INDEXED)
+"""Operators that only pick elements, whatever the encoding."""
 _WIDENED = 1.5
 """Parts of a CONCAT share its encoding, SLICEs that of their source, where no range becomes half as wide again."""
 _MARGIN = 1.25

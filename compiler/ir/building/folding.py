@@ -13,7 +13,7 @@ import numpy as np
 from tosaic.compiler.ir.building.float_functions import FLOAT_FUNCTIONS
 from tosaic.compiler.ir.building.integer_folding import Call, gathered, integer_result
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.operators import OPERATORS, Trait
+from tosaic.compiler.ir.operators import OPERATORS, ByOperator, Trait
 from tosaic.compiler.ir.tensors import Tensor
 
 MAX_ELEMENTS = 1 << 20
@@ -26,18 +26,8 @@ Room = Callable[[Sequence[int], np.dtype], None]
 """Raises an error when there is no room for an array of this shape and type; called before one is made."""
 
 _Move = Callable[[list[np.ndarray], Mapping[str, Any], Room], np.ndarray | None]
-_MOVES: dict[str, _Move] = {}
-"""Layout operators; functions register here."""
-
-
-def _moves(name: str) -> Callable[[_Move], _Move]:
-    """Registers what an operator makes of its operands' values and its attributes."""
-
-    def register(move: _Move) -> _Move:
-        _MOVES[name] = move
-        return move
-
-    return register
+_MOVES = ByOperator[_Move]()
+"""Layout operators: what each makes of its operands' values and its attributes."""
 
 
 def fold(
@@ -71,22 +61,22 @@ def _no_limit(shape: Sequence[int], dtype: np.dtype) -> None:
     """There is room for any array."""
 
 
-@_moves("IDENTITY")
+@_MOVES.of("IDENTITY")
 def _identity(values: list[np.ndarray], _attributes: Mapping[str, Any], _make_room: Room) -> np.ndarray:
     return values[0]
 
 
-@_moves("TRANSPOSE")
+@_MOVES.of("TRANSPOSE")
 def _transpose(values: list[np.ndarray], attributes: Mapping[str, Any], _make_room: Room) -> np.ndarray:
     return values[0].transpose(attributes["perms"])
 
 
-@_moves("REVERSE")
+@_MOVES.of("REVERSE")
 def _reverse(values: list[np.ndarray], attributes: Mapping[str, Any], _make_room: Room) -> np.ndarray:
     return np.flip(values[0], attributes["axis"])
 
 
-@_moves("RESHAPE")
+@_MOVES.of("RESHAPE")
 def _reshape(values: list[np.ndarray], _attributes: Mapping[str, Any], make_room: Room) -> np.ndarray:
     data, shape = values
     if not data.flags.c_contiguous and any(data.strides):
@@ -94,13 +84,13 @@ def _reshape(values: list[np.ndarray], _attributes: Mapping[str, Any], make_room
     return data.reshape([int(size) for size in shape])
 
 
-@_moves("SLICE")
+@_MOVES.of("SLICE")
 def _slice(values: list[np.ndarray], _attributes: Mapping[str, Any], _make_room: Room) -> np.ndarray:
     data, start, size = values
     return data[tuple(slice(int(a), int(a) + int(n)) for a, n in zip(start, size, strict=True))]
 
 
-@_moves("CONCAT")
+@_MOVES.of("CONCAT")
 def _concat(values: list[np.ndarray], attributes: Mapping[str, Any], make_room: Room) -> np.ndarray:
     make_room([sum(value.size for value in values)], values[0].dtype)
     return np.concatenate(values, attributes["axis"])
@@ -114,7 +104,7 @@ def _grows_little(data: np.ndarray, shape: Sequence[int], make_room: Room) -> bo
     return True
 
 
-@_moves("PAD")
+@_MOVES.of("PAD")
 def _pad(values: list[np.ndarray], _attributes: Mapping[str, Any], make_room: Room) -> np.ndarray | None:
     data, pairs = values[0], [(int(a), int(b)) for a, b in values[1].reshape(-1, 2)]
     shape = [n + a + b for n, (a, b) in zip(data.shape, pairs, strict=True)]
@@ -122,7 +112,7 @@ def _pad(values: list[np.ndarray], _attributes: Mapping[str, Any], make_room: Ro
     return np.pad(data, pairs, constant_values=values[2].item()) if fits else None
 
 
-@_moves("TILE")
+@_MOVES.of("TILE")
 def _tile(values: list[np.ndarray], _attributes: Mapping[str, Any], make_room: Room) -> np.ndarray | None:
     data, multiples = values[0], [int(count) for count in values[1]]
     fits = _grows_little(data, [n * m for n, m in zip(data.shape, multiples, strict=True)], make_room)

@@ -14,6 +14,7 @@ from tosaic.compiler.ir.operators import (
     structure,
     tensor_operators,
 )
+from tosaic.compiler.ir.operators.by_operator import ByOperator
 from tosaic.compiler.ir.operators.spec import Attribute, Mode, Operand, OperatorSpec, OpView, rule_of
 from tosaic.compiler.ir.operators.traits import Trait
 from tosaic.compiler.ir.tensors import Operator
@@ -36,6 +37,7 @@ def data_inputs(operator: Operator) -> list[str]:
 __all__ = [
     "OPERATORS",
     "Attribute",
+    "ByOperator",
     "Mode",
     "OpView",
     "Operand",
