@@ -2,7 +2,8 @@
 
 import enum
 
-from tosaic.compiler.ir import DType
+from tosaic.compiler.ir import OPERATORS, DType, Trait
+from tosaic.compiler.ir.operators import OperatorSpec
 from tosaic.compiler.machine_numbers import GROUP_MOST_PIXELS
 from tosaic.hw.isa import Element
 
@@ -21,26 +22,31 @@ class Kind(enum.Enum):
     RENAMING = "the same bytes under another name"
 
 
-KIND: dict[str, Kind] = {
-    **dict.fromkeys(("CONV2D", "DEPTHWISE_CONV2D", "MATMUL"), Kind.ARRAY),
-    **dict.fromkeys(("AVG_POOL2D", "MAX_POOL2D"), Kind.POOL),
-    **dict.fromkeys(("REDUCE_SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL"), Kind.REDUCTION),
-    "ARGMAX": Kind.ARGMAX,
-    **dict.fromkeys(
-        (
-            *("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM", "NEGATE", "ABS", "CLZ", "CLAMP", "CAST", "SELECT"),
-            *("BITWISE_AND", "BITWISE_OR", "BITWISE_XOR", "BITWISE_NOT"),
-            *("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_XOR", "LOGICAL_NOT"),
-            *("LOGICAL_LEFT_SHIFT", "LOGICAL_RIGHT_SHIFT", "ARITHMETIC_RIGHT_SHIFT"),
-            *("EQUAL", "GREATER", "GREATER_EQUAL", "RESCALE", "TABLE"),
-        ),
-        Kind.ELEMENTWISE,
-    ),
-    **dict.fromkeys(("CONCAT", "PAD", "REVERSE", "SLICE", "TILE", "TRANSPOSE"), Kind.LAYOUT),
-    **dict.fromkeys(("GATHER", "SCATTER"), Kind.GATHER_SCATTER),
-    **dict.fromkeys(("COND_IF", "WHILE_LOOP"), Kind.CONTROL_FLOW),
-    **dict.fromkeys(("RESHAPE", "IDENTITY"), Kind.RENAMING),
+_DECOMPOSED = frozenset({"CONV3D", "TRANSPOSE_CONV2D", "FULLY_CONNECTED", "INTDIV"})
+"""Operators that have the traits of a kind, but that no unit computes as they are."""
+_KIND_OF_TRAIT = {
+    Trait.RENAMES: Kind.RENAMING,
+    Trait.ELEMENTWISE: Kind.ELEMENTWISE,
+    Trait.SUMS_PRODUCTS: Kind.ARRAY,
+    Trait.POOLS: Kind.POOL,
+    Trait.REDUCES: Kind.REDUCTION,
+    Trait.INDEXED: Kind.GATHER_SCATTER,
 }
+"""The kind of an operator is that of its first trait here."""
+
+
+def _kind(spec: OperatorSpec) -> Kind | None:
+    if not spec.is_integer or spec.name in _DECOMPOSED:
+        return None
+    if spec.runs_graphs:
+        return Kind.CONTROL_FLOW
+    if spec.name == "ARGMAX":
+        return Kind.ARGMAX
+    other = Kind.LAYOUT if spec.category == "data layout" else None
+    return next((kind for trait, kind in _KIND_OF_TRAIT.items() if trait in spec.traits), other)
+
+
+KIND: dict[str, Kind] = {name: kind for name, spec in OPERATORS.items() if (kind := _kind(spec)) is not None}
 """Every operator that runs as it is. The others are decomposed into these (`legalize`) or refused by name."""
 
 WINDOWED = frozenset({Kind.ARRAY, Kind.POOL})

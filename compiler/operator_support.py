@@ -7,6 +7,7 @@ from tosaic.compiler.ir import Graph, Operator, validate
 from tosaic.compiler.legalize.custom import without_custom
 from tosaic.compiler.legalize.decompose import decompose
 from tosaic.compiler.legalize.normalise import normalise
+from tosaic.compiler.machine import KIND, Kind
 from tosaic.compiler.program import Program
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
@@ -22,9 +23,6 @@ class Support:
     reason: str
 
 
-_FREE = ("RESHAPE", "IDENTITY")
-
-
 def check_support(graph: Graph, config: Config) -> list[Support]:
     """A verdict per operator, in graph order. Raises ModelError when the graph is illegal."""
     validate(graph)
@@ -36,7 +34,7 @@ def check_support(graph: Graph, config: Config) -> list[Support]:
             verdicts.append(
                 Support(operator, True, "folded: all operands are constants, or nothing reads it")
             )
-        elif operator.op in _FREE:
+        elif KIND.get(operator.op) is Kind.RENAMING:
             verdicts.append(Support(operator, True, "renames a tensor, moves nothing"))
         else:
             alone = _alone(folded, operator)

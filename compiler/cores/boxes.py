@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph, Operator
-from tosaic.compiler.ir.graph import data_operands
+from tosaic.compiler.ir import Graph, Operator, data_inputs
 from tosaic.compiler.machine import Kind, operators_of
 
 Range = tuple[int, int]
@@ -82,7 +81,7 @@ def _shape(graph: Graph, operator: Operator, operand: int) -> tuple[int, ...]:
 def _elementwise(graph: Graph, operator: Operator, box: Box) -> CutOperator:
     """Operands that are broadcast along an axis are needed whole there. A RESCALE has scales of its channels."""
     operands: dict[int, Box] = {}
-    for number in range(data_operands(operator)):
+    for number in range(len(data_inputs(operator))):
         shape = _shape(graph, operator, number)
         if len(shape) != len(box):
             raise CannotCut(f"{operator} broadcasts ranks")

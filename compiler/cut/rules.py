@@ -8,7 +8,7 @@ from tosaic.compiler.cut.reads import Reads
 from tosaic.compiler.cut.same_elements import SameElements
 from tosaic.compiler.cut.window_axis import WindowAxis
 from tosaic.compiler.ir import OPERATORS, Graph, Operator
-from tosaic.compiler.ir.graph import data_operands
+from tosaic.compiler.ir.operators import data_inputs
 
 Shape = tuple[int, ...]
 Rule = Callable[[Graph, Operator], Cuttable | NotCut]
@@ -90,7 +90,7 @@ def _sums(
 def _elementwise(graph: Graph, operator: Operator) -> Cuttable | NotCut:
     """Operands that are broadcast along an axis are read at its one place. A RESCALE may have scales of channels."""
     shape, operands = _result(graph, operator), dict[int, tuple[Reads, ...]]()
-    for number in range(data_operands(operator)):
+    for number in range(len(data_inputs(operator))):
         mine = _shape(graph, operator, number)
         if len(mine) != len(shape):
             return NotCut(f"the operands of {operator.op} have different ranks")

@@ -8,42 +8,15 @@ from collections.abc import Callable
 import numpy as np
 
 from tosaic.compiler.fuse.expression import ArrayResult, Immediate, Load, Node, Value, clamped
-from tosaic.compiler.ir import DType, Graph, Operator
+from tosaic.compiler.ir import ByOperator, DType, Graph, Operator
 from tosaic.errors import UnsupportedError
 from tosaic.hw.isa import Element, Op
-
-_SIMPLE = {
-    "ADD": Op.ADD,
-    "SUB": Op.SUB,
-    "MAXIMUM": Op.MAX,
-    "MINIMUM": Op.MIN,
-    "BITWISE_AND": Op.AND,
-    "BITWISE_OR": Op.OR,
-    "BITWISE_XOR": Op.XOR,
-    "LOGICAL_AND": Op.AND,
-    "LOGICAL_OR": Op.OR,
-    "LOGICAL_XOR": Op.XOR,
-    "EQUAL": Op.EQ,
-    "GREATER": Op.GT,
-    "GREATER_EQUAL": Op.GE,
-}
-
 
 _SCALES = ("multiplier", "shift")
 
 _Translation = Callable[["Translator", Operator], Value]
-_TRANSLATIONS: dict[str, _Translation] = {}
+_TRANSLATIONS = ByOperator[_Translation]()
 """Translations by operator; methods of the translator register here."""
-
-
-def _translates(op: str) -> Callable[[_Translation], _Translation]:
-    """Registers the translation of an operator."""
-
-    def register(method: _Translation) -> _Translation:
-        _TRANSLATIONS[op] = method
-        return method
-
-    return register
 
 
 @dataclasses.dataclass
@@ -89,9 +62,7 @@ class Translator:
 
     def translate(self, operator: Operator) -> Value:
         """The value that `operator` computes; UnsupportedError when no micro-operations do."""
-        if operator.op in _SIMPLE:
-            value = self._binary(operator, _SIMPLE[operator.op])
-        elif operator.op in _TRANSLATIONS:
+        if operator.op in _TRANSLATIONS:
             value = _TRANSLATIONS[operator.op](self, operator)
         else:
             raise UnsupportedError(f"{operator}: the vector unit has no micro-operations for {operator.op}")
@@ -153,7 +124,7 @@ class Translator:
 
     # --- operators with parameters
 
-    @_translates("CLAMP")
+    @_TRANSLATIONS.of("CLAMP")
     def _clamp(self, operator: Operator) -> Value:
         low, high = (int(operator.attributes[key]) for key in ("min_val", "max_val"))
         value, dtype = self.operand(operator.inputs[0]), self._tensor(operator).dtype
@@ -161,7 +132,7 @@ class Translator:
             return value
         return clamped(value, low, high, self.uses(operator.inputs[0]))
 
-    @_translates("RESCALE")
+    @_TRANSLATIONS.of("RESCALE")
     def _rescale(self, operator: Operator) -> Value:
         graph, attributes = self.graph, operator.attributes
         value, source = self.operand(operator.inputs[0]), self._tensor(operator)
@@ -223,7 +194,7 @@ class Translator:
             if isinstance(value.a, ArrayResult) and value.clamp is None:
                 node.a, node.bias = value.a, value.bias
 
-    @_translates("MUL")
+    @_TRANSLATIONS.of("MUL")
     def _mul(self, operator: Operator) -> Value:
         """Translates MUL, also int48 = int48 or int32 times int32 modulo 2^48, which decompositions need."""
         shift = self._value(operator, "shift")
@@ -253,7 +224,7 @@ class Translator:
                 )
         return None
 
-    @_translates("TABLE")
+    @_TRANSLATIONS.of("TABLE")
     def _table(self, operator: Operator) -> Value:
         if self.table is not None:
             raise UnsupportedError(f"{operator}: a second TABLE in one layer")
@@ -261,7 +232,7 @@ class Translator:
         op = Op.TABLE8 if self._tensor(operator).dtype is DType.INT8 else Op.TABLE16
         return Node(op, self.operand(operator.inputs[0]))
 
-    @_translates("NEGATE")
+    @_TRANSLATIONS.of("NEGATE")
     def _negate(self, operator: Operator) -> Value:
         target = self.graph.tensors[operator.outputs[0]].dtype
         zps = (
@@ -276,28 +247,28 @@ class Translator:
             node.clamp = (target.min, target.max)
         return node
 
-    @_translates("ABS")
+    @_TRANSLATIONS.of("ABS")
     def _abs(self, operator: Operator) -> Value:
         return Node(Op.ABS, self.operand(operator.inputs[0]), wrap32=True)
 
-    @_translates("CLZ")
+    @_TRANSLATIONS.of("CLZ")
     def _clz(self, operator: Operator) -> Value:
         return Node(Op.CLZ, self.operand(operator.inputs[0]))
 
-    @_translates("BITWISE_NOT")
+    @_TRANSLATIONS.of("BITWISE_NOT")
     def _bitwise_not(self, operator: Operator) -> Value:
         return Node(Op.XOR, self.operand(operator.inputs[0]), Immediate(-1))
 
-    @_translates("LOGICAL_NOT")
+    @_TRANSLATIONS.of("LOGICAL_NOT")
     def _logical_not(self, operator: Operator) -> Value:
         return Node(Op.XOR, self.operand(operator.inputs[0]), Immediate(1))
 
-    @_translates("LOGICAL_LEFT_SHIFT")
+    @_TRANSLATIONS.of("LOGICAL_LEFT_SHIFT")
     def _logical_left_shift(self, operator: Operator) -> Value:
         a, b = self.operand(operator.inputs[0]), self.operand(operator.inputs[1])
         return _narrowed(Node(Op.LSL, a, b, wrap32=True), self._tensor(operator).dtype)
 
-    @_translates("LOGICAL_RIGHT_SHIFT")
+    @_TRANSLATIONS.of("LOGICAL_RIGHT_SHIFT")
     def _logical_right_shift(self, operator: Operator) -> Value:
         a, b = self.operand(operator.inputs[0]), self.operand(operator.inputs[1])
         dtype = self._tensor(operator).dtype
@@ -305,21 +276,21 @@ class Translator:
             a = Node(Op.AND, a, Immediate((1 << dtype.bits) - 1))
         return _narrowed(Node(Op.LSR, a, b, wrap32=True), dtype)
 
-    @_translates("ARITHMETIC_RIGHT_SHIFT")
+    @_TRANSLATIONS.of("ARITHMETIC_RIGHT_SHIFT")
     def _arithmetic_right_shift(self, operator: Operator) -> Value:
         rounding = bool(operator.attributes["round"])
         return Node(
             Op.ASR, self.operand(operator.inputs[0]), self.operand(operator.inputs[1]), round=rounding
         )
 
-    @_translates("SELECT")
+    @_TRANSLATIONS.of("SELECT")
     def _select(self, operator: Operator) -> Value:
         condition, true, false = (self.operand(name) for name in operator.inputs)
         # Read twice, and a load stream moves on with every read.
         kept = Node(Op.MOV, false) if isinstance(false, Load) else false
         return Node(Op.ADD, Node(Op.MUL, Node(Op.SUB, true, kept), condition), kept)
 
-    @_translates("CAST")
+    @_TRANSLATIONS.of("CAST")
     def _cast(self, operator: Operator) -> Value:
         value, target = self.operand(operator.inputs[0]), self.graph.tensors[operator.outputs[0]].dtype
         if target is DType.BOOL:
@@ -342,6 +313,23 @@ def _narrowed(value: Value, dtype: DType) -> Value:
     return Node(Op.ASR, Node(Op.LSL, value, spare, wrap32=True), spare)
 
 
+def _single(op: Op) -> _Translation:
+    """The translation of operators that are one micro-operation of two operands."""
+    return lambda translator, operator: translator._binary(operator, op)
+
+
+_TRANSLATIONS.of("ADD")(_single(Op.ADD))
+_TRANSLATIONS.of("SUB")(_single(Op.SUB))
+_TRANSLATIONS.of("MAXIMUM")(_single(Op.MAX))
+_TRANSLATIONS.of("MINIMUM")(_single(Op.MIN))
+_TRANSLATIONS.of("BITWISE_AND", "LOGICAL_AND")(_single(Op.AND))
+_TRANSLATIONS.of("BITWISE_OR", "LOGICAL_OR")(_single(Op.OR))
+_TRANSLATIONS.of("BITWISE_XOR", "LOGICAL_XOR")(_single(Op.XOR))
+_TRANSLATIONS.of("EQUAL")(_single(Op.EQ))
+_TRANSLATIONS.of("GREATER")(_single(Op.GT))
+_TRANSLATIONS.of("GREATER_EQUAL")(_single(Op.GE))
+
+
 def translated() -> frozenset[str]:
     """The operators that have a translation: those of the kind ELEMENTWISE."""
-    return frozenset(_SIMPLE) | frozenset(_TRANSLATIONS)
+    return frozenset(_TRANSLATIONS)

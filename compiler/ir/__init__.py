@@ -12,7 +12,7 @@ from tosaic.compiler.ir.building import GraphBuilder
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.float_formats import is_representable, nearest
 from tosaic.compiler.ir.graph import Declared, Graph, GraphIndex, State
-from tosaic.compiler.ir.operators import OPERATORS
+from tosaic.compiler.ir.operators import OPERATORS, ByOperator, Trait, data_inputs, operators_with
 from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.compiler.ir.tosa_file import read_tosa, write_tosa
 from tosaic.compiler.ir.unsigned import unsigned_ports
@@ -20,6 +20,7 @@ from tosaic.compiler.ir.validate import validate
 
 __all__ = [
     "OPERATORS",
+    "ByOperator",
     "DType",
     "Declared",
     "Graph",
@@ -28,8 +29,11 @@ __all__ = [
     "Operator",
     "State",
     "Tensor",
+    "Trait",
+    "data_inputs",
     "is_representable",
     "nearest",
+    "operators_with",
     "read_tosa",
     "unsigned_ports",
     "validate",

@@ -6,9 +6,9 @@ TOSA has no such types: an int8 or int16 tensor holds the bits, and the RESCALE 
 from collections.abc import Callable
 
 from .graph import Graph, Operator
+from .operators import Trait, operators_with
 
-_MOVES = ("CONCAT", "IDENTITY", "RESHAPE", "REVERSE", "SLICE", "TILE", "TRANSPOSE")
-"""Operators whose results have the bits of their first operands."""
+_MOVES = operators_with(Trait.MOVES)
 
 
 def unsigned_ports(graph: Graph) -> frozenset[str]:

@@ -11,8 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.ir import OPERATORS, Graph, Operator, State, Tensor
-from tosaic.compiler.ir.graph import data_operands
+from tosaic.compiler.ir import (
+    OPERATORS,
+    ByOperator,
+    Graph,
+    Operator,
+    State,
+    Tensor,
+    Trait,
+    data_inputs,
+    operators_with,
+)
 from tosaic.compiler.ir.operators.spec import MAX_RANK
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.errors import InputError, UnsupportedError
@@ -162,28 +171,34 @@ class _Step:
 
 # --- rules
 
+_RULES = ByOperator[Callable[[_Step], None]]()
+"""The rewrite of an operator that reads all samples."""
 
+
+@_RULES.of_each(operators_with(Trait.SAMPLE_BY_SAMPLE))
 def _first_operand(step: _Step) -> None:
     """Operators whose first axis is one of samples anyway."""
     step.only_first(0)
     step.keep()
 
 
+@_RULES.of_each(operators_with(Trait.ELEMENTWISE))
 def _elementwise(step: _Step) -> None:
     """What is broadcast is broadcast within a sample."""
     operator, graph = step.operator, step.graph
-    count = data_operands(operator)
-    step.only_first(*range(count))
-    data = operator.inputs[:count]
+    data = data_inputs(operator)
+    step.only_first(*range(len(data)))
     firsts = {step.single[name][0] for name in data if step.of_samples(name)}
     others = [graph.tensors[name].shape for name in data if not step.of_samples(name)]
     per_channel = operator.attributes.get("per_channel") and len(step.single[data[0]]) == 1
     if len(firsts) == 1 and all(shape[:1] == (1,) for shape in others) and not per_channel:
         step.keep()
     else:
-        step.finish(step.op([*(step.lifted(name) for name in data), *operator.inputs[count:]]))
+        step.finish(step.op([*(step.lifted(name) for name in data), *operator.inputs[len(data) :]]))
 
 
+@_RULES.of("ARGMAX", "REVERSE")
+@_RULES.of_each(operators_with(Trait.REDUCES))
 def _along_axis(step: _Step) -> None:
     """Operators with an axis: that of the samples is none."""
     axis = step.operator.attributes["axis"]
@@ -193,6 +208,7 @@ def _along_axis(step: _Step) -> None:
         step.finish(step.op([step.lifted(step.operator.inputs[0])], axis=axis + 1))
 
 
+@_RULES.of("CONCAT")
 def _concat(step: _Step) -> None:
     axis, spread = step.operator.attributes["axis"], [step.spread(name) for name in step.operator.inputs]
     if axis > 0:
@@ -209,10 +225,12 @@ def _concat(step: _Step) -> None:
     step.finish(step.op(lifted, axis=1))
 
 
+@_RULES.of("RESHAPE")
 def _reshape(step: _Step) -> None:
     step.finish(step.operator.inputs[0])
 
 
+@_RULES.of("PAD")
 def _pad(step: _Step) -> None:
     step.only_first(0)
     x, padding, *value = step.operator.inputs
@@ -223,6 +241,7 @@ def _pad(step: _Step) -> None:
         step.finish(step.op([step.lifted(x), step.new.sizes([0, 0, *amounts]), *value]))
 
 
+@_RULES.of("TILE")
 def _tile(step: _Step) -> None:
     multiples = step.sizes("multiples")
     if multiples[0] == 1:
@@ -232,6 +251,7 @@ def _tile(step: _Step) -> None:
         step.finish(step.op([x, step.new.sizes([1, *multiples])]))
 
 
+@_RULES.of("SLICE")
 def _slice(step: _Step) -> None:
     x, start, _ = step.operator.inputs
     starts, extents = step.sizes("start"), step.sizes("size")
@@ -242,6 +262,7 @@ def _slice(step: _Step) -> None:
         step.finish(step.op([step.lifted(x), *boxes]))
 
 
+@_RULES.of("TRANSPOSE")
 def _transpose(step: _Step) -> None:
     perms = step.operator.attributes["perms"]
     if perms[0] == 0:
@@ -251,6 +272,7 @@ def _transpose(step: _Step) -> None:
         step.finish(step.op([lifted], perms=[0, *(axis + 1 for axis in perms)]))
 
 
+@_RULES.of("MATMUL")
 def _matmul(step: _Step) -> None:
     """A second operand that all samples share makes one tall matrix of their first ones."""
     a, b, *zero_points = step.operator.inputs
@@ -264,6 +286,7 @@ def _matmul(step: _Step) -> None:
         step.finish(step.op([step.spread(a), step.spread(b), *zero_points]))
 
 
+@_RULES.of("GATHER")
 def _gather(step: _Step) -> None:
     """All samples read a table that they share."""
     values, indices = step.operator.inputs
@@ -274,32 +297,6 @@ def _gather(step: _Step) -> None:
         step.finish(step.op([step.spread(values), step.spread(indices)]))
 
 
+@_RULES.of("SCATTER")
 def _scatter(step: _Step) -> None:
     step.finish(step.op([step.spread(name) for name in step.operator.inputs]))
-
-
-_SAMPLES_FIRST = (
-    *("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D", "AVG_POOL2D", "MAX_POOL2D", "RESIZE"),
-    *("TABLE", "IDENTITY", "FFT2D", "RFFT2D"),
-)
-_ELEMENTWISE = tuple(
-    name
-    for name, spec in OPERATORS.items()
-    if name not in _SAMPLES_FIRST
-    and spec.category.startswith(("elementwise", "activation", "comparison", "type conversion"))
-)
-_RULES: dict[str, Callable[[_Step], None]] = {
-    **dict.fromkeys(_ELEMENTWISE, _elementwise),
-    **dict.fromkeys(_SAMPLES_FIRST, _first_operand),
-    **dict.fromkeys((name for name in OPERATORS if name.startswith("REDUCE_")), _along_axis),
-    **dict.fromkeys(("ARGMAX", "REVERSE"), _along_axis),
-    "CONCAT": _concat,
-    "RESHAPE": _reshape,
-    "TRANSPOSE": _transpose,
-    "PAD": _pad,
-    "SLICE": _slice,
-    "TILE": _tile,
-    "MATMUL": _matmul,
-    "GATHER": _gather,
-    "SCATTER": _scatter,
-}

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph, Operator
+from tosaic.compiler.ir import OPERATORS, Graph, Operator, Trait, operators_with
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine_numbers import BRANCH_INLINED_ELEMENTS
 
-_COSTLY = ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D", "MATMUL", "FULLY_CONNECTED")
+_COSTLY = operators_with(Trait.SUMS_PRODUCTS)
 
 
 def both_are_computed(graph: Graph, operator: Operator) -> bool:
@@ -29,7 +29,7 @@ def _within(graph: Graph) -> Iterator[Graph]:
     yield graph
     for operator in graph.operators:
         for value in operator.attributes.values():
-            if operator.op in ("COND_IF", "WHILE_LOOP") and value in graph.subgraphs:
+            if OPERATORS[operator.op].runs_graphs and value in graph.subgraphs:
                 yield from _within(graph.subgraphs[value])
 
 

@@ -4,15 +4,14 @@ import dataclasses
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Graph, Operator
+from tosaic.compiler.ir import DType, Graph, Operator, Trait, data_inputs, operators_with
 from tosaic.compiler.ir.building.integer_folding import Call, integer_result
 from tosaic.compiler.machine_numbers import CURVE_MOST_VALUES
 
 _TYPES = (DType.INT8, DType.INT16, DType.INT32)
-_SAME = ("RESHAPE", "IDENTITY")
-"""The elements stay in their order."""
-_WITHIN = (*_SAME, "REDUCE_MAX", "REDUCE_MIN", "MAX_POOL2D", "TRANSPOSE", "SLICE", "REVERSE")
-"""The result's elements are some of the operand's."""
+_RENAMES, _PICKS, _ELEMENTWISE = (
+    operators_with(trait) for trait in (Trait.RENAMES, Trait.PICKS, Trait.ELEMENTWISE)
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +75,7 @@ def _range(
     first = of(operator.inputs[0]) if operator.inputs else None
     if first is None:
         return None
-    if operator.op in _WITHIN:
+    if operator.op in _PICKS:
         return first
     second = of(operator.inputs[1]) if operator.op == "SUB" else None
     if second is None:
@@ -88,12 +87,12 @@ def _range(
 
 def _values(graph: Graph, operator: Operator, operands: list[Curve | None]) -> np.ndarray | None:
     """What an operator makes of its operands' values; None unless they are functions of one tensor."""
-    if operator.op in _SAME:
+    if operator.op in _RENAMES:
         return operands[0].values if operands[0] is not None else None
     shape = graph.tensors[operator.outputs[0]].shape
-    if operator.op not in _FOLLOWED:
+    if operator.op not in _ELEMENTWISE:
         return None
-    values, origins = [], set()
+    values, origins, data = [], set(), len(data_inputs(operator))
     for place, (name, curve) in enumerate(zip(operator.inputs, operands, strict=True)):
         tensor = graph.tensors[name]
         if tensor.data is not None:
@@ -101,7 +100,7 @@ def _values(graph: Graph, operator: Operator, operands: list[Curve | None]) -> n
             if one is None:
                 return None
             values.append(np.asarray(one, np.int64))
-        elif curve is None or place >= _DATA_OPERANDS.get(operator.op, 1) or tensor.shape != shape:
+        elif curve is None or place >= data or tensor.shape != shape:
             return None
         else:
             values.append(curve.values)
@@ -116,9 +115,3 @@ def _scalar(constant: np.ndarray) -> np.int64 | None:
     """The one value that all elements have."""
     flat = constant.reshape(-1)
     return np.int64(flat[0]) if flat.size and (flat == flat[0]).all() else None
-
-
-_BINARY = ("ADD", "SUB", "MUL", "LOGICAL_LEFT_SHIFT", "ARITHMETIC_RIGHT_SHIFT")
-_FOLLOWED = (*_BINARY, "TABLE", "RESCALE", "CLAMP", "CAST")
-_DATA_OPERANDS = dict.fromkeys(_BINARY, 2)
-"""Operands that may depend on the input; of other operators the first."""

@@ -9,11 +9,10 @@ import dataclasses
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph, Operator, Tensor
+from tosaic.compiler.ir import Graph, Operator, Tensor, Trait, data_inputs, operators_with
 from tosaic.compiler.legalize.constant_channels import absorbed, added, constant_channels, fits, weights_of
 
-_UNARY = ("CLAMP", "MAX_POOL2D", "AVG_POOL2D", "IDENTITY", "TABLE", "ABS", "NEGATE")
-_BINARY = ("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM")
+_ELEMENTWISE, _POOLS = operators_with(Trait.ELEMENTWISE), operators_with(Trait.POOLS)
 
 
 def remove_dead_channels(graph: Graph, columns: int) -> Graph:
@@ -94,7 +93,7 @@ class _Pass:
         """The inputs whose channels the result has, one for one; none if that is not so."""
         graph, target = self.graph, self.graph.tensors[operator.outputs[0]]
         source = graph.tensors[operator.inputs[0]]
-        if operator.op in _UNARY:
+        if operator.op in _POOLS:
             return [source.name]
         if operator.op == "RESHAPE" and len(source.shape) > 0 and source.shape[-1:] == target.shape[-1:]:
             return [source.name]
@@ -104,8 +103,8 @@ class _Pass:
         if operator.op == "DEPTHWISE_CONV2D":
             found = weights_of(graph, operator)
             return [source.name] if found is not None and found[0].shape[3] == 1 else []
-        if operator.op in _BINARY:
-            computed = [name for name in operator.inputs[:2] if graph.const(name) is None]
+        if operator.op in _ELEMENTWISE:
+            computed = [name for name in data_inputs(operator) if graph.const(name) is None]
             if all(graph.tensors[name].shape == target.shape for name in computed):
                 return computed
         return []
@@ -192,8 +191,8 @@ class _Pass:
             case "RESHAPE":
                 shape = graph.tensors[operator.outputs[0]].shape
                 self._replace(operator, 1, np.array([*shape[:-1], int(kept.sum())]))
-            case _ if operator.op in _BINARY:
-                for index, name in enumerate(operator.inputs[:2]):
+            case _ if operator.op in _ELEMENTWISE:
+                for index, name in enumerate(data_inputs(operator)):
                     values = graph.const(name)
                     if values is not None and values.shape and values.shape[-1] == len(kept) > 1:
                         self._replace(operator, index, values[..., kept])

@@ -1,6 +1,6 @@
 """Operators that the machine does not have, as graphs of operators that it has. Results are equal bit for bit."""
 
-from tosaic.compiler.ir import DType, Graph
+from tosaic.compiler.ir import OPERATORS, DType, Graph, Trait
 from tosaic.compiler.legalize.conditional import inline_branches
 from tosaic.compiler.legalize.convolution_3d import convolution_3d
 from tosaic.compiler.legalize.integer_division import divide
@@ -9,8 +9,6 @@ from tosaic.compiler.legalize.resize import resize
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.legalize.run_time_parameters import take_parameters_as_operands
 from tosaic.compiler.legalize.transposed_convolution import transpose_convolution
-
-CONVOLUTIONS = ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D")
 
 
 def decompose(graph: Graph) -> Graph:
@@ -41,7 +39,7 @@ def _rewrite(new: Rewriting) -> bool:
         return divide(new)
     if operator.op == "MATMUL" and graph.tensors[operator.inputs[0]].dtype is DType.INT16:
         return matrix_product_of_planes(new)
-    if operator.op not in CONVOLUTIONS:
+    if Trait.CONVOLVES not in OPERATORS[operator.op].traits:
         return False
     if graph.const(operator.inputs[2]) is None:
         return _bias_afterwards(new)

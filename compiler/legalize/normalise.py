@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Graph, Operator, Tensor
+from tosaic.compiler.ir import DType, Graph, Operator, Tensor, Trait, data_inputs, operators_with
 from tosaic.compiler.ir.building import evaluate_folded, fresh_name
-from tosaic.compiler.ir.graph import data_operands
 from tosaic.compiler.legalize.idle import as_reshape
 from tosaic.compiler.legalize.raised_reshapes import raise_reshapes
 from tosaic.compiler.legalize.reshapes import sink_reshapes
@@ -17,10 +16,10 @@ from tosaic.compiler.machine_numbers import (
     CONSTANTS_SMALL_BYTES,
 )
 
-RENAMING = ("RESHAPE", "IDENTITY")
-_SAME_BYTES = (*RENAMING, "TRANSPOSE", "REVERSE")
+RENAMING = operators_with(Trait.RENAMES)
+_SAME_BYTES = operators_with(Trait.REORDERS)
 """The result takes its operand's place in the program."""
-_MOVING = (*_SAME_BYTES, "SLICE", "TILE")
+_MOVING = operators_with(Trait.MOVES | Trait.PICKS)
 
 
 def normalise(graph: Graph, *, again: bool = False) -> Graph:
@@ -120,7 +119,7 @@ def _widened_by_readers(graph: Graph, operator: Operator, readers: list[Operator
         return False
     return all(
         KIND.get(reader.op) is Kind.ELEMENTWISE
-        and result.name in reader.inputs[: data_operands(reader)]
+        and result.name in data_inputs(reader)
         and graph.tensors[reader.outputs[0]].shape == result.shape
         for reader in readers
     )

@@ -4,9 +4,8 @@ An elementwise operator joins the layer of what it reads or of what reads it. Wh
 others read it too or because it is an input, a RESHAPE behind it would leave it a layer of its own.
 """
 
-from tosaic.compiler.ir import Graph, Operator
+from tosaic.compiler.ir import Graph, Operator, data_inputs
 from tosaic.compiler.ir.building import FoldingBuilder, GraphBuilder
-from tosaic.compiler.ir.graph import data_operands
 from tosaic.compiler.machine import BASES, KIND, Kind
 
 _JOINED = (Kind.ELEMENTWISE, Kind.REDUCTION)
@@ -36,7 +35,7 @@ class _Raising:
         if maker is None:
             return [operator]
         self._moved.add(id(maker))
-        graph, count = self.graph, data_operands(maker)
+        graph, count = self.graph, len(data_inputs(maker))
         shape = graph.tensors[operator.outputs[0]].shape
         new = FoldingBuilder(GraphBuilder.replacing(graph, operator))
         operands = [new.reshape(name, self._under(name, maker, shape)) for name in maker.inputs[:count]]
@@ -63,7 +62,7 @@ class _Raising:
         source, target = (self.graph.tensors[name].shape for name in (maker.outputs[0], operator.outputs[0]))
         if maker.attributes.get("per_channel") and source[-1:] != target[-1:]:
             return None
-        shapes = [self.graph.tensors[name].shape for name in maker.inputs[: data_operands(maker)]]
+        shapes = [self.graph.tensors[name].shape for name in data_inputs(maker)]
         return maker if all(shape == source or set(shape) == {1} for shape in shapes) else None
 
     def _alone(self, name: str, reader: Operator) -> Operator | None:
@@ -73,7 +72,7 @@ class _Raising:
 
     def _apart(self, operator: Operator) -> bool:
         """Whether all that an elementwise operator reads is in memory, or comes from such operators."""
-        for name in operator.inputs[: data_operands(operator)]:
+        for name in data_inputs(operator):
             maker = self._alone(name, operator)
             kind = KIND.get(maker.op) if maker is not None else None
             if kind in BASES:

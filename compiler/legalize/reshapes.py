@@ -4,9 +4,8 @@ A layer ends where a tensor is read under another shape. What a convolution's ac
 (scaled, added, looked up) would be a layer of its own that reads them from memory as int32.
 """
 
-from tosaic.compiler.ir import Graph, Operator, Tensor
+from tosaic.compiler.ir import Graph, Operator, Tensor, data_inputs
 from tosaic.compiler.ir.building import FoldingBuilder, GraphBuilder, fresh_name
-from tosaic.compiler.ir.graph import data_operands
 from tosaic.compiler.machine import BASES, KIND, Kind
 
 Shape = tuple[int, ...]
@@ -39,7 +38,7 @@ class _Sinking:
             self.pending[operator.outputs[0]] = (self._source(operator.inputs[0]), operator)
             return
         if kind is Kind.ELEMENTWISE:
-            names = [name for name in operator.inputs[: data_operands(operator)] if name in self.pending]
+            names = [name for name in data_inputs(operator) if name in self.pending]
             moving = next((name for name in names if self._sinks(operator, name)), None)
             if moving is not None:
                 self._move(operator, moving)
@@ -83,7 +82,7 @@ class _Sinking:
             return False
         tensors, source = self.graph.tensors, self.pending[name][0]
         shape, inner = tensors[operator.outputs[0]].shape, tensors[source].shape
-        data = operator.inputs[: data_operands(operator)]
+        data = data_inputs(operator)
         if len(data) > 1 and self.origins.get(source) not in BASES:
             # Another operand may come from an operator that is a better neighbour.
             return False
@@ -108,7 +107,7 @@ class _Sinking:
         graph, (source, reshape) = self.graph, self.pending[name]
         result = graph.tensors[operator.outputs[0]]
         inner = graph.tensors[source].shape
-        count = data_operands(operator)
+        count = len(data_inputs(operator))
         new = FoldingBuilder(GraphBuilder.replacing(graph, operator))
         operands = []
         for operand in operator.inputs[:count]:

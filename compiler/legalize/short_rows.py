@@ -9,8 +9,7 @@ import math
 import sys
 from collections.abc import Mapping
 
-from tosaic.compiler.ir import DType, Graph, GraphIndex, Operator
-from tosaic.compiler.ir.graph import data_operands
+from tosaic.compiler.ir import DType, Graph, GraphIndex, Operator, data_inputs
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine import ELEMENT, KIND, Kind
 from tosaic.compiler.machine_numbers import (
@@ -31,7 +30,6 @@ _LONGEST = {
     DType.INT16: SHORT_ROW_INT16_ELEMENTS,
 }
 """Elements of a row that is turned, by type, on `SHORT_ROW_COLUMNS` columns."""
-_REDUCTIONS = ("REDUCE_SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL")
 _LONGEST_CHOICE = {DType.INT8: SHORT_CHOICE_ELEMENTS, DType.INT16: SHORT_CHOICE_INT16_ELEMENTS}
 """The same where the place of the largest is wanted."""
 _FAR = sys.maxsize
@@ -122,7 +120,7 @@ def _choose(new: Rewriting) -> None:
 
 def _reduces_rows(graph: Graph, operator: Operator, config: Config) -> bool:
     """Whether a reduction is one of short rows."""
-    if operator.op not in _REDUCTIONS or not _is_short(graph, operator.inputs[0], config):
+    if KIND.get(operator.op) is not Kind.REDUCTION or not _is_short(graph, operator.inputs[0], config):
         return False
     return operator.attributes["axis"] == len(graph.tensors[operator.inputs[0]].shape) - 1
 
@@ -162,7 +160,7 @@ class _Turning:
         """The bytes if the operator that makes a tensor computes it in the other order."""
         maker = self._maker(name)
         assert maker is not None
-        return sum(self.bytes_of(each) for each in dict.fromkeys(maker.inputs[: data_operands(maker)]))
+        return sum(self.bytes_of(each) for each in dict.fromkeys(data_inputs(maker)))
 
     def _maker(self, name: str) -> Operator | None:
         """Who makes a tensor element by element, for nobody but such operators and reductions of its rows."""
@@ -172,7 +170,7 @@ class _Turning:
         if maker.attributes.get("per_channel") or name in self.graph.outputs:
             return None
         rank = len(self.graph.tensors[name].shape)
-        if any(len(self.graph.tensors[each].shape) != rank for each in maker.inputs[: data_operands(maker)]):
+        if any(len(self.graph.tensors[each].shape) != rank for each in data_inputs(maker)):
             return None
         kinds = {KIND.get(reader.op) for reader in self.index.consumers(name)}
         return maker if kinds <= {Kind.ELEMENTWISE, Kind.REDUCTION} else None
@@ -183,7 +181,7 @@ class _Turning:
             maker, shape = self._maker(name), new.shape(name)
             order = (len(shape) - 1, *range(len(shape) - 1))
             if maker is not None and self.bytes_of(name) == self._through(name):
-                count = data_operands(maker)
+                count = len(data_inputs(maker))
                 inputs = [self._turned(new, each) for each in maker.inputs[:count]] + maker.inputs[count:]
                 there = [shape[axis] for axis in order]
                 self.turned[name] = new.add(maker.op, inputs, there, new.dtype(name), **maker.attributes)

@@ -7,8 +7,7 @@ turned in place of wider elements.
 
 import dataclasses
 
-from tosaic.compiler.ir import Graph, Operator
-from tosaic.compiler.ir.graph import data_operands
+from tosaic.compiler.ir import Graph, Operator, data_inputs
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine import ELEMENT, KIND, Kind
 from tosaic.compiler.machine_numbers import TRANSPOSE_MOST_STEPS
@@ -44,7 +43,7 @@ def _elementwise(graph: Graph, operator: Operator) -> bool:
     if KIND.get(operator.op) is not Kind.ELEMENTWISE:
         return False
     shape = graph.tensors[operator.outputs[0]].shape
-    data = [graph.tensors[name] for name in operator.inputs[: data_operands(operator)]]
+    data = [graph.tensors[name] for name in data_inputs(operator)]
     same = all(tensor.shape == shape if tensor.data is None else tensor.data.size == 1 for tensor in data)
     return same and not operator.attributes.get("per_channel")
 
@@ -91,7 +90,7 @@ class _Sinking:
             (reader,) = index.consumers(name)
             if not _elementwise(graph, reader):
                 break
-            data = reader.inputs[: data_operands(reader)]
+            data = data_inputs(reader)
             others = [each for each in data if each != name and graph.tensors[each].data is None]
             if any(self._other_order(each, transpose, reader) is None for each in others):
                 break
@@ -115,7 +114,7 @@ class _Sinking:
             maker = self.index.producer(name)
             if maker is None or not _elementwise(graph, maker):
                 return None
-            data = [each for each in maker.inputs[: data_operands(maker)] if graph.tensors[each].data is None]
+            data = [each for each in data_inputs(maker) if graph.tensors[each].data is None]
             if len(data) != 1:
                 return None
             steps.append(maker)
@@ -135,7 +134,7 @@ class _Sinking:
 
         for step in chain.steps:
             replaced = {name: current}
-            for other in step.inputs[: data_operands(step)]:
+            for other in data_inputs(step):
                 if other == name or graph.tensors[other].data is not None:
                     continue
                 found = self._other_order(other, transpose, step)

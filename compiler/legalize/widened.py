@@ -7,9 +7,8 @@ maximum is that of the bytes, made wider: a RESCALE keeps their order.
 
 import dataclasses
 
-from tosaic.compiler.ir import Graph, GraphIndex, Operator
+from tosaic.compiler.ir import Graph, GraphIndex, Operator, data_inputs
 from tosaic.compiler.ir.building import fresh_name
-from tosaic.compiler.ir.graph import data_operands
 from tosaic.compiler.machine import ELEMENT, KIND, Kind
 
 
@@ -82,7 +81,7 @@ def _by_each_reduction(graph: Graph, index: GraphIndex) -> list[Operator]:
 
 def _takes(graph: Graph, reader: Operator, name: str) -> bool:
     """Whether a reader's layer can have the operator in its micro-program: it works on the same elements."""
-    if name not in reader.inputs[: data_operands(reader)]:
+    if name not in data_inputs(reader):
         return False
     if KIND.get(reader.op) is Kind.REDUCTION:
         return True

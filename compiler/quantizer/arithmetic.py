@@ -117,6 +117,7 @@ def encoded(emission: Emission, op: Operator) -> Integers:
     return emission.held(emission.plain(op.inputs[0]), _own_encoding(emission, op))
 
 
+@PLAIN.of("CUSTOM")
 def rounded(emission: Emission, op: Operator) -> str:
     """The integers of a tensor whose encoding the model brings: rounded to it, whatever computes it."""
     return emission.request(op.inputs[0], _own_encoding(emission, op))
@@ -423,6 +424,7 @@ def _sloped_from_memory(emission: Emission, x: str, slopes: np.ndarray) -> Integ
     return Integers(tensor, DType.INT32, straight.scale, 0, 2.0 ** (_SLOPE_BITS + 1) * source.bound)
 
 
+@PLAIN.of("CAST")
 def to_integer(emission: Emission, op: Operator) -> str:
     """A real as a whole number: rounded, ties upwards."""
     wanted = emission.graph.tensors[op.outputs[0]].dtype
@@ -432,10 +434,8 @@ def to_integer(emission: Emission, op: Operator) -> str:
     return emission.request(op.inputs[0], Encoding(wanted, 1.0))
 
 
+@PLAIN.of("ARGMAX")
 def argmax(emission: Emission, op: Operator) -> str:
     """Finds the largest element in int16, so that close elements stay apart."""
     source = emission.activation(op.inputs[0], DType.INT16)
     return emission.emit("ARGMAX", source.tensor, axis=op.attributes["axis"])
-
-
-PLAIN.update({"CAST": to_integer, "ARGMAX": argmax, "CUSTOM": rounded})

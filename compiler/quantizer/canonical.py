@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Graph, GraphBuilder, Operator
+from tosaic.compiler.ir import DType, Graph, GraphBuilder, Operator, Trait, operators_with
 from tosaic.compiler.ir.building import (
     Evaluate,
     FoldingBuilder,
@@ -18,7 +18,7 @@ from tosaic.compiler.ir.building import (
 from tosaic.compiler.ir.topology import sort_operators
 from tosaic.compiler.quantizer.shares import divide_products
 
-MACS = ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D")
+MACS = operators_with(Trait.CONVOLVES)
 """Operators with weights; MATMUL has none."""
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph, Operator
+from tosaic.compiler.ir import Graph, Operator, Trait, operators_with
 from tosaic.compiler.quantizer.functions import is_real
 
-_PER_CHANNEL = ("MAX_POOL2D", "AVG_POOL2D", "PAD")
+_POOLS = operators_with(Trait.POOLS)
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Tracing:
         if op.op == "PAD":
             value = self.graph.tensors[op.inputs[2]].data
             return value is not None and not value.any()
-        return op.op in ("RESHAPE", "TRANSPOSE", "MATMUL", *_PER_CHANNEL) or self._divides_product(op)
+        return op.op in ("RESHAPE", "TRANSPOSE", "MATMUL", *_POOLS) or self._divides_product(op)
 
     def _divides_product(self, op: Operator) -> bool:
         """Whether each row of a MATMUL's result is multiplied by a factor, as a softmax in front of it wants."""

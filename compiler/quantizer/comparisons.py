@@ -8,10 +8,11 @@ from tosaic.compiler.ir import DType, Operator
 from tosaic.compiler.quantizer.arithmetic import aligned
 from tosaic.compiler.quantizer.emission import PLAIN, WHOLE, Emission, natural
 from tosaic.compiler.quantizer.encoding import Encoding, Integers
-from tosaic.compiler.quantizer.functions import COMPARISONS, is_real
+from tosaic.compiler.quantizer.functions import COMPARISONS, PASSED_ON, is_real
 from tosaic.compiler.quantizer.whole_numbers import LARGEST, Span
 
 
+@PLAIN.of_each(COMPARISONS)
 def compare(emission: Emission, op: Operator) -> str:
     """Both sides at one scale; that of the one that is computed, if the other is a constant."""
     whole = [_whole_operand(emission, name, None) for name in op.inputs]
@@ -48,7 +49,7 @@ def whole_number(emission: Emission, op: Operator) -> Integers:
         for bound, extreme in (("min_val", "MAXIMUM"), ("max_val", "MINIMUM")):
             limit = np.clip(np.rint(op.attributes[bound]), DType.INT32.min, DType.INT32.max)
             tensor = emission.emit(extreme, tensor, emission.line(limit, tensor))
-    elif op.op in ("CAST", "IDENTITY"):
+    elif op.op in PASSED_ON:
         tensor = inputs[0]
     else:
         tensor = emission.emit(op.op, *inputs, dtype=DType.INT32, **op.attributes)
@@ -74,6 +75,3 @@ def _whole_operand(emission: Emission, name: str, span: Span | None) -> Integers
     limited = dataclasses.replace(found, low=low, high=high)
     tensor = emission.convert(limited, Encoding(DType.INT32, 1.0))
     return Integers(tensor, DType.INT32, np.array(1.0), 0, max(-low, high))
-
-
-PLAIN.update(dict.fromkeys(COMPARISONS, compare))

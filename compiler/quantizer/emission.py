@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, GraphBuilder, Operator
+from tosaic.compiler.ir import ByOperator, DType, GraphBuilder, Operator, Trait, operators_with
 from tosaic.compiler.ir.building import FoldingBuilder
 from tosaic.compiler.ir.tensors import SOURCE_END
 from tosaic.compiler.quantizer.canonical import MACS
@@ -31,30 +31,22 @@ _COARSER = 1.0
 _LEAST_FACTOR = 2.0**8
 """A factor of fewer bits is as coarse as the steps of int8."""
 _PRODUCT_BITS = 30
-_ON_THE_WAY = ("RESCALE", "ADD", "SUB", "MUL", "TABLE", "CLAMP", "MAXIMUM", "MINIMUM", "CAST")
+_ON_THE_WAY = operators_with(Trait.ELEMENTWISE)
 """Operators that a convolution's layer computes on its sums' way out."""
 
 Natural = Callable[["Emission", Operator], Integers]
 Move = Callable[["Emission", Operator, Encoding], str]
 
-NATURAL: dict[str, Natural] = {}
+NATURAL = ByOperator[Natural]()
 """How an operator's result comes about in integers, before anyone asks for an encoding."""
 WHOLE = "whole numbers"
 """The key of `NATURAL` for results that hold whole numbers."""
-MOVE: dict[str, Move] = {}
+MOVE = ByOperator[Move]()
 """How an operator that picks elements gives its result in a given encoding."""
-PLAIN: dict[str, Callable[["Emission", Operator], str]] = {}
+PLAIN = ByOperator[Callable[["Emission", Operator], str]]()
 """How an operator with real operands gives a result that is not real (bool, indices)."""
 
-
-def natural(*names: str) -> Callable[[Natural], Natural]:
-    """Registers a lowering."""
-
-    def register(lower: Natural) -> Natural:
-        NATURAL.update(dict.fromkeys(names, lower))
-        return lower
-
-    return register
+natural = NATURAL.of
 
 
 class Emission:

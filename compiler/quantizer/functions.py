@@ -1,62 +1,20 @@
 """Elementwise operators of one variable: which tensors are functions of another one, and their values."""
 
-import math
 from collections.abc import Callable, Container
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Graph, Operator
+from tosaic.compiler.ir import DType, Graph, Operator, Trait, data_inputs, operators_with
+from tosaic.compiler.ir.building.float_functions import FLOAT_FUNCTIONS
 
 Array = np.ndarray
 
-_erf = np.vectorize(math.erf, otypes=[float])
-
-
-def _sigmoid(x: Array) -> Array:
-    return 1.0 / (1.0 + np.exp(-x))
-
-
-_FUNCTIONS: dict[str, Callable[..., Array]] = {
-    "ABS": np.abs,
-    "ADD": np.add,
-    "CEIL": np.ceil,
-    "COS": np.cos,
-    "EQUAL": np.equal,
-    "ERF": _erf,
-    "EXP": np.exp,
-    "FLOOR": np.floor,
-    "GREATER": np.greater,
-    "GREATER_EQUAL": np.greater_equal,
-    "LOG": np.log,
-    "LOGICAL_AND": np.logical_and,
-    "LOGICAL_NOT": np.logical_not,
-    "LOGICAL_OR": np.logical_or,
-    "LOGICAL_XOR": np.logical_xor,
-    "MAXIMUM": np.maximum,
-    "MINIMUM": np.minimum,
-    "MUL": np.multiply,
-    "NEGATE": np.negative,
-    "POW": np.power,
-    "RECIPROCAL": lambda x: 1.0 / x,
-    "RSQRT": lambda x: 1.0 / np.sqrt(x),
-    "SELECT": np.where,
-    "SIGMOID": _sigmoid,
-    "SIN": np.sin,
-    "SUB": np.subtract,
-    "TANH": np.tanh,
-    "CLAMP": np.clip,
-}
-ELEMENTWISE = frozenset({*_FUNCTIONS, "CAST", "IDENTITY"})
-"""Operators whose results depend on one element of each operand."""
-_DATA_OPERANDS = {"MUL": 2, "NEGATE": 1}
-COMPARISONS = ("EQUAL", "GREATER", "GREATER_EQUAL")
-_STRAIGHT = {"MUL", "NEGATE", "ADD", "SUB", "CLAMP", "MAXIMUM", "MINIMUM"}
+COMPARISONS = operators_with(Trait.COMPARES)
+PASSED_ON = ("CAST", "IDENTITY")
+"""Operators between reals that change no number, rounding apart."""
+_ELEMENTWISE = operators_with(Trait.ELEMENTWISE) & FLOAT_FUNCTIONS.keys()
+_STRAIGHT = _ELEMENTWISE & (operators_with(Trait.LINEAR) | operators_with(Trait.BOUNDS))
 """Operators that are lines, corners apart: integers compute them without a table."""
-
-
-def data_operands(op: Operator) -> list[str]:
-    """The operands that hold numbers, not shifts and zero points."""
-    return op.inputs[: _DATA_OPERANDS.get(op.op, len(op.inputs))]
 
 
 def is_real(graph: Graph, tensor: str) -> bool:
@@ -72,7 +30,7 @@ def less_its_maximum(op: Operator, producer: Callable[[str], Operator | None]) -
         if maker is not None and maker.op == "REDUCE_MAX" and maker.inputs[0] == op.inputs[0]:
             return True
         if maker is not None and maker.op in ("RESHAPE", "TILE", "IDENTITY", "REDUCE_MAX", "MAXIMUM"):
-            pending += data_operands(maker)[: 2 if maker.op == "MAXIMUM" else 1]
+            pending += data_inputs(maker)[: 2 if maker.op == "MAXIMUM" else 1]
     return False
 
 
@@ -122,11 +80,11 @@ class UnaryFunctions:
                 known[name] = np.asarray(data.reshape(-1)[0], dtype if data.dtype.kind == "f" else data.dtype)
                 continue
             op = self.producers[name]
-            missing = [operand for operand in data_operands(op) if operand not in known]
+            missing = [operand for operand in data_inputs(op) if operand not in known]
             if missing:
                 pending += missing
                 continue
-            arguments = [known[operand] for operand in data_operands(op)]
+            arguments = [known[operand] for operand in data_inputs(op)]
             result = np.asarray(self._apply(op, arguments))
             known[name] = result.astype(dtype) if result.dtype.kind == "f" else result
         return known[tensor]
@@ -134,17 +92,17 @@ class UnaryFunctions:
     def _apply(self, op: Operator, arguments: list[Array]) -> Array:
         if op.op == "CLAMP":
             return np.clip(arguments[0], op.attributes["min_val"], op.attributes["max_val"])
-        if op.op in ("CAST", "IDENTITY"):
+        if op.op in PASSED_ON:
             return arguments[0]
-        return _FUNCTIONS[op.op](*arguments)
+        return FLOAT_FUNCTIONS[op.op](*arguments)
 
     def _root(self, op: Operator, output: str) -> str:
-        if op.op not in _FUNCTIONS and not self._transparent(op):
+        if op.op not in _ELEMENTWISE and not self._transparent(op):
             return output
         if not (is_real(self.graph, output) or self.graph.tensors[output].dtype is DType.BOOL):
             return output
         found = set()
-        for name in data_operands(op):
+        for name in data_inputs(op):
             tensor = self.graph.tensors[name]
             if tensor.data is not None:
                 if tensor.data.size != 1:
@@ -160,7 +118,7 @@ class UnaryFunctions:
         return root if same and is_real(self.graph, root) else output
 
     def _transparent(self, op: Operator) -> bool:
-        names = [op.inputs[0], op.outputs[0]] if op.op in ("CAST", "IDENTITY") else []
+        names = [op.inputs[0], op.outputs[0]] if op.op in PASSED_ON else []
         return bool(names) and all(is_real(self.graph, name) for name in names)
 
     def _straight(self, tensor: str, root: str) -> bool:
@@ -170,7 +128,7 @@ class UnaryFunctions:
             if op.op not in _STRAIGHT and not self._transparent(op):
                 return False
             # A square is a product: a table would round small ones, which norms are made of.
-            variable = list({name for name in data_operands(op) if self.graph.tensors[name].data is None})
+            variable = list({name for name in data_inputs(op) if self.graph.tensors[name].data is None})
             if len(variable) != 1:
                 return False
             tensor = variable[0]

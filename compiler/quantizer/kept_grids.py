@@ -2,13 +2,13 @@
 
 import math
 
-from tosaic.compiler.ir import Graph, Operator
+from tosaic.compiler.ir import Graph, Operator, Trait, operators_with
 from tosaic.compiler.quantizer.encoding import Encoding
 from tosaic.compiler.quantizer.plan import REORDERING, Forced
 
 _ON_GRID = 1e-3
 """A bound this many steps beside an integer is that integer: models write their scales in float32."""
-_BOUNDS = ("CLAMP", "MAXIMUM", "MINIMUM")
+_BOUNDS = operators_with(Trait.BOUNDS)
 
 
 def keep_grids(graph: Graph, forced: Forced) -> None:

@@ -9,10 +9,10 @@ import math
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph, Operator, Tensor
+from tosaic.compiler.ir import OPERATORS, Graph, Operator, Tensor, Trait, data_inputs, operators_with
 from tosaic.compiler.ir.building import add_constant, drop_identities, fresh_name, remove_dead
 from tosaic.compiler.quantizer.calibration import HUGE, Statistics
-from tosaic.compiler.quantizer.functions import data_operands, is_real, less_its_maximum
+from tosaic.compiler.quantizer.functions import PASSED_ON, is_real, less_its_maximum
 from tosaic.compiler.quantizer.plan import MOVES
 from tosaic.compiler.quantizer.whole_numbers import whole_numbers
 
@@ -30,10 +30,11 @@ _SLACK = 8.0
 Limits = tuple[float, float]
 _NONE: Limits = (-math.inf, math.inf)
 _UNREAD: Limits = (math.inf, -math.inf)
-_PASSING = ("ADD", "SUB", "SELECT", "MAXIMUM", "MINIMUM", "NEGATE", "CLAMP", "CAST", "IDENTITY", *MOVES)
-"""Results are as large as the operands."""
-_SAME = ("MAXIMUM", "MINIMUM", "SELECT", "CLAMP", "CAST", "IDENTITY", *MOVES)
+_SAME = frozenset({"SELECT", *operators_with(Trait.BOUNDS), *PASSED_ON, *MOVES})
 """Operands have the limits of the result."""
+_SUMS = frozenset(op for op in operators_with(Trait.ELEMENTWISE | Trait.LINEAR) if OPERATORS[op].degree == 1)
+_PASSING = _SAME | _SUMS
+"""Results are as large as the operands."""
 
 
 def soften_masks(graph: Graph, statistics: Statistics) -> bool:
@@ -204,7 +205,7 @@ class _Ranges:
             kept = data[np.abs(data) <= HUGE]
             return (float(kept.min()), float(kept.max())) if kept.size else (0.0, 0.0)
         if op is not None and op.op in ("ADD", "SUB", "SELECT", "MAXIMUM", "MINIMUM", "CONCAT", *MOVES):
-            places = [each for each in data_operands(op) if is_real(graph, each)]
+            places = [each for each in data_inputs(op) if is_real(graph, each)]
             parts = [self.ordinary(each) for each in places]
             if op.op == "ADD":
                 return parts[0][0] + parts[1][0], parts[0][1] + parts[1][1]
@@ -253,7 +254,7 @@ class _Softening(_Ranges):
         return self.changed
 
     def _soften_constants(self, op: Operator) -> None:
-        for place, name in enumerate(data_operands(op)):
+        for place, name in enumerate(data_inputs(op)):
             data, tensor = self.graph.tensors[name].data, self.graph.tensors[name]
             if data is None or not is_real(self.graph, name) or not np.any(np.abs(data) > HUGE):
                 continue

@@ -9,11 +9,11 @@ import math
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph, Operator
+from tosaic.compiler.ir import OPERATORS, Graph, Operator, Trait, data_inputs
 from tosaic.compiler.ir.building import add_constant
 from tosaic.compiler.quantizer.calibration import Statistics
 from tosaic.compiler.quantizer.canonical import MACS, channels_of
-from tosaic.compiler.quantizer.functions import data_operands, is_real
+from tosaic.compiler.quantizer.functions import is_real
 from tosaic.compiler.quantizer.streams import divide_results
 
 _LEAST_RATIO = 4.0
@@ -21,9 +21,6 @@ _LEAST_RATIO = 4.0
 _DEVIATIONS = 3.0
 _NO_BOUND = 1e30
 _MOST_ELEMENTS = 1 << 24
-
-_DEGREES = {"ABS": 1.0, "NEGATE": 1.0, "IDENTITY": 1.0, "RECIPROCAL": -1.0, "RSQRT": -0.5}
-"""The power of its operand's factor that a result has."""
 
 
 def equalize_norms(graph: Graph, statistics: Statistics) -> bool:
@@ -116,10 +113,12 @@ class _Followed:
             return first, power
         if op.op == "CLAMP" and (op.attributes["min_val"] == 0 and op.attributes["max_val"] > _NO_BOUND):
             return labels, power
-        return (labels, power * _DEGREES[op.op]) if op.op in _DEGREES else None
+        spec = OPERATORS[op.op]
+        alone = Trait.ELEMENTWISE in spec.traits and len(data_inputs(op)) == 1
+        return (labels, power * spec.degree) if alone and spec.degree is not None else None
 
     def _of_two(self, op: Operator) -> tuple[np.ndarray, float] | None:
-        shape, operands = self.graph.tensors[op.outputs[0]].shape, data_operands(op)
+        shape, operands = self.graph.tensors[op.outputs[0]].shape, data_inputs(op)
         known = [self._known.get(name) for name in operands]
         spread = [(np.broadcast_to(each[0], shape), each[1]) for each in known if each is not None]
         labels, power = spread[0]

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Graph, Operator
+from tosaic.compiler.ir import DType, Graph, Operator, Trait, data_inputs, operators_with
 from tosaic.compiler.quantizer.calibration import HUGE, Statistics
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.encoding import Encoding, asymmetric, symmetric
-from tosaic.compiler.quantizer.functions import UnaryFunctions, data_operands, is_real
+from tosaic.compiler.quantizer.functions import UnaryFunctions, is_real
 from tosaic.compiler.quantizer.weight_grids import WeightGrid
 from tosaic.compiler.quantizer.whole_numbers import whole_numbers
 
-REORDERING = ("RESHAPE", "TRANSPOSE", "REVERSE", "TILE", "PAD", "IDENTITY", "MAX_POOL2D", "GATHER")
+REORDERING = operators_with(Trait.PICKS) - operators_with(Trait.REDUCES) - {"SLICE"} | {"PAD"}
 """Their result has the elements of their first input: both share one encoding."""
-MOVES = (*REORDERING, "SLICE", "CONCAT", "SCATTER")
+MOVES = REORDERING | operators_with(Trait.MOVES) | operators_with(Trait.INDEXED)
 """Operators that only pick elements, whatever the encoding."""
 _WIDENED = 1.5
 """Parts of a CONCAT share its encoding, SLICEs that of their source, where no range becomes half as wide again."""
@@ -28,7 +28,7 @@ _OUTPUT_ROOM = 1.1
 
 _CANCELLED = 2.0
 """A difference this much smaller than its operands shows their rounding."""
-_LINEAR = ("ADD", "SUB", "MUL", "NEGATE", "REDUCE_SUM", *MOVES)
+_LINEAR = operators_with(Trait.LINEAR) | MOVES
 """Operators whose results are as coarse as their operands."""
 
 Forced = dict[str, Encoding]
@@ -219,7 +219,7 @@ class Plan:
             if self.functions.is_table(name):
                 pending.append(self.functions.root(name))
             elif op.op in _LINEAR:
-                pending += data_operands(op)
+                pending += data_inputs(op)
         return found
 
     def _find_readers(self) -> dict[str, set[str]]:
@@ -231,7 +231,7 @@ class Plan:
                 if name not in needed:
                     continue
                 table = self.functions.is_table(name)
-                sources = [self.functions.root(name)] if table else data_operands(op)
+                sources = [self.functions.root(name)] if table else data_inputs(op)
                 needed.update(sources)
                 same = op.op in ("RESHAPE", "IDENTITY")
                 for source in sources:
@@ -242,7 +242,7 @@ class Plan:
         """Lets CONCATs and SLICEs move integers as they are, where that costs little precision."""
         graph = self.graph
         moved = {name for op in graph.operators if op.op in MOVES for name in op.inputs}
-        used = {name for op in graph.operators if op.op not in MOVES for name in data_operands(op)}
+        used = {name for op in graph.operators if op.op not in MOVES for name in data_inputs(op)}
         used.update(graph.outputs, graph.inputs)
         ranges: dict[str, tuple[float, float]] = {}
         finest: dict[str, float] = {}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph, Operator, State, Tensor, validate
+from tosaic.compiler.ir import Graph, Operator, State, Tensor, Trait, data_inputs, operators_with, validate
 from tosaic.compiler.ir.building import fresh_name, remove_dead, rename_tensor
 from tosaic.compiler.ir.topology import sort_operators
 from tosaic.compiler.quantizer import (  # noqa: F401  (register lowerings)
@@ -18,11 +18,11 @@ from tosaic.compiler.quantizer import (  # noqa: F401  (register lowerings)
 )
 from tosaic.compiler.quantizer.emission import Emission
 from tosaic.compiler.quantizer.encoding import Encoding
-from tosaic.compiler.quantizer.functions import COMPARISONS, data_operands, is_real
+from tosaic.compiler.quantizer.functions import COMPARISONS, is_real
 from tosaic.compiler.quantizer.plan import MOVES, Plan
 from tosaic.errors import UnsupportedError
 
-_SATURATING = (*MOVES, *COMPARISONS, "MAXIMUM", "MINIMUM")
+_SATURATING = MOVES | COMPARISONS | operators_with(Trait.BOUNDS)
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def _needed(plan: Plan) -> set[str]:
             if plan.functions.is_table(name):
                 needed.add(plan.functions.root(name))
             else:
-                needed.update(data_operands(op))
+                needed.update(data_inputs(op))
     return needed
 
 

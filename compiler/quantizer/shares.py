@@ -12,12 +12,21 @@ from operator import mul
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Graph, GraphBuilder, GraphIndex, Operator
+from tosaic.compiler.ir import (
+    DType,
+    Graph,
+    GraphBuilder,
+    GraphIndex,
+    Operator,
+    Trait,
+    data_inputs,
+    operators_with,
+)
 from tosaic.compiler.ir.building import FoldingBuilder, remove_dead
-from tosaic.compiler.quantizer.functions import data_operands, is_real, less_its_maximum
+from tosaic.compiler.quantizer.functions import PASSED_ON, is_real, less_its_maximum
 
 Shape = tuple[int, ...]
-_BEFORE_POWERS = ("CAST", "CLAMP", "IDENTITY", "MAXIMUM", "MINIMUM", "MUL")
+_BEFORE_POWERS = frozenset({"MUL", *PASSED_ON, *operators_with(Trait.BOUNDS)})
 """What may stand between EXP and scores less their maximum: the largest of a row stays there, at 0."""
 
 
@@ -56,11 +65,11 @@ def _is_softmax(graph: Graph, index: GraphIndex, op: Operator, powers: str, fact
 def _are_powers(graph: Graph, index: GraphIndex, name: str) -> bool:
     """Whether a tensor is EXP of scores less their maximum, with zeros where it is masked."""
     op = index.producer(name)
-    while op is not None and (op.op in ("CAST", "IDENTITY") or _selects_zero(graph, op)):
+    while op is not None and (op.op in PASSED_ON or _selects_zero(graph, op)):
         op = _only_source(graph, index, op)
     op = _only_source(graph, index, op) if op is not None and op.op == "EXP" else None
     while op is not None and op.op in _BEFORE_POWERS:
-        constants = [graph.tensors[each].data for each in data_operands(op)] if op.op == "MUL" else []
+        constants = [graph.tensors[each].data for each in data_inputs(op)] if op.op == "MUL" else []
         if any(value is not None and not np.all(value > 0) for value in constants):
             return False
         op = _only_source(graph, index, op)
@@ -69,7 +78,7 @@ def _are_powers(graph: Graph, index: GraphIndex, name: str) -> bool:
 
 def _only_source(graph: Graph, index: GraphIndex, op: Operator) -> Operator | None:
     """What makes the one real operand of an operator that is no constant."""
-    names = [name for name in data_operands(op) if is_real(graph, name) and graph.tensors[name].data is None]
+    names = [name for name in data_inputs(op) if is_real(graph, name) and graph.tensors[name].data is None]
     return index.producer(names[0]) if len(names) == 1 else None
 
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph, Operator
+from tosaic.compiler.ir import Graph, Operator, data_inputs
 from tosaic.compiler.quantizer.calibration import Statistics
 from tosaic.compiler.quantizer.canonical import MACS
-from tosaic.compiler.quantizer.functions import data_operands, is_real
+from tosaic.compiler.quantizer.functions import is_real
 
 _WIDENED = 2.0
 """Steps share encodings where the range of all is at most this much wider than that of a median step."""
@@ -81,7 +81,7 @@ class _Steps:
         while pending:
             a, b = pending.pop()
             pairs = [
-                *zip(data_operands(a), data_operands(b), strict=True),
+                *zip(data_inputs(a), data_inputs(b), strict=True),
                 *zip(a.outputs, b.outputs, strict=True),
             ]
             for one, other in pairs:

@@ -10,26 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph, Operator
+from tosaic.compiler.ir import OPERATORS, Graph, Operator, Trait, data_inputs, operators_with
 from tosaic.compiler.ir.building import add_constant
 from tosaic.compiler.quantizer.calibration import Channels, Statistics
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.functions import is_real
 
-_SAME = (
-    "ABS",
-    "AVG_POOL2D",
-    "IDENTITY",
-    "MAX_POOL2D",
-    "NEGATE",
-    "REDUCE_MAX",
-    "REDUCE_MIN",
-    "REDUCE_SUM",
-    "RESIZE",
-    "REVERSE",
-)
-_JOINING = ("ADD", "SUB", "MAXIMUM", "MINIMUM", "SELECT")
-_SIGNS = ("GREATER", "GREATER_EQUAL")
+_COMPARES, _BOUNDS = operators_with(Trait.COMPARES), operators_with(Trait.BOUNDS)
 _NO_BOUND = 1e30
 _MOST_CHANNELS = 4096
 """A longer last axis is none of channels."""
@@ -97,7 +84,7 @@ class _Ties:
         """Ties the channels of an operator's operands and results; False where it knows no factors."""
         if op.op in MACS:
             return all(self.graph.tensors[name].data is not None for name in op.inputs[1:3])
-        if op.op in _SIGNS:
+        if op.op in _COMPARES:
             return any(self._is_zero(name) for name in op.inputs)
         if len(op.outputs) != 1 or op.outputs[0] not in self._first:
             return False
@@ -123,7 +110,9 @@ class _Ties:
         tensors, name = self.graph.tensors, op.inputs[0]
         shape = tensors[op.outputs[0]].shape
         last = op.attributes.get("axis") == len(shape) - 1
-        if op.op in _SAME and not last:
+        spec, data = OPERATORS[op.op], data_inputs(op)
+        by_channel = spec.degree == 1 and Trait.CHANNEL_BY_CHANNEL in spec.traits
+        if by_channel and len(data) == 1 and not last:
             return [self._along(name, shape[-1])]
         if op.op == "TRANSPOSE":
             return [self._along(name, shape[-1])] if op.attributes["perms"][-1] == len(shape) - 1 else []
@@ -137,10 +126,10 @@ class _Ties:
             fits = size and longest % size == 0 and longest % shape[-1] == 0
             places = np.arange(longest)
             return [(name, places % size, places % shape[-1])] if fits else []
-        if op.op in _JOINING:
-            names = op.inputs[1:] if op.op == "SELECT" else op.inputs[:2]
+        if by_channel and len(data) > 1:
+            names = data[1:] if op.op == "SELECT" else data
             limits = [each for each in names if tensors[each].data is not None]
-            if op.op in ("MAXIMUM", "MINIMUM") and not all(self._is_zero(each) for each in limits):
+            if op.op in _BOUNDS and not all(self._is_zero(each) for each in limits):
                 return []
             return [self._along(each, shape[-1]) for each in names]
         if op.op == "MUL":

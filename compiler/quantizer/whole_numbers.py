@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Graph, Operator
+from tosaic.compiler.ir import ByOperator, DType, Graph, Operator, Trait, operators_with
 from tosaic.compiler.quantizer.calibration import Statistics
 
 Span = tuple[float, float]
@@ -14,17 +14,10 @@ LARGEST = 2.0**24
 """Larger whole numbers are not exact in float32 either."""
 _ROOM = 16.0
 """What comes from int32 has room for numbers this much larger than those seen; larger ones saturate."""
-_MOVES = (
-    "RESHAPE",
-    "TRANSPOSE",
-    "REVERSE",
-    "TILE",
-    "SLICE",
-    "GATHER",
-    "IDENTITY",
-    "REDUCE_MAX",
-    "REDUCE_MIN",
-)
+_SPANS = ByOperator[Callable[[list[Span]], Span]]()
+"""The span of a result by those of the real operands."""
+_PICKS = operators_with(Trait.PICKS) - operators_with(Trait.POOLS)
+"""Operators that keep whole numbers as they are; TOSA pools no int32."""
 
 
 def whole_numbers(graph: Graph, statistics: Statistics) -> dict[str, Span]:
@@ -88,7 +81,7 @@ class _Search:
         if op.op == "REDUCE_SUM":
             count = self.graph.tensors[reals[0]].shape[op.attributes["axis"]]
             return known[0][0] * count, known[0][1] * count
-        if op.op in _MOVES or (op.op == "CAST" and len(known) == 1):
+        if op.op in _PICKS or (op.op == "CAST" and len(known) == 1):
             return known[0]
         rule = _SPANS.get(op.op)
         return None if rule is None else rule(known)
@@ -109,24 +102,42 @@ class _Search:
         return (low, high) if low == round(low) and high == round(high) and low <= high else None
 
 
+@_SPANS.of("CONCAT", "PAD", "SELECT")
 def _hull(spans: list[Span]) -> Span:
     return min(low for low, _ in spans), max(high for _, high in spans)
 
 
+@_SPANS.of("MUL")
 def _product(spans: list[Span]) -> Span:
     products = [a * b for a in spans[0] for b in spans[-1]]
     return min(products), max(products)
 
 
-_SPANS: dict[str, Callable[[list[Span]], Span]] = {
-    "ABS": lambda spans: (0.0, max(map(abs, spans[0]))),
-    "ADD": lambda spans: (spans[0][0] + spans[-1][0], spans[0][1] + spans[-1][1]),
-    "CONCAT": _hull,
-    "MAXIMUM": lambda spans: (max(low for low, _ in spans), max(high for _, high in spans)),
-    "MINIMUM": lambda spans: (min(low for low, _ in spans), min(high for _, high in spans)),
-    "MUL": _product,
-    "NEGATE": lambda spans: (-spans[0][1], -spans[0][0]),
-    "PAD": _hull,
-    "SELECT": _hull,
-    "SUB": lambda spans: (spans[0][0] - spans[-1][1], spans[0][1] - spans[-1][0]),
-}
+@_SPANS.of("ADD")
+def _sum(spans: list[Span]) -> Span:
+    return spans[0][0] + spans[-1][0], spans[0][1] + spans[-1][1]
+
+
+@_SPANS.of("SUB")
+def _difference(spans: list[Span]) -> Span:
+    return spans[0][0] - spans[-1][1], spans[0][1] - spans[-1][0]
+
+
+@_SPANS.of("MAXIMUM")
+def _larger(spans: list[Span]) -> Span:
+    return max(low for low, _ in spans), max(high for _, high in spans)
+
+
+@_SPANS.of("MINIMUM")
+def _smaller(spans: list[Span]) -> Span:
+    return min(low for low, _ in spans), min(high for _, high in spans)
+
+
+@_SPANS.of("ABS")
+def _size(spans: list[Span]) -> Span:
+    return 0.0, max(map(abs, spans[0]))
+
+
+@_SPANS.of("NEGATE")
+def _negated(spans: list[Span]) -> Span:
+    return -spans[0][1], -spans[0][0]

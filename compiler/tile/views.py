@@ -8,8 +8,7 @@ from tosaic.compiler.fuse.indexed import plan_indexed
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import move_sources
 from tosaic.compiler.fuse.translate import RunTimeScales
-from tosaic.compiler.ir import GraphIndex, Operator
-from tosaic.compiler.ir.graph import data_operands
+from tosaic.compiler.ir import GraphIndex, Operator, data_inputs
 from tosaic.compiler.legalize.strided import Strided, strided
 from tosaic.compiler.machine import KIND, WINDOWED, Kind
 from tosaic.compiler.place.geometry import View
@@ -207,4 +206,4 @@ class Views:
 
 def _reads_elements(reader: Operator, names: Collection[str]) -> bool:
     """Whether an elementwise operator reads one of some tensors element by element, and none as a table or a scale."""
-    return set(names).isdisjoint(reader.inputs[data_operands(reader) :])
+    return set(names).isdisjoint(reader.inputs[len(data_inputs(reader)) :])

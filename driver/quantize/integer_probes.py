@@ -6,29 +6,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Graph, Operator
-from tosaic.compiler.quantizer.functions import is_real
+from tosaic.compiler.ir import DType, Graph, Operator, Trait, operators_with
+from tosaic.compiler.quantizer.functions import COMPARISONS, is_real
 from tosaic.errors import ModelWarning
 
 _UNKNOWN = 1023
 """The largest count that is tried where neither the type nor a reader tells one: above steps and positions in use."""
 _STEEP = 50.0
 """What one more of a count adds to a real, where the count can only be a mask."""
-_LINES = (
-    "ADD",
-    "SUB",
-    "MUL",
-    "NEGATE",
-    "RESHAPE",
-    "TRANSPOSE",
-    "TILE",
-    "SLICE",
-    "CONCAT",
-    "IDENTITY",
-    "CAST",
-)
-_INDEX = {"GATHER": (1, 0), "SCATTER": (1, 0)}
-"""Operand of the indices and of what they point into, by operator."""
+_LINES = frozenset({"CAST", *operators_with(Trait.LINEAR), *operators_with(Trait.MOVES)})
+_INDEXED = operators_with(Trait.INDEXED)
 
 
 class IntegerProbes:
@@ -77,10 +64,9 @@ class IntegerProbes:
         if dtype is DType.BOOL:
             return np.array([False, True])
         readers = list(self._readers(name))
-        tables = [(op, _INDEX[op.op][1]) for op, read in readers if op.op in _INDEX and op.inputs[1] == read]
+        tables = [op.inputs[0] for op, read in readers if op.op in _INDEXED and op.inputs[1] == read]
         if tables:
-            op, operand = min(tables, key=lambda each: self._graph.tensors[each[0].inputs[each[1]]].shape[1])
-            return _rows(self._graph, op.inputs[operand])
+            return _rows(self._graph, min(tables, key=lambda name: self._graph.tensors[name].shape[1]))
         if dtype.bits <= 16:
             return np.arange(dtype.min, dtype.max + 1)
         edges = self._compared(readers)
@@ -98,7 +84,7 @@ class IntegerProbes:
                 yield op, tensor
                 for result in op.outputs:
                     whole = self._graph.tensors[result].dtype.is_integer
-                    if whole and result not in seen and not (op.op in _INDEX and tensor == op.inputs[1]):
+                    if whole and result not in seen and not (op.op in _INDEXED and tensor == op.inputs[1]):
                         seen.add(result)
                         pending.append(result)
 
@@ -106,7 +92,7 @@ class IntegerProbes:
         """Constants that the integers are compared with, and their neighbours."""
         found: list[int] = []
         for op, _ in readers:
-            if op.op in ("EQUAL", "GREATER", "GREATER_EQUAL"):
+            if op.op in COMPARISONS:
                 for operand in op.inputs:
                     data = self._graph.tensors[operand].data
                     if data is not None and data.size == 1:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Graph, Operator
+from tosaic.compiler.ir import DType, Graph, Operator, Trait, data_inputs, operators_with
 from tosaic.compiler.quantizer import Encoding
-from tosaic.compiler.quantizer.functions import ELEMENTWISE, data_operands, is_real
+from tosaic.compiler.quantizer.functions import is_real
 from tosaic.compiler.quantizer.plan import MOVES
 from tosaic.errors import ModelWarning
 from tosaic.sim.golden import evaluate, evaluate_operator
@@ -22,8 +22,8 @@ _SAMPLES = 8
 _NOTHING = -1
 """The label of padding, and of constants beside parts."""
 _TOLD = 3
-_MOVED = tuple(op for op in MOVES if op not in ("CONCAT", "MAX_POOL2D"))
-_TAIL = {"CONCAT", *_MOVED, *ELEMENTWISE}
+_MOVED = MOVES - operators_with(Trait.POOLS)
+_TAIL = _MOVED | operators_with(Trait.ELEMENTWISE)
 
 
 @dataclass
@@ -97,7 +97,7 @@ class _Tail:
             op = producers.get(pending.pop())
             if op is not None and id(op) not in found and op.op in _TAIL:
                 found.add(id(op))
-                pending += data_operands(op)
+                pending += data_inputs(op)
         for op in graph.operators:
             if id(op) in found and is_real(graph, op.outputs[0]):
                 labels = self._labels(op)

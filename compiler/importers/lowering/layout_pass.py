@@ -5,27 +5,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from tosaic.compiler.importers.lowering.regroup import regroup
-from tosaic.compiler.ir import OPERATORS, DType, Graph, Operator, Tensor
+from tosaic.compiler.ir import OPERATORS, DType, Graph, Operator, Tensor, Trait, data_inputs, operators_with
 from tosaic.compiler.ir.building import drop_identities, remove_dead, rename_tensor
+from tosaic.compiler.ir.operators.common import AXIS
 
-_ELEMENTWISE = {
-    name for name, spec in OPERATORS.items() if spec.category.startswith("elementwise") and name != "TABLE"
-} | {
-    "CLAMP",
-    "SIGMOID",
-    "TANH",
-    "ERF",
-    "CAST",
-    "EQUAL",
-    "GREATER",
-    "GREATER_EQUAL",
-    "TABLE",
-    "IDENTITY",
-    "CUSTOM",
-}
+_ELEMENTWISE = operators_with(Trait.ELEMENTWISE) | {"CUSTOM"}
 """CUSTOM is a marker of an encoding (`encoding_marker`)."""
-_PER_AXIS = {"PAD": ("padding",), "SLICE": ("start", "size"), "TILE": ("multiples",)}
+_PER_AXIS = {
+    name: per_axis
+    for name, spec in OPERATORS.items()
+    if (per_axis := [operand.name for operand in spec.operands if operand.per_axis])
+}
 """Operands that have the same count of numbers for each axis, by operator."""
+_ALONG_AXIS = {name for name, spec in OPERATORS.items() if AXIS in spec.attributes and name != "ARGMAX"}
+"""Operators with an axis that their results have, too."""
 Pending = tuple[str, tuple[int, ...]]
 
 
@@ -119,19 +112,15 @@ class _TransposeSinking:
 
     def _pushed(self, op: Operator) -> bool:
         """Computes `op` on the sources of its transposed inputs, where it can; its result is pending then."""
-        if op.op in _ELEMENTWISE:
-            data = _data_inputs(op)
-        elif op.op in ("CONCAT", "REVERSE", *_PER_AXIS) or op.op.startswith("REDUCE_"):
-            data = len(op.inputs) if op.op == "CONCAT" else 1
-        else:
+        if op.op not in _ELEMENTWISE | _ALONG_AXIS and op.op not in _PER_AXIS:
             return False
-        operands = op.inputs[:data]
+        operands = data_inputs(op)
         perms = next((self.pending[name][1] for name in operands if name in self.pending), None)
         rank = len(self.new.tensors[op.outputs[0]].shape)
         if perms is None or any(not self._fits(name, perms, rank) for name in operands):
             return False
         inverse = [int(axis) for axis in np.argsort(perms)]
-        inputs = [self._source(name, perms, inverse) for name in operands] + op.inputs[data:]
+        inputs = [self._source(name, perms, inverse) for name in operands] + op.inputs[len(operands) :]
         attributes = dict(op.attributes)
         if "axis" in attributes:
             attributes["axis"] = int(perms[attributes["axis"]])
@@ -193,9 +182,3 @@ class _TransposeSinking:
             (new if key == old else key): (new if source == old else source, perms)
             for key, (source, perms) in self.pending.items()
         }
-
-
-def _data_inputs(op: Operator) -> int:
-    """Number of leading operands that have the result's axes."""
-    operands = OPERATORS[op.op].operands
-    return sum(operand.ranks != (1, 1) for operand in operands)

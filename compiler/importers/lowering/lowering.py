@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tosaic.compiler.importers.lowering.allowance import MAX_OPERATORS, Allowance, TooLargeError
-from tosaic.compiler.ir import DType, GraphBuilder, nearest
+from tosaic.compiler.ir import DType, GraphBuilder, Trait, nearest, operators_with
 from tosaic.compiler.ir.building import FoldingBuilder, LateConstant
 
 _SMALL_ELEMENTS = 64
 """Constants up to this size are not counted; operators are."""
-_NOT_OF_BOOL = ("GATHER", "SCATTER")
+_NOT_OF_BOOL = operators_with(Trait.INDEXED)
 
 
 class Lowering(FoldingBuilder):

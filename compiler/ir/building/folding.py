@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from tosaic.compiler.ir.building.float_functions import FLOAT_FUNCTIONS
 from tosaic.compiler.ir.building.integer_folding import Call, gathered, integer_result
 from tosaic.compiler.ir.dtypes import DType
+from tosaic.compiler.ir.operators import OPERATORS, ByOperator, Trait
 from tosaic.compiler.ir.tensors import Tensor
 
 MAX_ELEMENTS = 1 << 20
@@ -23,42 +25,9 @@ Folded = tuple[np.ndarray, DType]
 Room = Callable[[Sequence[int], np.dtype], None]
 """Raises an error when there is no room for an array of this shape and type; called before one is made."""
 
-_BINARY: dict[str, Callable[..., np.ndarray]] = {
-    "ADD": np.add,
-    "SUB": np.subtract,
-    "MAXIMUM": np.maximum,
-    "MINIMUM": np.minimum,
-    "GREATER": np.greater,
-    "GREATER_EQUAL": np.greater_equal,
-    "EQUAL": np.equal,
-    "MUL": lambda a, b, _shift: a * b,
-    "POW": np.power,
-    "SELECT": np.where,
-}
-_BROADCASTING = {
-    *_BINARY,
-    *("INTDIV", "BITWISE_AND", "BITWISE_OR", "BITWISE_XOR", "LOGICAL_AND", "LOGICAL_OR", "LOGICAL_XOR"),
-    *("ARITHMETIC_RIGHT_SHIFT", "LOGICAL_LEFT_SHIFT", "LOGICAL_RIGHT_SHIFT"),
-}
-_UNARY: dict[str, Callable[..., np.ndarray]] = {
-    "FLOOR": np.floor,
-    "CEIL": np.ceil,
-    "EXP": np.exp,
-    "LOG": np.log,
-    "SIN": np.sin,
-    "COS": np.cos,
-    "TANH": np.tanh,
-    "RECIPROCAL": np.reciprocal,
-    "RSQRT": lambda x: 1 / np.sqrt(x),
-    "SIGMOID": lambda x: 1 / (1 + np.exp(-x)),
-    "ABS": np.abs,
-}
-_REDUCTIONS: dict[str, Callable[..., np.ndarray]] = {
-    "REDUCE_SUM": np.sum,
-    "REDUCE_PRODUCT": np.prod,
-    "REDUCE_MAX": np.max,
-    "REDUCE_MIN": np.min,
-}
+_Move = Callable[[list[np.ndarray], Mapping[str, Any], Room], np.ndarray | None]
+_MOVES = ByOperator[_Move]()
+"""Layout operators: what each makes of its operands' values and its attributes."""
 
 
 def fold(
@@ -77,8 +46,8 @@ def fold(
     values = [tensor.data for tensor in operands if tensor.data is not None]
     if not values or len(values) < len(operands):
         return None
-    if name in _LAYOUT:
-        data = _LAYOUT[name](values, attributes, make_room or _no_limit)
+    if name in _MOVES:
+        data = _MOVES[name](values, attributes, make_room or _no_limit)
         return None if data is None else (data, operands[0].dtype)
     if name == "CAST" and dtype is not None and (dtype.is_float or not operands[0].dtype.is_float):
         return (values[0] if dtype.is_float else values[0].astype(dtype.numpy)), dtype
@@ -92,6 +61,22 @@ def _no_limit(shape: Sequence[int], dtype: np.dtype) -> None:
     """There is room for any array."""
 
 
+@_MOVES.of("IDENTITY")
+def _identity(values: list[np.ndarray], _attributes: Mapping[str, Any], _make_room: Room) -> np.ndarray:
+    return values[0]
+
+
+@_MOVES.of("TRANSPOSE")
+def _transpose(values: list[np.ndarray], attributes: Mapping[str, Any], _make_room: Room) -> np.ndarray:
+    return values[0].transpose(attributes["perms"])
+
+
+@_MOVES.of("REVERSE")
+def _reverse(values: list[np.ndarray], attributes: Mapping[str, Any], _make_room: Room) -> np.ndarray:
+    return np.flip(values[0], attributes["axis"])
+
+
+@_MOVES.of("RESHAPE")
 def _reshape(values: list[np.ndarray], _attributes: Mapping[str, Any], make_room: Room) -> np.ndarray:
     data, shape = values
     if not data.flags.c_contiguous and any(data.strides):
@@ -99,11 +84,13 @@ def _reshape(values: list[np.ndarray], _attributes: Mapping[str, Any], make_room
     return data.reshape([int(size) for size in shape])
 
 
+@_MOVES.of("SLICE")
 def _slice(values: list[np.ndarray], _attributes: Mapping[str, Any], _make_room: Room) -> np.ndarray:
     data, start, size = values
     return data[tuple(slice(int(a), int(a) + int(n)) for a, n in zip(start, size, strict=True))]
 
 
+@_MOVES.of("CONCAT")
 def _concat(values: list[np.ndarray], attributes: Mapping[str, Any], make_room: Room) -> np.ndarray:
     make_room([sum(value.size for value in values)], values[0].dtype)
     return np.concatenate(values, attributes["axis"])
@@ -117,6 +104,7 @@ def _grows_little(data: np.ndarray, shape: Sequence[int], make_room: Room) -> bo
     return True
 
 
+@_MOVES.of("PAD")
 def _pad(values: list[np.ndarray], _attributes: Mapping[str, Any], make_room: Room) -> np.ndarray | None:
     data, pairs = values[0], [(int(a), int(b)) for a, b in values[1].reshape(-1, 2)]
     shape = [n + a + b for n, (a, b) in zip(data.shape, pairs, strict=True)]
@@ -124,22 +112,12 @@ def _pad(values: list[np.ndarray], _attributes: Mapping[str, Any], make_room: Ro
     return np.pad(data, pairs, constant_values=values[2].item()) if fits else None
 
 
+@_MOVES.of("TILE")
 def _tile(values: list[np.ndarray], _attributes: Mapping[str, Any], make_room: Room) -> np.ndarray | None:
     data, multiples = values[0], [int(count) for count in values[1]]
     fits = _grows_little(data, [n * m for n, m in zip(data.shape, multiples, strict=True)], make_room)
     return np.tile(data, multiples) if fits else None
 
-
-_LAYOUT: dict[str, Callable[[list[np.ndarray], Mapping[str, Any], Room], np.ndarray | None]] = {
-    "IDENTITY": lambda values, _attributes, _room: values[0],
-    "RESHAPE": _reshape,
-    "TRANSPOSE": lambda values, attributes, _room: values[0].transpose(attributes["perms"]),
-    "REVERSE": lambda values, attributes, _room: np.flip(values[0], attributes["axis"]),
-    "SLICE": _slice,
-    "CONCAT": _concat,
-    "PAD": _pad,
-    "TILE": _tile,
-}
 
 # --- arithmetic ---------------------------------------------------------------------------------------------
 
@@ -151,7 +129,8 @@ def _arithmetic(
     attributes: Mapping[str, Any],
     dtype: DType | None,
 ) -> Folded | None:
-    shapes = [value.shape for value in values] if name in _BROADCASTING else [values[0].shape]
+    data = OPERATORS[name].data_inputs(values)
+    shapes = [value.shape for value in (data if Trait.ELEMENTWISE in OPERATORS[name].traits else values[:1])]
     if math.prod(np.broadcast_shapes(*shapes)) > MAX_ELEMENTS:
         return None
     if name in ("CAST", "RESCALE") and dtype is None:
@@ -176,16 +155,13 @@ def _of_floats(
     name: str, values: list[np.ndarray], attributes: Mapping[str, Any], kind: DType
 ) -> np.ndarray | None:
     first = values[0]
-    if name in _BINARY:
-        return np.asarray(_BINARY[name](*values))
-    if name in _UNARY:
-        return np.asarray(_UNARY[name](first))
-    if name in _REDUCTIONS:
-        return np.asarray(_REDUCTIONS[name](first, axis=attributes["axis"], keepdims=True))
-    if name == "NEGATE":
-        return -first if not values[1].any() and not values[2].any() else None
-    if name == "CLAMP":
-        return np.clip(first, attributes["min_val"], attributes["max_val"])
+    if name == "NEGATE" and (values[1].any() or values[2].any()):
+        return None
+    compute = FLOAT_FUNCTIONS.get(name)
+    if compute is not None:
+        bounds = [attributes["min_val"], attributes["max_val"]] if name == "CLAMP" else []
+        along = {"axis": attributes["axis"], "keepdims": True} if "axis" in attributes else {}
+        return np.asarray(compute(*OPERATORS[name].data_inputs(values), *bounds, **along))
     if name == "CAST" and kind is DType.INT32:
         return np.rint(first) if np.isfinite(first).all() else None
     if name == "GATHER":
@@ -194,7 +170,7 @@ def _of_floats(
 
 
 def _result_type(name: str, operands: Sequence[Tensor], dtype: DType | None) -> DType:
-    if name in ("GREATER", "GREATER_EQUAL", "EQUAL"):
+    if Trait.COMPARES in OPERATORS[name].traits:
         return DType.BOOL
     if name == "SELECT":
         return operands[1].dtype

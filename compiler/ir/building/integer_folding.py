@@ -36,6 +36,18 @@ class Call:
 
 
 _Compute = Callable[[Call], np.ndarray | None]
+_OPERATORS: dict[str, tuple[tuple[DType, ...], _Compute]] = {}
+"""Types of the first operand, and the function, by operator; functions register here."""
+
+
+def _computes(name: str, *types: DType) -> Callable[[_Compute], _Compute]:
+    """Registers the function of an operator whose first operand has one of these types."""
+
+    def register(compute: _Compute) -> _Compute:
+        _OPERATORS[name] = types, compute
+        return compute
+
+    return register
 
 
 def integer_result(name: str, call: Call) -> np.ndarray | None:
@@ -75,11 +87,13 @@ def _rounding_shift(values: np.ndarray, shift: np.ndarray) -> np.ndarray:
     return ((values >> (shift - last)) + last) >> last
 
 
+@_computes("MUL", *_ANY)
 def _mul(call: Call) -> np.ndarray | None:
     product, shift = call.values[0] * call.values[1], call.values[2].reshape(-1)[:1]
     return _rounding_shift(product, shift) if call.source is DType.INT32 else product
 
 
+@_computes("INTDIV", *_WORD)
 def _intdiv(call: Call) -> np.ndarray | None:
     a, b = call.values
     if not b.all():
@@ -87,6 +101,7 @@ def _intdiv(call: Call) -> np.ndarray | None:
     return np.abs(a) // np.abs(b) * np.where((a < 0) == (b < 0), 1, -1)
 
 
+@_computes("NEGATE", *_ANY)
 def _negate(call: Call) -> np.ndarray | None:
     negated = call.number(1) - call.values[0]
     if not _within(negated, DType.INT32.min, DType.INT32.max):
@@ -94,6 +109,7 @@ def _negate(call: Call) -> np.ndarray | None:
     return np.clip(negated + call.number(2), call.target.min, call.target.max)
 
 
+@_computes("CLZ", *_WORD)
 def _clz(call: Call) -> np.ndarray:
     # frexp's exponent is the number of bits.
     return 32 - np.frexp(_unsigned(call.values[0], call.source).astype(np.float64))[1].astype(np.int64)
@@ -122,12 +138,14 @@ def _logical_right(call: Call, amount: np.ndarray) -> np.ndarray:
     return _wrapped(_unsigned(call.values[0], call.source) >> amount, call.target)
 
 
+@_computes("CAST", *_TRUTH, *_ANY)
 def _cast(call: Call) -> np.ndarray | None:
     if call.target is DType.BOOL:
         return (call.values[0] != 0).astype(np.int64)
     return _wrapped(call.values[0], call.target) if call.target.is_integer else None
 
 
+@_computes("TABLE", *_NARROW)
 def _table(call: Call) -> np.ndarray | None:
     values, table = call.values[0], call.values[1].reshape(-1)
     if call.source is DType.INT8:
@@ -137,6 +155,7 @@ def _table(call: Call) -> np.ndarray | None:
     return (table[place] << 7) + slope * part if _within(slope, DType.INT16.min, DType.INT16.max) else None
 
 
+@_computes("RESCALE", *_ANY, DType.INT48)
 def _rescale(call: Call) -> np.ndarray | None:
     """Returns (value - input_zp) * multiplier * 2^-shift + output_zp, by apply_scale_32 or apply_scale_16
     (clause 1.9).
@@ -173,6 +192,7 @@ def gathered(rows: np.ndarray, indices: np.ndarray) -> np.ndarray | None:
     return rows[np.arange(rows.shape[0])[:, None], indices]
 
 
+@_computes("REDUCE_PRODUCT", *_WORD)
 def _product(call: Call) -> np.ndarray | None:
     bound = np.prod(np.abs(call.values[0]).astype(np.float64), axis=call.attributes["axis"])
     fits = _within(bound, 0, DType.INT32.max)
@@ -189,44 +209,43 @@ def _along(compute: Callable[..., np.ndarray], **options: Any) -> _Compute:
     )
 
 
-_OPERATORS: dict[str, tuple[tuple[DType, ...], _Compute]] = {
-    "ADD": (_WORD, _each(np.add)),
-    "SUB": (_WORD, _each(np.subtract)),
-    "MUL": (_ANY, _mul),
-    "INTDIV": (_WORD, _intdiv),
-    "MAXIMUM": (_WORD, _each(np.maximum)),
-    "MINIMUM": (_WORD, _each(np.minimum)),
-    "ABS": (_WORD, _each(np.abs)),
-    "NEGATE": (_ANY, _negate),
-    "CLAMP": (
-        _ANY,
-        lambda call: np.clip(call.values[0], call.attributes["min_val"], call.attributes["max_val"]),
-    ),
-    "CLZ": (_WORD, _clz),
-    "BITWISE_AND": (_ANY, _each(np.bitwise_and)),
-    "BITWISE_OR": (_ANY, _each(np.bitwise_or)),
-    "BITWISE_XOR": (_ANY, _each(np.bitwise_xor)),
-    "BITWISE_NOT": (_ANY, _each(np.bitwise_not)),
-    "LOGICAL_AND": (_TRUTH, _each(np.bitwise_and)),
-    "LOGICAL_OR": (_TRUTH, _each(np.bitwise_or)),
-    "LOGICAL_XOR": (_TRUTH, _each(np.bitwise_xor)),
-    "LOGICAL_NOT": (_TRUTH, lambda call: 1 - call.values[0]),
-    "LOGICAL_LEFT_SHIFT": (_ANY, _shift(_left, by_type=False)),
-    "LOGICAL_RIGHT_SHIFT": (_ANY, _shift(_logical_right, by_type=False)),
-    "ARITHMETIC_RIGHT_SHIFT": (_ANY, _shift(_arithmetic_right, by_type=True)),
-    "EQUAL": (_WORD, _each(np.equal)),
-    "GREATER": (_WORD, _each(np.greater)),
-    "GREATER_EQUAL": (_WORD, _each(np.greater_equal)),
-    "SELECT": (_TRUTH, lambda call: np.where(call.values[0] != 0, call.values[1], call.values[2])),
-    "CAST": ((*_TRUTH, *_ANY), _cast),
-    "RESCALE": ((*_ANY, DType.INT48), _rescale),
-    "TABLE": (_NARROW, _table),
-    "REDUCE_SUM": (_WORD, _along(np.sum, keepdims=True)),
-    "REDUCE_PRODUCT": (_WORD, _product),
-    "REDUCE_MAX": (_ANY, _along(np.max, keepdims=True)),
-    "REDUCE_MIN": (_ANY, _along(np.min, keepdims=True)),
-    "REDUCE_ANY": (_TRUTH, _along(np.max, keepdims=True)),
-    "REDUCE_ALL": (_TRUTH, _along(np.min, keepdims=True)),
-    "ARGMAX": (_NARROW, _along(np.argmax)),
-    "GATHER": ((*_TRUTH, *_ANY), lambda call: gathered(*call.values)),
-}
+@_computes("CLAMP", *_ANY)
+def _clamp(call: Call) -> np.ndarray:
+    return np.clip(call.values[0], call.attributes["min_val"], call.attributes["max_val"])
+
+
+@_computes("SELECT", *_TRUTH)
+def _select(call: Call) -> np.ndarray:
+    return np.where(call.values[0] != 0, call.values[1], call.values[2])
+
+
+@_computes("GATHER", *_TRUTH, *_ANY)
+def _gather(call: Call) -> np.ndarray | None:
+    return gathered(*call.values)
+
+
+_computes("ADD", *_WORD)(_each(np.add))
+_computes("SUB", *_WORD)(_each(np.subtract))
+_computes("MAXIMUM", *_WORD)(_each(np.maximum))
+_computes("MINIMUM", *_WORD)(_each(np.minimum))
+_computes("ABS", *_WORD)(_each(np.abs))
+_computes("BITWISE_AND", *_ANY)(_each(np.bitwise_and))
+_computes("BITWISE_OR", *_ANY)(_each(np.bitwise_or))
+_computes("BITWISE_XOR", *_ANY)(_each(np.bitwise_xor))
+_computes("BITWISE_NOT", *_ANY)(_each(np.bitwise_not))
+_computes("LOGICAL_AND", *_TRUTH)(_each(np.bitwise_and))
+_computes("LOGICAL_OR", *_TRUTH)(_each(np.bitwise_or))
+_computes("LOGICAL_XOR", *_TRUTH)(_each(np.bitwise_xor))
+_computes("LOGICAL_NOT", *_TRUTH)(_each(np.logical_not))
+_computes("LOGICAL_LEFT_SHIFT", *_ANY)(_shift(_left, by_type=False))
+_computes("LOGICAL_RIGHT_SHIFT", *_ANY)(_shift(_logical_right, by_type=False))
+_computes("ARITHMETIC_RIGHT_SHIFT", *_ANY)(_shift(_arithmetic_right, by_type=True))
+_computes("EQUAL", *_WORD)(_each(np.equal))
+_computes("GREATER", *_WORD)(_each(np.greater))
+_computes("GREATER_EQUAL", *_WORD)(_each(np.greater_equal))
+_computes("REDUCE_SUM", *_WORD)(_along(np.sum, keepdims=True))
+_computes("REDUCE_MAX", *_ANY)(_along(np.max, keepdims=True))
+_computes("REDUCE_MIN", *_ANY)(_along(np.min, keepdims=True))
+_computes("REDUCE_ANY", *_TRUTH)(_along(np.max, keepdims=True))
+_computes("REDUCE_ALL", *_TRUTH)(_along(np.min, keepdims=True))
+_computes("ARGMAX", *_NARROW)(_along(np.argmax))

@@ -3,6 +3,7 @@
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.operators.common import exact_division, shape_of
 from tosaic.compiler.ir.operators.spec import Attribute, Operand, OperatorSpec, OpView, Shape, modes
+from tosaic.compiler.ir.operators.traits import BY_ELEMENT, Trait
 
 _MAX_RESIZE_EXTENT = 16384
 MAX_RESIZE_NUMERATOR = 1 << 11
@@ -192,6 +193,8 @@ SPECS = (
             resize_extent_in_range,
             resize_mode_matches_types,
         ),
+        traits=Trait.SAMPLE_BY_SAMPLE | Trait.CHANNEL_BY_CHANNEL,
+        degree=1,
     ),
     OperatorSpec(
         "CAST",
@@ -201,6 +204,7 @@ SPECS = (
         (Operand("output", "out_t"),),
         _CAST_MODES,
         shape_of("input"),
+        traits=BY_ELEMENT,
     ),
     OperatorSpec(
         "RESCALE",
@@ -237,5 +241,6 @@ SPECS = (
             rescale_channel_count,
             rescale_scale_in_range,
         ),
+        traits=BY_ELEMENT,
     ),
 )

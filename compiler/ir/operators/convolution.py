@@ -2,6 +2,7 @@
 
 from tosaic.compiler.ir.operators.common import at_least, exact_division, zero_point, zero_point_needs_int8
 from tosaic.compiler.ir.operators.spec import Attribute, Operand, OperatorSpec, OpView, Shape, modes
+from tosaic.compiler.ir.operators.traits import Trait
 
 _MODES = modes(
     "in_t weight_t out_t acc_t",
@@ -137,6 +138,7 @@ _COMMON_ATTRIBUTES = (
 )
 _ZERO_POINTS = (zero_point_needs_int8("input_zp", "input"), zero_point_needs_int8("weight_zp", "weight"))
 _CHECKS = (at_least("pad", 0), at_least("stride", 1), at_least("dilation", 1), *_ZERO_POINTS)
+_CONVOLUTION = Trait.CONVOLVES | Trait.SUMS_PRODUCTS | Trait.SAMPLE_BY_SAMPLE
 
 SPECS = (
     OperatorSpec(
@@ -149,6 +151,7 @@ SPECS = (
         _conv2d_shape,
         _attributes(2),
         _CHECKS,
+        traits=_CONVOLUTION,
     ),
     OperatorSpec(
         "CONV3D",
@@ -160,6 +163,7 @@ SPECS = (
         _conv3d_shape,
         _attributes(3),
         _CHECKS,
+        traits=_CONVOLUTION,
     ),
     OperatorSpec(
         "DEPTHWISE_CONV2D",
@@ -171,6 +175,7 @@ SPECS = (
         _depthwise_shape,
         _attributes(2),
         _CHECKS,
+        traits=_CONVOLUTION,
     ),
     OperatorSpec(
         "TRANSPOSE_CONV2D",
@@ -182,6 +187,7 @@ SPECS = (
         _transpose_shape,
         (Attribute("out_pad", "ints", length=4), Attribute("stride", "ints", length=2), *_COMMON_ATTRIBUTES),
         (at_least("stride", 1), transpose_out_pad_above_kernel, *_ZERO_POINTS),
+        traits=_CONVOLUTION,
     ),
     OperatorSpec(
         "FULLY_CONNECTED",
@@ -194,5 +200,6 @@ SPECS = (
         _COMMON_ATTRIBUTES,
         _ZERO_POINTS,
         versions=("0.30",),
+        traits=Trait.SUMS_PRODUCTS,
     ),
 )

@@ -17,6 +17,7 @@ from tosaic.compiler.ir.operators.common import (
     zero_point_needs_int8,
 )
 from tosaic.compiler.ir.operators.spec import Attribute, Mode, Operand, OperatorSpec, OpView, Shape, modes
+from tosaic.compiler.ir.operators.traits import BY_ELEMENT, NO_TRAIT, Trait
 
 
 def clamp_bounds_ordered(node: OpView) -> str | None:
@@ -74,21 +75,43 @@ def _select_shape(node: OpView) -> list[Shape]:
 
 
 def _unary(
-    name: str, clause: str, category: str, rows: tuple[Mode, ...], operand: str = "input1", **more: Any
+    name: str,
+    clause: str,
+    category: str,
+    rows: tuple[Mode, ...],
+    operand: str = "input1",
+    traits: Trait = NO_TRAIT,
+    **more: Any,
 ) -> OperatorSpec:
-    return OperatorSpec(name, clause, category, unary(operand), OUTPUT, rows, shape_of(operand), **more)
+    traits |= BY_ELEMENT
+    return OperatorSpec(
+        name, clause, category, unary(operand), OUTPUT, rows, shape_of(operand), traits=traits, **more
+    )
 
 
-def _binary(name: str, clause: str, rows: tuple[Mode, ...], **more: Any) -> OperatorSpec:
+def _binary(
+    name: str, clause: str, rows: tuple[Mode, ...], traits: Trait = NO_TRAIT, **more: Any
+) -> OperatorSpec:
+    traits |= BY_ELEMENT
     operands = (Operand("input1", "in_out_t", shape="shape1"), Operand("input2", "in_out_t", shape="shape2"))
-    return OperatorSpec(name, clause, "elementwise binary", operands, OUTPUT, rows, _binary_shape, **more)
+    return OperatorSpec(
+        name, clause, "elementwise binary", operands, OUTPUT, rows, _binary_shape, traits=traits, **more
+    )
 
 
 def _comparison(name: str, clause: str) -> OperatorSpec:
     operands = (Operand("input1", "in_t", shape="shape1"), Operand("input2", "in_t", shape="shape2"))
     rows = modes("in_t out_t", "int32 bool", "fp16 bool: PRO-FP", "bf16 bool: EXT-BF16", "fp32 bool: PRO-FP")
     return OperatorSpec(
-        name, clause, "comparison", operands, (Operand("output", "out_t"),), rows, _binary_shape
+        name,
+        clause,
+        "comparison",
+        operands,
+        (Operand("output", "out_t"),),
+        rows,
+        _binary_shape,
+        traits=BY_ELEMENT | Trait.COMPARES,
+        degree=0,
     )
 
 
@@ -103,11 +126,12 @@ SPECS = (
         "input",
         attributes=(Attribute("min_val", "number"), Attribute("max_val", "number"), NAN_MODE),
         checks=(clamp_bounds_ordered, clamp_bounds_are_numbers, clamp_bounds_in_range),
+        traits=Trait.BOUNDS,
     ),
     _unary("SIGMOID", "2.4.2", _ACTIVATION, FLOAT_MODES, "input"),
     _unary("TANH", "2.4.3", _ACTIVATION, FLOAT_MODES, "input"),
     _unary("ERF", "", _ACTIVATION, FLOAT_MODES, "input", versions=("1.0",)),
-    _binary("ADD", "2.5.1", INT32_MODES),
+    _binary("ADD", "2.5.1", INT32_MODES, Trait.LINEAR, degree=1),
     _binary("ARITHMETIC_RIGHT_SHIFT", "2.5.2", INTEGER_MODES, attributes=(Attribute("round", "bool"),)),
     _binary("BITWISE_AND", "2.5.3", INTEGER_MODES),
     _binary("BITWISE_OR", "2.5.4", INTEGER_MODES),
@@ -118,8 +142,8 @@ SPECS = (
     _binary("LOGICAL_RIGHT_SHIFT", "2.5.9", INTEGER_MODES),
     _binary("LOGICAL_OR", "2.5.10", BOOL_MODES),
     _binary("LOGICAL_XOR", "2.5.11", BOOL_MODES),
-    _binary("MAXIMUM", "2.5.12", INT32_MODES, attributes=(NAN_MODE,)),
-    _binary("MINIMUM", "2.5.13", INT32_MODES, attributes=(NAN_MODE,)),
+    _binary("MAXIMUM", "2.5.12", INT32_MODES, Trait.BOUNDS, degree=1, attributes=(NAN_MODE,)),
+    _binary("MINIMUM", "2.5.13", INT32_MODES, Trait.BOUNDS, degree=1, attributes=(NAN_MODE,)),
     OperatorSpec(
         "MUL",
         "2.5.14",
@@ -142,9 +166,11 @@ SPECS = (
         _binary_shape,
         (),
         (mul_shift_needs_int32, mul_shift_in_range),
+        traits=BY_ELEMENT | Trait.LINEAR,
+        degree=2,
     ),
     _binary("POW", "2.5.15", FLOAT_MODES),
-    _binary("SUB", "2.5.16", INT32_MODES),
+    _binary("SUB", "2.5.16", INT32_MODES, Trait.LINEAR, degree=1),
     OperatorSpec(
         "TABLE",
         "2.5.17",
@@ -155,8 +181,9 @@ SPECS = (
         shape_of("input1"),
         (),
         (table_length,),
+        traits=BY_ELEMENT,
     ),
-    _unary("ABS", "2.6.1", _UNARY, INT32_MODES),
+    _unary("ABS", "2.6.1", _UNARY, INT32_MODES, degree=1),
     _unary("BITWISE_NOT", "2.6.2", _UNARY, INTEGER_MODES),
     _unary("CEIL", "2.6.3", _UNARY, FLOAT_MODES),
     _unary("CLZ", "2.6.4", _UNARY, modes("in_out_t", "int32")),
@@ -179,9 +206,11 @@ SPECS = (
         shape_of("input1"),
         (),
         (zero_point_needs_int8("input1_zp", "input1"), zero_point_needs_int8("output_zp", "input1")),
+        traits=BY_ELEMENT | Trait.LINEAR,
+        degree=1,
     ),
-    _unary("RECIPROCAL", "2.6.10", _UNARY, FLOAT_MODES),
-    _unary("RSQRT", "2.6.11", _UNARY, FLOAT_MODES),
+    _unary("RECIPROCAL", "2.6.10", _UNARY, FLOAT_MODES, degree=-1),
+    _unary("RSQRT", "2.6.11", _UNARY, FLOAT_MODES, degree=-0.5),
     _unary("SIN", "", _UNARY, FLOAT_MODES, versions=("1.0",)),
     OperatorSpec(
         "SELECT",
@@ -195,6 +224,8 @@ SPECS = (
         OUTPUT,
         BOOL_MODES + INTEGER_MODES + FLOAT_MODES,
         _select_shape,
+        traits=BY_ELEMENT,
+        degree=1,
     ),
     _comparison("EQUAL", "2.8.1"),
     _comparison("GREATER", "2.8.2"),

@@ -13,12 +13,13 @@ from tosaic.compiler.ir.operators.common import (
     shape_of,
 )
 from tosaic.compiler.ir.operators.spec import MAX_RANK, Attribute, Operand, OperatorSpec, OpView, Shape, modes
+from tosaic.compiler.ir.operators.traits import Trait
 
 _ANY_AXIS = (1, MAX_RANK)
 
 
-def _shape_operand(name: str, length: str) -> Operand:
-    return Operand(name, DType.SHAPE, (1, 1), length, constant=True)
+def _shape_operand(name: str, length: str, *, per_axis: bool = False) -> Operand:
+    return Operand(name, DType.SHAPE, (1, 1), length, constant=True, per_axis=per_axis)
 
 
 def concat_has_input(node: OpView) -> str | None:
@@ -135,6 +136,8 @@ SPECS = (
         _concat_shape,
         (AXIS,),
         (concat_has_input, axis_in_range("input1")),
+        traits=Trait.MOVES,
+        degree=1,
     ),
     OperatorSpec(
         "PAD",
@@ -142,7 +145,7 @@ SPECS = (
         _LAYOUT,
         (
             Operand("input1", "in_out_t", _ANY_AXIS, "shape1"),
-            _shape_operand("padding", "[2*rank(shape1)]"),
+            _shape_operand("padding", "[2*rank(shape1)]", per_axis=True),
             Operand("pad_const", "in_out_t", (1, 1), "[1]", constant=True),
         ),
         OUTPUT,
@@ -161,6 +164,8 @@ SPECS = (
         lambda node: [tuple(node.ints("shape"))],
         (),
         (reshape_keeps_size,),
+        traits=Trait.MOVES | Trait.REORDERS | Trait.RENAMES | Trait.PICKS,
+        degree=1,
     ),
     OperatorSpec(
         "REVERSE",
@@ -172,6 +177,8 @@ SPECS = (
         shape_of("input1"),
         (AXIS,),
         (axis_in_range("input1"),),
+        traits=Trait.MOVES | Trait.REORDERS | Trait.PICKS | Trait.CHANNEL_BY_CHANNEL,
+        degree=1,
     ),
     OperatorSpec(
         "SLICE",
@@ -179,25 +186,32 @@ SPECS = (
         _LAYOUT,
         (
             Operand("input1", "in_out_t", _ANY_AXIS, "shape1"),
-            _shape_operand("start", "[rank(shape1)]"),
-            _shape_operand("size", "[rank(shape1)]"),
+            _shape_operand("start", "[rank(shape1)]", per_axis=True),
+            _shape_operand("size", "[rank(shape1)]", per_axis=True),
         ),
         OUTPUT,
         DATA_MODES,
         lambda node: [tuple(node.ints("size"))],
         (),
         (slice_in_range,),
+        traits=Trait.MOVES | Trait.PICKS,
+        degree=1,
     ),
     OperatorSpec(
         "TILE",
         "2.10.6",
         _LAYOUT,
-        (Operand("input1", "in_out_t", _ANY_AXIS, "shape1"), _shape_operand("multiples", "[rank(shape1)]")),
+        (
+            Operand("input1", "in_out_t", _ANY_AXIS, "shape1"),
+            _shape_operand("multiples", "[rank(shape1)]", per_axis=True),
+        ),
         OUTPUT,
         DATA_MODES,
         _tile_shape,
         (),
         (tile_multiples,),
+        traits=Trait.MOVES | Trait.PICKS,
+        degree=1,
     ),
     OperatorSpec(
         "TRANSPOSE",
@@ -209,6 +223,8 @@ SPECS = (
         _transpose_shape,
         (Attribute("perms", "ints"),),
         (transpose_is_permutation,),
+        traits=Trait.MOVES | Trait.REORDERS | Trait.PICKS,
+        degree=1,
     ),
     OperatorSpec(
         "GATHER",
@@ -218,6 +234,8 @@ SPECS = (
         (Operand("output", "value_t", (3, 3), "[N,W,C]"),),
         _GATHER_MODES,
         _gather_shape,
+        traits=Trait.INDEXED | Trait.PICKS,
+        degree=1,
     ),
     OperatorSpec(
         "SCATTER",
@@ -231,5 +249,7 @@ SPECS = (
         (Operand("values_out", "value_t", (3, 3), "[N,K,C]"),),
         _GATHER_MODES,
         _scatter_shape,
+        traits=Trait.INDEXED,
+        degree=1,
     ),
 )

@@ -7,15 +7,17 @@ rule in words. The same sentence becomes the error message and the line of the d
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
 from tosaic.compiler.ir.dtypes import DType
+from tosaic.compiler.ir.operators.traits import NO_TRAIT, Trait
 from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.errors import ModelError, UnsupportedError
 
 Shape = tuple[int, ...]
+_Input = TypeVar("_Input")
 
 MAX_RANK = 6
 """Highest rank at TOSA 1.0's level 8K, the one level Tosaic implements."""
@@ -27,7 +29,8 @@ class Operand:
 
     `type` is a type variable of the spec (`in_t`) or a DType. `ranks` is (lowest, highest). `shape` is how
     the specification writes the shape, for the documentation. `constant` marks the parameters that must be
-    compile-time constants (without EXT-DYNAMIC). A `variadic` operand stands for the rest of the list.
+    compile-time constants (without EXT-DYNAMIC). A `variadic` operand stands for the rest of the list. A `per_axis`
+    operand has the same count of numbers for each axis of the result.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Operand:
     shape: str = "shape"
     constant: bool = False
     variadic: bool = False
+    per_axis: bool = False
 
 
 REQUIRED = object()
@@ -195,6 +199,8 @@ class OperatorSpec:
 
     `clause` is the section of the 0.30 specification, "" for operators that came later. `versions` names
     the specifications that have the operator. `infer` is None where the outputs' shapes are free (CUSTOM).
+    `traits` and `degree` are what passes may rely on. Where all floats among the data operands are multiplied by a
+    positive factor, the result is multiplied by that factor to the power of `degree`; None if that is not so.
     """
 
     name: str
@@ -208,6 +214,8 @@ class OperatorSpec:
     checks: tuple[Check, ...] = ()
     versions: tuple[str, ...] = ("0.30", "1.0")
     extension: str = ""
+    traits: Trait = NO_TRAIT
+    degree: float | None = None
 
     @property
     def reference(self) -> str:
@@ -230,6 +238,17 @@ class OperatorSpec:
             return position.slice.start
         names = ", ".join(operand.name for operand in self.operands)
         raise ValueError(f"{self.name} has no operand {operand_name!r}; it has {names}")
+
+    def data_inputs(self, inputs: list[_Input]) -> list[_Input]:
+        """Those of an operator's inputs (names or values) that hold data; shapes, zero points and so on follow them."""
+        if self.operands and self.operands[-1].variadic:
+            return inputs
+        return inputs[: sum(not operand.constant for operand in self.operands)]
+
+    @property
+    def runs_graphs(self) -> bool:
+        """Whether attributes name graphs that it runs."""
+        return any(attribute.kind == "graph" for attribute in self.attributes)
 
     @property
     def is_integer(self) -> bool:

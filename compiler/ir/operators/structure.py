@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.operators.common import FLOAT_MODES, FP8_MODES, OUTPUT, shape_of
 from tosaic.compiler.ir.operators.spec import Attribute, Operand, OperatorSpec, OpView, Shape, modes
+from tosaic.compiler.ir.operators.traits import BY_ELEMENT, Trait
 
 _IDENTITY_MODES = (
     modes("in_out_t", "bool", "int4: EXT-INT4", "int8", "int16", "int32", "int48: EXT-INT16")
@@ -106,6 +107,8 @@ SPECS = (
         OUTPUT,
         _IDENTITY_MODES,
         shape_of("input1"),
+        traits=BY_ELEMENT | Trait.MOVES | Trait.REORDERS | Trait.RENAMES | Trait.PICKS,
+        degree=1,
     ),
     OperatorSpec(
         "CUSTOM",

@@ -10,6 +10,7 @@ from tosaic.compiler.ir.operators.common import (
     zero_point_needs_int8,
 )
 from tosaic.compiler.ir.operators.spec import MAX_RANK, Attribute, Operand, OperatorSpec, OpView, Shape, modes
+from tosaic.compiler.ir.operators.traits import Trait
 
 
 def _argmax_shape(node: OpView) -> list[Shape]:
@@ -92,6 +93,7 @@ SPECS = (
         _argmax_shape,
         (AXIS, NAN_MODE),
         (axis_in_range("input"),),
+        degree=0,
     ),
     OperatorSpec(
         "AVG_POOL2D",
@@ -121,6 +123,8 @@ SPECS = (
             zero_point_needs_int8("input_zp", "input"),
             zero_point_needs_int8("output_zp", "output"),
         ),
+        traits=Trait.POOLS | Trait.CHANNEL_BY_CHANNEL | Trait.SAMPLE_BY_SAMPLE,
+        degree=1,
     ),
     OperatorSpec(
         "MAX_POOL2D",
@@ -141,6 +145,8 @@ SPECS = (
         _pool_shape,
         (*_POOL_ATTRIBUTES, NAN_MODE),
         _POOL_CHECKS,
+        traits=Trait.POOLS | Trait.CHANNEL_BY_CHANNEL | Trait.SAMPLE_BY_SAMPLE | Trait.PICKS,
+        degree=1,
     ),
     OperatorSpec(
         "MATMUL",
@@ -167,6 +173,8 @@ SPECS = (
         _matmul_shape,
         (),
         (zero_point_needs_int8("A_zp", "A"), zero_point_needs_int8("B_zp", "B")),
+        traits=Trait.SUMS_PRODUCTS,
+        degree=2,
     ),
     OperatorSpec(
         "FFT2D",
@@ -185,6 +193,7 @@ SPECS = (
         (Attribute("inverse", "bool"), _LOCAL_BOUND),
         (fft_size_power_of_two, fft_parts_match),
         extension="EXT-FFT",
+        degree=1,
     ),
     OperatorSpec(
         "RFFT2D",
@@ -200,5 +209,7 @@ SPECS = (
         (_LOCAL_BOUND,),
         (fft_size_power_of_two,),
         extension="EXT-FFT",
+        traits=Trait.SAMPLE_BY_SAMPLE,
+        degree=1,
     ),
 )

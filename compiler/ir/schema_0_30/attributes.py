@@ -7,12 +7,14 @@ import numpy as np
 from tosaic.compiler.ir.building import fresh_name
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.graph import Graph
-from tosaic.compiler.ir.operators import OPERATORS
+from tosaic.compiler.ir.operators import OPERATORS, ByOperator, Trait
 from tosaic.compiler.ir.schema_0_30.rules import MAX_RANK, RANK_LIMITED, UNSIGNED_PAIRS, file_operand_count
 from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.errors import UnsupportedError
 
 _Attributes = dict[str, object]
+_TRANSLATIONS = ByOperator[Callable[[Graph, Operator], _Attributes]]()
+"""The attributes that a 0.30 file has, by operator; of others those of 1.0."""
 _UNSIGNED = {DType.INT8: DType.UINT8, DType.INT16: DType.UINT16}
 
 
@@ -31,7 +33,7 @@ def file_operator(graph: Graph, op: Operator, constants: dict[str, Tensor]) -> O
     inputs = op.inputs[: file_operand_count(op.op)]
     translate = _TRANSLATIONS.get(op.op)
     attributes = translate(graph, op) if translate else dict(op.attributes)
-    if op.op in _CONVOLUTIONS:
+    if Trait.CONVOLVES in OPERATORS[op.op].traits:
         inputs[2] = _full_bias(graph, op, constants)
     return Operator(op.op, inputs, op.outputs, attributes, op.name)
 
@@ -64,6 +66,7 @@ def _full_bias(graph: Graph, op: Operator, constants: dict[str, Tensor]) -> str:
     return name
 
 
+@_TRANSLATIONS.of("CONV2D", "CONV3D", "DEPTHWISE_CONV2D")
 def _convolution(graph: Graph, op: Operator) -> _Attributes:
     return {
         **{name: op.attributes[name] for name in ("pad", "stride", "dilation")},
@@ -72,6 +75,7 @@ def _convolution(graph: Graph, op: Operator) -> _Attributes:
     }
 
 
+@_TRANSLATIONS.of("TRANSPOSE_CONV2D")
 def _transpose_convolution(graph: Graph, op: Operator) -> _Attributes:
     out_pad = [-pad for pad in op.attributes["out_pad"]]
     if min(out_pad) < 0:
@@ -85,6 +89,7 @@ def _transpose_convolution(graph: Graph, op: Operator) -> _Attributes:
     }
 
 
+@_TRANSLATIONS.of("AVG_POOL2D", "MAX_POOL2D")
 def _pool(graph: Graph, op: Operator) -> _Attributes:
     attributes: _Attributes = {name: op.attributes[name] for name in ("pad", "kernel", "stride")}
     if op.op == "AVG_POOL2D":
@@ -96,11 +101,13 @@ def _zero_points(*operands: str) -> Callable[[Graph, Operator], _Attributes]:
     return lambda graph, op: {operand: _zero_point(graph, op, operand) for operand in operands}
 
 
+@_TRANSLATIONS.of("CLAMP")
 def _clamp(graph: Graph, op: Operator) -> _Attributes:
     kind = "fp" if graph.tensor(op.inputs[0]).dtype.is_float else "int"
     return {f"min_{kind}": op.attributes["min_val"], f"max_{kind}": op.attributes["max_val"]}
 
 
+@_TRANSLATIONS.of("PAD")
 def _pad(graph: Graph, op: Operator) -> _Attributes:
     value = _scalar(graph, op, "pad_const")
     if graph.tensor(op.inputs[0]).dtype.is_float:
@@ -108,6 +115,7 @@ def _pad(graph: Graph, op: Operator) -> _Attributes:
     return {"padding": _ints(graph, op, "padding"), "pad_const_int": int(value)}
 
 
+@_TRANSLATIONS.of("RESIZE")
 def _resize(graph: Graph, op: Operator) -> _Attributes:
     y_n, y_d, x_n, x_d = scale = _ints(graph, op, "scale")
     if graph.tensor(op.inputs[0]).dtype.is_float:
@@ -131,6 +139,7 @@ def _resize(graph: Graph, op: Operator) -> _Attributes:
     }
 
 
+@_TRANSLATIONS.of("RESCALE")
 def _rescale(graph: Graph, op: Operator) -> _Attributes:
     sides = {}
     for side, name in (("input", op.inputs[0]), ("output", op.outputs[0])):
@@ -153,6 +162,7 @@ def _rescale(graph: Graph, op: Operator) -> _Attributes:
     }
 
 
+@_TRANSLATIONS.of("COND_IF")
 def _cond_if(graph: Graph, op: Operator) -> _Attributes:
     condition = graph.tensor(op.inputs[0])
     if condition.shape:
@@ -160,37 +170,42 @@ def _cond_if(graph: Graph, op: Operator) -> _Attributes:
     return {"then_branch": op.attributes["then_graph"], "else_branch": op.attributes["else_graph"]}
 
 
+@_TRANSLATIONS.of("WHILE_LOOP")
 def _while_loop(_graph: Graph, op: Operator) -> _Attributes:
     return {"cond_branch": op.attributes["cond_graph"], "body_branch": op.attributes["body_graph"]}
 
 
+@_TRANSLATIONS.of("CUSTOM")
 def _custom(_graph: Graph, op: Operator) -> _Attributes:
     if any(op.attributes.values()):
         raise _unsupported(op, "its attributes have no place there")
     return {}
 
 
-_CONVOLUTIONS = ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D")
+_TRANSLATIONS.of("MATMUL")(_zero_points("A_zp", "B_zp"))
+_TRANSLATIONS.of("NEGATE")(_zero_points("input1_zp", "output_zp"))
 
-_TRANSLATIONS: dict[str, Callable[[Graph, Operator], _Attributes]] = {
-    "CONV2D": _convolution,
-    "CONV3D": _convolution,
-    "DEPTHWISE_CONV2D": _convolution,
-    "TRANSPOSE_CONV2D": _transpose_convolution,
-    "AVG_POOL2D": _pool,
-    "MAX_POOL2D": _pool,
-    "MATMUL": _zero_points("A_zp", "B_zp"),
-    "NEGATE": _zero_points("input1_zp", "output_zp"),
-    "CLAMP": _clamp,
-    "MUL": lambda graph, op: {"shift": int(_scalar(graph, op, "shift"))},
-    "TABLE": lambda graph, op: {"table": _ints(graph, op, "table")},
-    "PAD": _pad,
-    "RESHAPE": lambda graph, op: {"new_shape": _ints(graph, op, "shape")},
-    "SLICE": lambda graph, op: {"start": _ints(graph, op, "start"), "size": _ints(graph, op, "size")},
-    "TILE": lambda graph, op: {"multiples": _ints(graph, op, "multiples")},
-    "RESIZE": _resize,
-    "RESCALE": _rescale,
-    "COND_IF": _cond_if,
-    "WHILE_LOOP": _while_loop,
-    "CUSTOM": _custom,
-}
+
+@_TRANSLATIONS.of("MUL")
+def _mul(graph: Graph, op: Operator) -> _Attributes:
+    return {"shift": int(_scalar(graph, op, "shift"))}
+
+
+@_TRANSLATIONS.of("TABLE")
+def _table(graph: Graph, op: Operator) -> _Attributes:
+    return {"table": _ints(graph, op, "table")}
+
+
+@_TRANSLATIONS.of("RESHAPE")
+def _reshape(graph: Graph, op: Operator) -> _Attributes:
+    return {"new_shape": _ints(graph, op, "shape")}
+
+
+@_TRANSLATIONS.of("SLICE")
+def _slice(graph: Graph, op: Operator) -> _Attributes:
+    return {"start": _ints(graph, op, "start"), "size": _ints(graph, op, "size")}
+
+
+@_TRANSLATIONS.of("TILE")
+def _tile(graph: Graph, op: Operator) -> _Attributes:
+    return {"multiples": _ints(graph, op, "multiples")}

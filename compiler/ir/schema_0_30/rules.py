@@ -4,10 +4,11 @@ Runs on operators that still have 0.30's attributes. What both versions forbid i
 """
 
 import math
+from collections.abc import Callable
 
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.graph import Graph
-from tosaic.compiler.ir.operators import OPERATORS
+from tosaic.compiler.ir.operators import OPERATORS, ByOperator
 from tosaic.compiler.ir.tensors import Operator
 from tosaic.errors import ModelError
 
@@ -26,6 +27,8 @@ UNSIGNED_PAIRS = {
     (DType.UINT16, DType.INT16),
 }
 _MAX_SIZE = 1 << 32
+_SPECIFIC = ByOperator[Callable[[Graph, Operator], None]]()
+"""Rules of one operator."""
 
 
 def check(graph: Graph) -> None:
@@ -82,6 +85,7 @@ def _check_unsigned(graph: Graph, op: Operator) -> None:
         )
 
 
+@_SPECIFIC.of("CONV2D", "CONV3D", "DEPTHWISE_CONV2D")
 def _bias_is_oc(graph: Graph, op: Operator) -> None:
     weight, bias = (graph.tensors[name].shape for name in op.inputs[1:3])
     channels = math.prod(weight[2:4]) if op.op == "DEPTHWISE_CONV2D" else (weight[0] if weight else 0)
@@ -91,6 +95,7 @@ def _bias_is_oc(graph: Graph, op: Operator) -> None:
         )
 
 
+@_SPECIFIC.of("TRANSPOSE_CONV2D")
 def _transpose_convolution(graph: Graph, op: Operator) -> None:
     _bias_is_oc(graph, op)
     out_pad, out_shape = op.attributes["out_pad"], op.attributes["out_shape"]
@@ -100,6 +105,7 @@ def _transpose_convolution(graph: Graph, op: Operator) -> None:
         _fail(graph, op, f"out_shape must be the shape of output {op.outputs[0]!r}", str(out_shape))
 
 
+@_SPECIFIC.of("FULLY_CONNECTED")
 def _fully_connected(graph: Graph, op: Operator) -> None:
     for name, operand in zip(op.inputs[:2], ("input", "weight"), strict=True):
         if len(graph.tensors[name].shape) != 2:
@@ -107,12 +113,14 @@ def _fully_connected(graph: Graph, op: Operator) -> None:
     _bias_is_oc(graph, op)
 
 
+@_SPECIFIC.of("COND_IF")
 def _condition_is_scalar(graph: Graph, op: Operator) -> None:
     condition = graph.tensors[op.inputs[0]]
     if condition.shape:
         _fail(graph, op, "condition must have rank 0", str(condition))
 
 
+@_SPECIFIC.of("RESIZE")
 def _resize(graph: Graph, op: Operator) -> None:
     if len(graph.tensors[op.inputs[0]].shape) != 4:
         _fail(graph, op, "input must have rank 4", str(graph.tensors[op.inputs[0]]))
@@ -134,14 +142,3 @@ def _resize(graph: Graph, op: Operator) -> None:
             "output_size must be the height and width of the output",
             f"{op.attributes['output_size']} for {graph.tensors[op.outputs[0]]}",
         )
-
-
-_SPECIFIC = {
-    "CONV2D": _bias_is_oc,
-    "CONV3D": _bias_is_oc,
-    "DEPTHWISE_CONV2D": _bias_is_oc,
-    "TRANSPOSE_CONV2D": _transpose_convolution,
-    "FULLY_CONNECTED": _fully_connected,
-    "COND_IF": _condition_is_scalar,
-    "RESIZE": _resize,
-}

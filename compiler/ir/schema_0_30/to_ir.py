@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from tosaic.compiler.ir.building import FoldingBuilder, GraphBuilder, add_constant, sizes
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.graph import Graph
+from tosaic.compiler.ir.operators import ByOperator
 from tosaic.compiler.ir.operators.conversion import MAX_RESIZE_NUMERATOR
 from tosaic.compiler.ir.tensors import Operator
 from tosaic.errors import UnsupportedError
@@ -46,6 +47,7 @@ class _Conversion:
 
 
 _Rule = Callable[[_Conversion, Operator], None]
+_RULES = ByOperator[_Rule]()
 
 
 def _keep(conversion: _Conversion, op: Operator) -> None:
@@ -56,11 +58,13 @@ def _pick(op: Operator, *names: str) -> dict:
     return {name: op.attributes[name] for name in names}
 
 
+@_RULES.of("CONV2D", "CONV3D", "DEPTHWISE_CONV2D")
 def _convolution(conversion: _Conversion, op: Operator) -> None:
     attributes = _pick(op, "pad", "stride", "dilation") | _accumulation(conversion, op)
     conversion.add(op, [*op.inputs, *_convolution_zero_points(conversion, op)], attributes)
 
 
+@_RULES.of("TRANSPOSE_CONV2D")
 def _transpose_convolution(conversion: _Conversion, op: Operator) -> None:
     # 0.30's out_pad crops, 1.0's adds.
     out_pad = [-pad for pad in op.attributes["out_pad"]]
@@ -80,6 +84,7 @@ def _convolution_zero_points(conversion: _Conversion, op: Operator) -> list[str]
     ]
 
 
+@_RULES.of("FULLY_CONNECTED")
 def _fully_connected(conversion: _Conversion, op: Operator) -> None:
     """Converts FULLY_CONNECTED: [N,IC] becomes a [N,1,1,IC] image, convolved with [OC,1,1,IC], reshaped to [N,OC]."""
     source, weight, bias = op.inputs
@@ -101,6 +106,7 @@ def _fully_connected(conversion: _Conversion, op: Operator) -> None:
     conversion.graph.operators += new.build.operators
 
 
+@_RULES.of("AVG_POOL2D", "MAX_POOL2D")
 def _pool(conversion: _Conversion, op: Operator) -> None:
     attributes = _pick(op, "kernel", "stride", "pad")
     if op.op == "MAX_POOL2D":
@@ -114,6 +120,7 @@ def _pool(conversion: _Conversion, op: Operator) -> None:
     conversion.add(op, [*op.inputs, *zero_points], attributes)
 
 
+@_RULES.of("MATMUL")
 def _matmul(conversion: _Conversion, op: Operator) -> None:
     zero_points = [
         conversion.constant(op, name, conversion.dtype(source), [op.attributes[name]])
@@ -122,6 +129,7 @@ def _matmul(conversion: _Conversion, op: Operator) -> None:
     conversion.add(op, [*op.inputs, *zero_points])
 
 
+@_RULES.of("NEGATE")
 def _negate(conversion: _Conversion, op: Operator) -> None:
     dtype = conversion.dtype(op.inputs[0])
     zero_points = [
@@ -130,22 +138,26 @@ def _negate(conversion: _Conversion, op: Operator) -> None:
     conversion.add(op, [*op.inputs, *zero_points])
 
 
+@_RULES.of("CLAMP")
 def _clamp(conversion: _Conversion, op: Operator) -> None:
     kind = "fp" if conversion.dtype(op.inputs[0]).is_float else "int"
     low, high = op.attributes[f"min_{kind}"], op.attributes[f"max_{kind}"]
     conversion.add(op, op.inputs, {"min_val": low, "max_val": high})
 
 
+@_RULES.of("MUL")
 def _mul(conversion: _Conversion, op: Operator) -> None:
     conversion.add(op, [*op.inputs, conversion.constant(op, "shift", DType.INT8, [op.attributes["shift"]])])
 
 
+@_RULES.of("TABLE")
 def _table(conversion: _Conversion, op: Operator) -> None:
     # The table's own type is that of the input: int8 tables are stored as int16.
     table = conversion.constant(op, "table", conversion.dtype(op.inputs[0]), op.attributes["table"])
     conversion.add(op, [*op.inputs, table])
 
 
+@_RULES.of("PAD")
 def _pad(conversion: _Conversion, op: Operator) -> None:
     dtype = conversion.dtype(op.inputs[0])
     value = op.attributes["pad_const_fp" if dtype.is_float else "pad_const_int"]
@@ -167,6 +179,7 @@ def _shaped(*names: tuple[str, str]) -> _Rule:
     return rule
 
 
+@_RULES.of("RESIZE")
 def _resize(conversion: _Conversion, op: Operator) -> None:
     """The border that 0.30 files lack follows from output_size (errata B18)."""
     axes = _float_axes(op) if conversion.dtype(op.inputs[0]).is_float else _integer_axes(op)
@@ -214,6 +227,7 @@ def _fraction(op: Operator, stride: float, offset: float) -> tuple[int, int, int
     )
 
 
+@_RULES.of("RESCALE")
 def _rescale(conversion: _Conversion, op: Operator) -> None:
     source, result = conversion.dtype(op.inputs[0]), conversion.dtype(op.outputs[0])
     scale32 = op.attributes["scale32"]
@@ -234,35 +248,18 @@ def _rescale(conversion: _Conversion, op: Operator) -> None:
     conversion.add(op, [*op.inputs, multiplier, shift, input_zp, output_zp], attributes)
 
 
+@_RULES.of("COND_IF")
 def _cond_if(conversion: _Conversion, op: Operator) -> None:
     branches = {"then_graph": op.attributes["then_branch"], "else_graph": op.attributes["else_branch"]}
     conversion.add(op, op.inputs, branches)
 
 
+@_RULES.of("WHILE_LOOP")
 def _while_loop(conversion: _Conversion, op: Operator) -> None:
     branches = {"cond_graph": op.attributes["cond_branch"], "body_graph": op.attributes["body_branch"]}
     conversion.add(op, op.inputs, branches)
 
 
-_RULES: dict[str, _Rule] = {
-    "CONV2D": _convolution,
-    "CONV3D": _convolution,
-    "DEPTHWISE_CONV2D": _convolution,
-    "TRANSPOSE_CONV2D": _transpose_convolution,
-    "FULLY_CONNECTED": _fully_connected,
-    "AVG_POOL2D": _pool,
-    "MAX_POOL2D": _pool,
-    "MATMUL": _matmul,
-    "NEGATE": _negate,
-    "CLAMP": _clamp,
-    "MUL": _mul,
-    "TABLE": _table,
-    "PAD": _pad,
-    "RESHAPE": _shaped(("new_shape", "shape")),
-    "SLICE": _shaped(("start", "start"), ("size", "size")),
-    "TILE": _shaped(("multiples", "multiples")),
-    "RESIZE": _resize,
-    "RESCALE": _rescale,
-    "COND_IF": _cond_if,
-    "WHILE_LOOP": _while_loop,
-}
+_RULES.of("RESHAPE")(_shaped(("new_shape", "shape")))
+_RULES.of("SLICE")(_shaped(("start", "start"), ("size", "size")))
+_RULES.of("TILE")(_shaped(("multiples", "multiples")))

@@ -4,6 +4,7 @@ An operator's number is also its attribute table's number in the union. Field nu
 """
 
 from tosaic.compiler.ir.dtypes import DType
+from tosaic.compiler.ir.operators import OPERATORS as SPECIFIED
 
 DTYPES: dict[int, DType] = {
     1: DType.BOOL,
@@ -40,7 +41,7 @@ ROW_GATHER MATMUL_T
 
 OPERATORS: tuple[str, ...] = tuple(_OPERATOR_NAMES.split())
 
-VARIABLE_ATTRIBUTES = tuple(OPERATORS.index(name) for name in ("VARIABLE_READ", "VARIABLE_WRITE"))
+VARIABLE_ATTRIBUTES = (OPERATORS.index("VARIABLE_READ"), OPERATORS.index("VARIABLE_WRITE"))
 """Types of attributes by which Arm's tools tell the operators of variables, which they number as IDENTITY."""
 
 ENUMERATIONS: dict[str, tuple[str, ...]] = {
@@ -49,32 +50,19 @@ ENUMERATIONS: dict[str, tuple[str, ...]] = {
     "mode": ("UNKNOWN", "NEAREST", "BILINEAR"),
 }
 
-_ATTRIBUTES = """
-axis nan_mode: ARGMAX REDUCE_MAX REDUCE_MIN
-axis: REDUCE_ALL REDUCE_ANY REDUCE_PRODUCT REDUCE_SUM CONCAT REVERSE DIM
-nan_mode: MAXIMUM MINIMUM MAX_POOL2D_ADAPTIVE
-kernel stride pad acc_type: AVG_POOL2D
-kernel stride pad nan_mode: MAX_POOL2D
-acc_type: AVG_POOL2D_ADAPTIVE
-pad stride dilation local_bound acc_type: CONV2D CONV3D DEPTHWISE_CONV2D
-out_pad stride local_bound acc_type: TRANSPOSE_CONV2D
-inverse local_bound: FFT2D
-local_bound: RFFT2D
-min_val max_val nan_mode: CLAMP
-round: ARITHMETIC_RIGHT_SHIFT
-perms: TRANSPOSE
-mode: RESIZE
-scale32 rounding_mode per_channel input_unsigned output_unsigned: RESCALE
-operator_name domain_name implementation_attrs: CUSTOM
-then_graph else_graph: COND_IF
-cond_graph body_graph: WHILE_LOOP
-allow_broadcast: ASSERT_EQUAL_SHAPE
-block_size: RESHAPE_BLOCK_SCALED ROW_GATHER_BLOCK_SCALED
-"""
-
-ATTRIBUTE_FIELDS: dict[str, tuple[str, ...]] = {
-    op: tuple(fields.split())
-    for fields, operators in (line.split(": ") for line in _ATTRIBUTES.strip().splitlines())
-    for op in operators.split()
+_OTHER_ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "DIM": ("axis",),
+    "MAX_POOL2D_ADAPTIVE": ("nan_mode",),
+    "AVG_POOL2D_ADAPTIVE": ("acc_type",),
+    "ASSERT_EQUAL_SHAPE": ("allow_broadcast",),
+    "RESHAPE_BLOCK_SCALED": ("block_size",),
+    "ROW_GATHER_BLOCK_SCALED": ("block_size",),
 }
-"""Attribute fields in the order of the schema; operators that are not listed have an empty table."""
+"""Of operators that files have and the operator table has not."""
+
+ATTRIBUTE_FIELDS: dict[str, tuple[str, ...]] = _OTHER_ATTRIBUTES | {
+    name: tuple(attribute.name for attribute in spec.attributes)
+    for name, spec in SPECIFIED.items()
+    if "1.0" in spec.versions
+}
+"""Attribute fields in the order of the schema, which is that of the operator table."""

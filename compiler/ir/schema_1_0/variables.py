@@ -16,7 +16,9 @@ from tosaic.compiler.ir.operators import OPERATORS
 from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.errors import ModelError, UnsupportedError
 
-READ, WRITE, DECLARATION = "VARIABLE_READ", "VARIABLE_WRITE", "VARIABLE"
+READ = "VARIABLE_READ"
+WRITE = "VARIABLE_WRITE"
+DECLARATION = "VARIABLE"
 
 
 class Variables:
