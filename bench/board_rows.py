@@ -1,4 +1,4 @@
-"""Builds boards and writes their rows into docs/records/boards.md: `python bench/board_rows.py [DESIGN ...]` (make boards).
+"""Builds boards and writes their rows into docs/records/boards.md: `bench/board_rows.py [DESIGN ...]` (make boards).
 
 A design is a board, BOARD/CONFIGURATION, or either with a part of the board in use: BOARD+PART/CONFIGURATION. What a
 build gave is kept in bench/boards.csv with the commit and a hash of all that went into it: Verilog, constraints,
