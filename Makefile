@@ -160,7 +160,7 @@ sign-off: $(VENV)/installed-dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/rtl_mutants.py --count $(MUTANTS)
 	PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/mutation.py --count $(MUTANTS)
 
-# Every board as far as the open tools reach, and its row in docs/boards.md; what has not changed since is not built again.
+# Every board as far as the open tools reach, and its row in docs/records/boards.md; what has not changed since is not built again.
 boards: $(VENV)/installed-dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/board_rows.py
 
@@ -194,6 +194,7 @@ docs: $(VENV)/installed-dev
 	$(BIN)/python bench/numpy_page.py
 	# All extras are needed: `make .venv/installed-site .venv/installed-torch` first; without them the page stays.
 	mkdir -p build
+	$(BIN)/python -c "from tosaic.compiler.importers.coreml.layer_table import layers_markdown as table; text = open('docs/coreml_layers.md').read(); print(text.partition('| layer')[0] + table(), end='')" > build/layers.md && mv build/layers.md docs/coreml_layers.md
 	-$(BIN)/python bench/materials.py --licences > build/licences.md && mv build/licences.md docs/licences.md
 	$(BIN)/python -c "from tosaic.compiler.importers.nnef.tosa.operation_table import operations_markdown as page; print(page(), end='')" > docs/nnef_operations.md
 

@@ -1,4 +1,4 @@
-"""Builds boards and writes their rows into docs/boards.md: `python bench/board_rows.py [DESIGN ...]` (make boards).
+"""Builds boards and writes their rows into docs/records/boards.md: `bench/board_rows.py [DESIGN ...]` (make boards).
 
 A design is a board, BOARD/CONFIGURATION, or either with a part of the board in use: BOARD+PART/CONFIGURATION. What a
 build gave is kept in bench/boards.csv with the commit and a hash of all that went into it: Verilog, constraints,
@@ -48,7 +48,7 @@ DESIGNS = (
 )
 """All that `make boards` builds."""
 RECORDS = pathlib.Path("bench/boards.csv")
-PAGE = pathlib.Path("docs/boards.md")
+PAGE = pathlib.Path("docs/records/boards.md")
 BEGIN, END = "<!-- make boards -->", "<!-- end of make boards -->"
 HEAD = "| design | part | LUT | FF | multipliers | block RAM | clock | commit, day |\n|---|---|---|---|---|---|---|---|"
 _TOOLS = {

@@ -102,9 +102,7 @@ def main(folder: pathlib.Path) -> None:
     shutil.copytree(ROOT / "docs", folder, ignore=shutil.ignore_patterns("site", "ci"))
     for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
         text = (ROOT / name).read_text()
-        (folder / name).write_text(
-            text.replace("](docs/decisions)", "](decisions.md)").replace("](docs/", "](")
-        )
+        (folder / name).write_text(text.replace("](docs/", "]("))
     draw(folder / "figures")
 
 

@@ -1,4 +1,4 @@
-"""docs/boards.md's table is that of bench/boards.csv, and a row is made again when what was built has changed."""
+"""docs/records/boards.md holds the rows of bench/boards.csv, and a row is made again when what was built has changed."""
 
 import dataclasses
 import importlib.util
@@ -23,7 +23,7 @@ _SPEC.loader.exec_module(rows)
 
 
 def test_the_page_has_the_records():
-    text = (ROOT / "docs/boards.md").read_text()
+    text = (ROOT / "docs/records/boards.md").read_text()
     assert rows.page_with(text, rows.read_rows(ROOT / "bench/boards.csv")) == text
 
 

@@ -175,12 +175,34 @@ def test_the_python_of_the_pages_runs(files, capsys):
     assert names["NPU1"].name == "acme-npu1" and names["NPU1"].memory_bytes == 65536
 
 
+SCRIPTS = {
+    "README": "test_the_python_of_the_pages_runs; tests/pytorch/test_pt2_files.py",
+    "tutorial": "test_the_tutorial_does_what_it_says",
+    "howto_board_not_listed": "test_the_python_of_the_pages_runs",
+    "howto_ci": "test_plugin_options.py",
+    "howto_onnx": "test_the_python_of_the_pages_runs",
+    "howto_pytorch": "tests/pytorch/test_pt2_files.py",
+    "howto_tflite": "test_the_page_of_tflite_runs",
+    "howto_waves": "test_what_takes_long",
+}
+"""Who runs the Python of a page."""
+
+
+def test_each_script_has_a_test():
+    assert {page.stem for page in TAUGHT if scripts(page)} == SCRIPTS.keys()
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("page", pages_with(takes_long), ids=lambda page: page.stem)
 def test_what_takes_long(page, files, monkeypatch, capsys):
     for words in filter(takes_long, commands(page)):
         code, _, error = call(words, monkeypatch, capsys)
         assert code == 0, (words, error)
+    if page.stem == "howto_waves":
+        names = {}
+        exec(scripts(page)[0], names)
+        names["session"].run({"image": np.load("x.npy")})
+        assert pathlib.Path("part.vcd").stat().st_size > 10_000
 
 
 @pytest.mark.parametrize("page", TAUGHT[2:], ids=lambda page: page.stem)

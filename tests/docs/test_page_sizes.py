@@ -1,0 +1,26 @@
+"""docs/ stays short enough to be read: its pages have at most 40,000 words, without records, decisions and tables."""
+
+import pathlib
+
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+GENERATED = {"isa", "registers", "operators", "api", "licences", "nnef_operations", "coreml_layers"}
+"""Pages that `make docs` writes from the code."""
+
+
+def words():
+    """The words of each page that somebody wrote, by its name."""
+    return {
+        page.stem: len(page.read_text().split())
+        for page in DOCS.glob("*.md")
+        if page.stem not in GENERATED
+    }
+
+
+def test_the_pages_can_be_read():
+    counted = words()
+    assert sum(counted.values()) <= 40_000, sorted(counted.items(), key=lambda each: -each[1])
+
+
+def test_the_tables_that_are_not_counted_are_generated():
+    rule = (DOCS.parent / "Makefile").read_text().split("\ndocs: ", 1)[1].split("\n\n", 1)[0].splitlines()
+    assert [page for page in GENERATED if not any(line.endswith(f" docs/{page}.md") for line in rule)] == []
