@@ -1,10 +1,9 @@
 """One VECTOR_GO with all that it needs: streams, parameters, a table, offsets."""
 
 import dataclasses
-import functools
 from collections.abc import Mapping
 
-from tosaic.compiler.emit.commands import Command, command
+from tosaic.compiler.emit.commands import Command, CommandTable
 from tosaic.compiler.fuse.microprogram import MicroProgram
 from tosaic.compiler.place.address import Span, activation_span
 from tosaic.hw.constants import NARROW_BIAS_BYTES, SCALE_BYTES
@@ -79,21 +78,21 @@ class VectorGo:
     _configured: dict = dataclasses.field(default_factory=dict, init=False, compare=False, repr=False)
     """What `configuration` was asked last, and what it said: a GO that is emitted again mostly comes after the same."""
 
-    def configuration(self, held: Mapping[tuple, Command]) -> dict[tuple, Command]:
+    def configuration(self, held: Mapping[tuple, Command], table: CommandTable) -> dict[tuple, Command]:
         """Instructions that hold until others of the same key replace them. Of the dimensions of streams, what no
         access of this GO comes to is as `held` has it, and left out where that has nothing."""
         pairs = [(Opcode.VECTOR_DIMS, number, pair) for number in self.streams for pair in range(_PAIRS)]
         before = tuple(held.get(key) for key in pairs)
         if self._configured.get("before") != before:
-            self._configured.update(before=before, wanted=self._configuration(held))
+            self._configured.update(before=before, wanted=self._configuration(held, table))
         return self._configured["wanted"]
 
-    def _configuration(self, held: Mapping[tuple, Command]) -> dict[tuple, Command]:
+    def _configuration(self, held: Mapping[tuple, Command], table: CommandTable) -> dict[tuple, Command]:
         wanted: dict[tuple, Command] = {}
         for instruction in self.program.instructions:
-            wanted[instruction.opcode, instruction.index] = Command(instruction)
+            wanted[instruction.opcode, instruction.index] = table.of(instruction)
         for number, access in self.streams.items():
-            wanted[Opcode.VECTOR_STREAM, number] = command(
+            wanted[Opcode.VECTOR_STREAM, number] = table.command(
                 Opcode.VECTOR_STREAM,
                 stream=number,
                 address=access.address % _ADDRESSES,
@@ -101,10 +100,12 @@ class VectorGo:
                 splat=access.splat,
                 indexed=access.indexed,
             )
-            wanted |= self._dims(number, access, held)
+            wanted |= self._dims(number, access, held, table)
         return wanted
 
-    def _dims(self, number: int, access: Access, held: Mapping[tuple, Command]) -> dict[tuple, Command]:
+    def _dims(
+        self, number: int, access: Access, held: Mapping[tuple, Command], table: CommandTable
+    ) -> dict[tuple, Command]:
         """The turns and strides of a stream, by pairs of dimensions."""
         # Turns of dimension 1 are compared with the number of offsets, and the store stream's dimension 0 tells where
         # the shorter vectors are, whatever the accesses come to.
@@ -126,7 +127,7 @@ class VectorGo:
             if not fields and before is None:
                 continue
             kept = before.instruction.fields if before is not None else _ONE_TURN
-            wanted[key] = command(Opcode.VECTOR_DIMS, **{**kept, **fields, "stream": number, "pair": pair})
+            wanted[key] = table.command(Opcode.VECTOR_DIMS, **{**kept, **fields, "stream": number, "pair": pair})
         return wanted
 
     def _accesses(self, number: int) -> int:
@@ -134,10 +135,9 @@ class VectorGo:
         outside, inside = self.program.moves[number]
         return (outside + inside * self.repeats) * self.vectors
 
-    @functools.cached_property
-    def commands(self) -> list[Command]:
+    def commands(self, table: CommandTable) -> list[Command]:
         """Parameters, table and offsets, and the GO."""
-        found = []
+        command, found = table.command, []
         if self.params is not None:
             use = self.params
             bias, narrow = use.bias_bytes > 0, use.bias_bytes == NARROW_BIAS_BYTES
