@@ -34,6 +34,8 @@ class CommandTable:
     """The instructions of a program under construction, each content once: most of them come again and again."""
 
     def __init__(self) -> None:
+        self.dims: dict[Hashable, dict[tuple, Command]] = {}
+        """Dimensions of streams by what they walk over (`vector_go.py`)."""
         self._made: dict[Hashable, Command] = {}
         """By what was asked for, in the order in which it was told."""
         self._equal: dict[Hashable, Command] = {}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from tosaic.compiler.emit.commands import Blocks, Command, CommandTable, Label, Work
 from tosaic.compiler.emit.vector_go import VectorGo
 from tosaic.compiler.emit.weight_ring import WeightRing
+from tosaic.compiler.fuse.microprogram import MicroProgram
 from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.place.address import Address, Region, Span, activation_span
 from tosaic.compiler.place.compression import UNARY_LENGTH
@@ -77,6 +78,8 @@ class Emitter:
         self._coding: Command | None = None
         self._array: dict[Opcode, Command] = {}
         self._vector: dict[tuple, Command] = {}
+        self._program: MicroProgram | None = None
+        """The micro-program that VECTOR holds."""
 
     def add(self, work: Work) -> None:
         """Appends a piece of work of the present layer."""
@@ -105,6 +108,7 @@ class Emitter:
         """What the units hold depends on the way that led here."""
         self._array.clear()
         self._vector.clear()
+        self._program = None
         self._coding = None
         self.early = None
         self.ring.forget()
@@ -252,6 +256,9 @@ class Emitter:
     def vector(self, go: VectorGo) -> None:
         """A VECTOR_GO with the configuration it needs."""
         wanted = go.configuration(self._vector, self.table)
+        if go.program is not self._program:
+            uops = {(each.opcode, each.index): self.table.of(each) for each in go.program.instructions}
+            wanted, self._program = uops | wanted, go.program
         # Equal instructions of the table are the same.
         fresh = [item for key, item in wanted.items() if self._vector.get(key) is not item]
         self._vector.update(wanted)
