@@ -9,6 +9,7 @@ Prints what binds: the share of the bus' time that weights alone take, and the d
 """
 
 import argparse
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -130,10 +131,10 @@ def one_layer(cached: int) -> Graph:
     return quantize_graph(graph, {**samples, **positions(np.arange(60, 64))}).graph
 
 
-def stacked(layer: Graph, count: int) -> Graph:
-    """`count` layers one after the other, with weights of their own, but for the order of the columns alike."""
+def stacked(layer: Graph, count: int, shared: Sequence[str] = ("x", "cos", "sin")) -> Graph:
+    """`count` layers one after the other, from x to y, with weights of their own, but for the order of the columns
+    alike. All of them read the inputs `shared`."""
     graph, random, x = Graph(layer.name), np.random.default_rng(3), "x"
-    shared = ("x", "cos", "sin")
     graph.inputs = [name for name in shared if name in layer.inputs]
     for name in graph.inputs:
         graph.tensors[name] = layer.tensors[name]

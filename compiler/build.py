@@ -12,9 +12,10 @@ Place and tile return plans; only emit makes instructions. `search.py` makes pla
 
 import contextlib
 import dataclasses
+import gc
 import itertools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tosaic.compiler.cores.cores_plan import CoresPlan, faster_on_cores
 from tosaic.compiler.cores.emission import CoresEmission
@@ -36,6 +37,20 @@ from tosaic.errors import InputError
 from tosaic.hw.config import Config
 
 
+@contextlib.contextmanager
+def without_collector() -> Iterator[None]:
+    """No garbage collection meanwhile: plans are millions of objects without cycles, which it would look at again and
+    again. Afterwards it is as it was."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@without_collector()
 def compile_graph(
     graph: Graph,
     config: Config,

@@ -148,4 +148,4 @@ def _work(block: Block) -> Iterator[str]:
 
 def _command(item: Command) -> str:
     where = f" ({item.address.region.name.lower()})" if item.address is not None else ""
-    return f"{item.instruction}{where}"
+    return f"{item.settled(0)}{where}"

@@ -20,6 +20,7 @@ from tosaic.compiler.tile.cascade import Chain
 from tosaic.compiler.tile.cascade_choice import propose, worthwhile
 from tosaic.compiler.tile.cost import predicted_cycles
 from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
+from tosaic.compiler.tile.plan_memo import PlanMemo
 from tosaic.compiler.tile.work import GraphPlan
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
@@ -76,6 +77,7 @@ class Task:
     names: set[str]
     choices: Choices
     outside: Outside = dataclasses.field(default_factory=Outside)
+    memo: PlanMemo = dataclasses.field(default_factory=PlanMemo)
 
 
 def task_of(graph: Graph, choices: Choices) -> Task:
@@ -151,7 +153,7 @@ def _plan(task: Task, residency: float, chains: Sequence[Chain] = ()) -> Program
     arena = Arena(config.am_bytes, config.columns)
     external = outside.external.copy()
     memories = Memories(arena, int(config.am_bytes * residency), external, speed=choices.speed)
-    context = PlanContext(config, memories, choices.optimize, choices.coder)
+    context = PlanContext(config, memories, choices.optimize, choices.coder, memo=task.memo)
     planner = GraphPlanner(graph, task.names, context, keep=choices.keep_layers, chains=chains)
     planner.placer.settle(outside.homes, outside.parts)
     if outside.lingering:

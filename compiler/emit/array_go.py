@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator
 
 from tosaic.compiler.emit.box_transfers import BoxSource
-from tosaic.compiler.emit.commands import Command, command
+from tosaic.compiler.emit.commands import Command, CommandTable
 from tosaic.compiler.emit.emitter import Emitter
 from tosaic.compiler.place.address import Span, activation_span
 from tosaic.compiler.place.depthwise_stream import depthwise_stream
@@ -37,7 +37,7 @@ def emit_array(emitter: Emitter, plan: ConvolutionPlan, go: ArrayGo) -> None:
     goes, image = _dense, go.source.span
     if plan.layout.depthwise:
         goes, image = _depthwise, go.source.span_of(_x_start(go, 0), emitter.config.columns)
-    for setup, command_go in goes(plan, go, emitter.config):
+    for setup, command_go in goes(plan, go, emitter.config, emitter.table):
         emitter.array(setup, command_go, image, wm, streamed=go.streamed)
 
 
@@ -91,10 +91,12 @@ def _of_rows(source: BoxSource, first: int, last: int) -> BoxSource:
     return dataclasses.replace(source, window=window, span=activation_span(start, start + size))
 
 
-def _input(plan: ConvolutionPlan, go: ArrayGo, y_start: int, x_start: int, config: Config) -> Command:
-    """The image, and where its first window begins."""
-    window = go.source.window
-    return command(
+def _input(
+    plan: ConvolutionPlan, go: ArrayGo, start: tuple[int, int], config: Config, table: CommandTable
+) -> Command:
+    """The image, and where its first window begins: at row and byte `start`."""
+    window, (y_start, x_start) = go.source.window, start
+    return table.command(
         Opcode.ARRAY_INPUT,
         address=_wrapped(go.source.address + y_start * window.view.pitch + x_start, config),
         row_bytes=window.iw * window.ic,
@@ -115,14 +117,17 @@ def _wrapped(step: int, config: Config) -> int:
     return step if abs(step) <= largest(Opcode.ARRAY_WINDOW, "y_step_bytes") else step % config.am_bytes
 
 
-def _dense(plan: ConvolutionPlan, go: ArrayGo, config: Config) -> Iterator[tuple[list[Command], Command]]:
+def _dense(
+    plan: ConvolutionPlan, go: ArrayGo, config: Config, table: CommandTable
+) -> Iterator[tuple[list[Command], Command]]:
+    command = table.command
     window = go.source.window
     pitch, x_start = window.view.pitch, _x_start(go, -window.left)
     x_step = window.sx * window.ic if window.ow > 1 else 0
     y_step = window.sy if window.oh > 1 else 0
     dy = window.dy if window.kh > 1 else 0
     setup = [
-        _input(plan, go, -window.top, x_start, config),
+        _input(plan, go, (-window.top, x_start), config, table),
         command(
             Opcode.ARRAY_WINDOW,
             x_start=x_start,
@@ -156,7 +161,10 @@ def _dense(plan: ConvolutionPlan, go: ArrayGo, config: Config) -> Iterator[tuple
     )
 
 
-def _depthwise(plan: ConvolutionPlan, go: ArrayGo, config: Config) -> Iterator[tuple[list[Command], Command]]:
+def _depthwise(
+    plan: ConvolutionPlan, go: ArrayGo, config: Config, table: CommandTable
+) -> Iterator[tuple[list[Command], Command]]:
+    command = table.command
     passes, pitch = plan.layout.passes, go.source.window.view.pitch
     for number, taps in enumerate(passes):
         window = taps.window(go.source.window)
@@ -170,7 +178,7 @@ def _depthwise(plan: ConvolutionPlan, go: ArrayGo, config: Config) -> Iterator[t
         stream = depthwise_stream(window, together, rows)
         y_start, y_step = row + stream.left_out * taps.y.step, taps.y.step * together
         setup = [
-            _input(plan, go, y_start, x_start, config),
+            _input(plan, go, (y_start, x_start), config, table),
             command(
                 Opcode.ARRAY_WINDOW,
                 x_start=x_start,

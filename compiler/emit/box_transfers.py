@@ -61,7 +61,7 @@ def _of_columns(span: Span, first: int, width: int, pixel_bytes: int, row_bytes:
     columns = Columns(pixel_bytes, first % pixel_bytes, width)
     if row_bytes % pixel_bytes:
         columns = Columns(row_bytes, first % row_bytes, width, pixel_bytes, count)
-    return dataclasses.replace(span, columns=columns)
+    return Span(span.region, span.start, span.end, columns)
 
 
 class BoxTransfers:

@@ -1,28 +1,70 @@
 """What the emit stage makes: pieces of work for the units, in blocks with branches between them."""
 
 import dataclasses
+from collections.abc import Hashable
 
 from tosaic.compiler.place.address import Address, Span
 from tosaic.hw.isa import Condition, Instruction, Opcode, Unit, make
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Command:
-    """An instruction. Where `address` is given, its memory_address is settled when the image is laid out."""
+    """An instruction. Where `address` is given, its memory_address is 0 until the image is laid out."""
 
     instruction: Instruction
     address: Address | None = None
+
+    def settled(self, base: int) -> Instruction:
+        """The instruction, where the address's region begins at byte `base` of external memory."""
+        if self.address is None:
+            return self.instruction
+        fields = {**self.instruction.fields, "memory_address": base + self.address.offset}
+        return make(self.instruction.opcode, **fields)
 
 
 def command(opcode: Opcode, memory: Address | None = None, /, **fields: int) -> Command:
     """A command; `memory` is its place in external memory, if it has one. FieldRangeError for a value that does not
     fit its field."""
     if memory is not None:
-        fields["memory_address"] = memory.offset
+        fields["memory_address"] = 0
     return Command(make(opcode, **fields), memory)
 
 
-@dataclasses.dataclass(frozen=True)
+class CommandTable:
+    """The instructions of a program under construction, each content once: most of them come again and again."""
+
+    def __init__(self) -> None:
+        self.dims: dict[Hashable, dict[tuple, Command]] = {}
+        """Dimensions of streams by what they walk over (`vector_go.py`)."""
+        self._made: dict[Hashable, Command] = {}
+        """By what was asked for, in the order in which it was told."""
+        self._equal: dict[Hashable, Command] = {}
+        self._wrapped: dict[int, tuple[Instruction, Command]] = {}
+        """By identity of the instruction, with it, so that none comes to its place."""
+
+    def command(self, opcode: Opcode, memory: Address | None = None, /, **fields: int) -> Command:
+        """The command that `command` makes."""
+        key = (opcode, memory is None, tuple(fields), tuple(fields.values()))
+        known = self._made.get(key)
+        if known is None:
+            known = self._made[key] = self._one(command(opcode, memory, **fields))
+        return known if memory is None else Command(known.instruction, memory)
+
+    def of(self, instruction: Instruction) -> Command:
+        """The command of an instruction that is made already."""
+        known = self._wrapped.get(id(instruction))
+        if known is None:
+            known = self._wrapped[id(instruction)] = instruction, self._one(Command(instruction))
+        return known[1]
+
+    def _one(self, made: Command) -> Command:
+        """The first of the commands that equal this one but for the place in external memory."""
+        fields = made.instruction.fields.values()
+        content = (made.instruction.opcode, made.address is None, tuple(fields))
+        return self._equal.setdefault(content, made)
+
+
+@dataclasses.dataclass(slots=True)
 class Work:
     """One piece of work of a unit, with the bytes that it reads and writes."""
 

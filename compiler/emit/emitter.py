@@ -3,9 +3,10 @@
 import dataclasses
 from collections.abc import Callable
 
-from tosaic.compiler.emit.commands import Blocks, Command, Label, Work, command
+from tosaic.compiler.emit.commands import Blocks, Command, CommandTable, Label, Work
 from tosaic.compiler.emit.vector_go import VectorGo
 from tosaic.compiler.emit.weight_ring import WeightRing
+from tosaic.compiler.fuse.microprogram import MicroProgram
 from tosaic.compiler.machine_numbers import CODED_UNARY_LENGTH, STREAMED_LOAD_BYTES, WEIGHT_LOAD_BYTES
 from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.place.address import Address, Region, Span, activation_span
@@ -56,6 +57,8 @@ class Emitter:
     def __init__(self, config: Config, memory: ExternalMemory, speed: MemorySpeed = FULL_SPEED):
         self.config, self.memory, self.speed = config, memory, speed
         self.blocks = Blocks()
+        self.table = CommandTable()
+        self.command = self.table.command
         # Only weights that begin at a whole step let the rows be divided.
         self.ring = WeightRing(config.wm_bytes, config.columns**2 if config.most_row_parts > 1 else 1)
         self.first_layer: int | None = 0
@@ -71,11 +74,13 @@ class Emitter:
         self._coding: Command | None = None
         self._array: dict[Opcode, Command] = {}
         self._vector: dict[tuple, Command] = {}
+        self._program: MicroProgram | None = None
+        """The micro-program that VECTOR holds."""
 
     def add(self, work: Work) -> None:
         """Appends a piece of work of the present layer."""
         if self.layer is not None and self.layers_before is not None:
-            work = dataclasses.replace(work, layer=self.layers_before + self.layer)
+            work.layer = self.layers_before + self.layer
         self.blocks.current.work.append(work)
 
     # --- branches
@@ -93,12 +98,13 @@ class Emitter:
     def test(self, am_address: int) -> None:
         """Lets the branches to come go by whether this byte is 0."""
         read = activation_span(am_address, am_address + 1)
-        self.add(Work(Unit.VECTOR, [command(Opcode.VECTOR_TEST, address=am_address)], reads=[read]))
+        self.add(Work(Unit.VECTOR, [self.command(Opcode.VECTOR_TEST, address=am_address)], reads=[read]))
 
     def _forget(self) -> None:
         """What the units hold depends on the way that led here."""
         self._array.clear()
         self._vector.clear()
+        self._program = None
         self._coding = None
         self.early = None
         self.ring.forget()
@@ -114,7 +120,7 @@ class Emitter:
         self.add(
             Work(
                 Unit.LOAD if loads else Unit.STORE,
-                [_load_go(rows) if loads else _store_go(rows)],
+                [self._load_go(rows) if loads else self._store_go(rows)],
                 reads=[copy.source.span(size)],
                 writes=[copy.target.span(size)],
             )
@@ -130,12 +136,12 @@ class Emitter:
 
     def gather(self, copies: RowCopies) -> None:
         """Copies rows of external memory to activation memory."""
-        commands = _with_pitches(Opcode.LOAD_PITCH, _load_go, copies.rows)
+        commands = self._with_pitches(Opcode.LOAD_PITCH, self._load_go, copies.rows)
         self.add(Work(Unit.LOAD, commands, reads=[copies.memory], writes=[copies.am]))
 
     def scatter(self, copies: RowCopies) -> None:
         """Copies rows of activation memory to external memory."""
-        commands = _with_pitches(Opcode.STORE_PITCH, _store_go, copies.rows)
+        commands = self._with_pitches(Opcode.STORE_PITCH, self._store_go, copies.rows)
         self.add(Work(Unit.STORE, commands, reads=[copies.am], writes=[copies.memory]))
 
     # --- weights
@@ -160,7 +166,7 @@ class Emitter:
         for start in range(0, size_bytes if missing else 0, piece):
             size = min(piece, size_bytes - start)
             local = (address + start) % self.ring.size_bytes
-            go = command(
+            go = self.command(
                 Opcode.LOAD_GO,
                 source + start,
                 space=Space.WM,
@@ -178,7 +184,7 @@ class Emitter:
 
     def _unpack(self, row: Address, row_bytes: int, address: int, size_bytes: int, *, streamed: bool) -> None:
         """Loads a packed row that stands for `size_bytes` bytes of weights."""
-        go = command(
+        go = self.command(
             Opcode.LOAD_GO,
             row,
             space=Space.WM,
@@ -195,7 +201,7 @@ class Emitter:
     def decode(self, coded: PlacedBlock, target: Address) -> None:
         """Decodes a block to weight or activation memory."""
         streams, size = coded.block.lengths, len(coded.block.data)
-        tensor = command(
+        tensor = self.command(
             Opcode.LOAD_TENSOR,
             tensor=coded.tensor,
             unary_length=CODED_UNARY_LENGTH,
@@ -207,10 +213,10 @@ class Emitter:
         )
         lengths = [*streams, *(0 for _ in range(_STREAMS - len(streams)))]
         commands = [
-            command(
+            self.command(
                 Opcode.LOAD_STREAMS, **{f"length_{number}": lengths[number] for number in range(_STREAMS)}
             ),
-            command(
+            self.command(
                 Opcode.LOAD_DECODE,
                 coded.address,
                 space=Space.WM if target.region is Region.WEIGHT else Space.AM,
@@ -236,7 +242,7 @@ class Emitter:
         self, setup: list[Command], go: Command, am: Span, wm: list[Span], *, streamed: bool = False
     ) -> None:
         """An array GO with the configuration it needs. `streamed`: it waits for each word of its weights."""
-        fresh = [item for item in setup if self._array.get(item.instruction.opcode) != item]
+        fresh = [item for item in setup if self._array.get(item.instruction.opcode) is not item]
         self._array.update({item.instruction.opcode: item for item in fresh})
         reads, streams = ([am], wm) if streamed else ([am, *wm], [])
         self.add(Work(Unit.ARRAY, [go], fresh, reads, streams=streams))
@@ -245,13 +251,17 @@ class Emitter:
 
     def vector(self, go: VectorGo) -> None:
         """A VECTOR_GO with the configuration it needs."""
-        wanted = go.configuration(self._vector)
-        fresh = [item for key, item in wanted.items() if self._vector.get(key) != item]
+        wanted = go.configuration(self._vector, self.table)
+        if go.program is not self._program:
+            uops = {(each.opcode, each.index): self.table.of(each) for each in go.program.instructions}
+            wanted, self._program = uops | wanted, go.program
+        # Equal instructions of the table are the same.
+        fresh = [item for key, item in wanted.items() if self._vector.get(key) is not item]
         self._vector.update(wanted)
         self.add(
             Work(
                 Unit.VECTOR,
-                go.commands,
+                go.commands(self.table),
                 fresh,
                 go.all_reads(self.config.columns),
                 go.writes,
@@ -262,38 +272,39 @@ class Emitter:
     def mark(self, layer: int) -> None:
         """Tells the host that a layer is complete."""
         if self.first_layer is not None:
-            self.add(Work(Unit.VECTOR, [command(Opcode.VECTOR_MARK, layer=self.first_layer + layer)]))
+            self.add(Work(Unit.VECTOR, [self.command(Opcode.VECTOR_MARK, layer=self.first_layer + layer)]))
 
+    # --- inside
 
-def _with_pitches(pitch: Opcode, go: Callable[[Rows], Command], transfers: list[Rows]) -> list[Command]:
-    """The GO of each transfer, after its pitches where they are not those of the one before."""
-    commands: list[Command] = []
-    pitches: Command | None = None
-    for rows in transfers:
-        wanted = command(pitch, memory_pitch=rows.memory_pitch, local_pitch=rows.am_pitch)
-        if wanted != pitches:
-            commands.append(wanted)
-        pitches = wanted
-        commands.append(go(rows))
-    return commands
+    def _with_pitches(
+        self, pitch: Opcode, go: Callable[[Rows], Command], transfers: list[Rows]
+    ) -> list[Command]:
+        """The GO of each transfer, after its pitches where they are not those of the one before."""
+        commands: list[Command] = []
+        pitches: Command | None = None
+        for rows in transfers:
+            wanted = self.command(pitch, memory_pitch=rows.memory_pitch, local_pitch=rows.am_pitch)
+            if wanted != pitches:
+                commands.append(wanted)
+            pitches = wanted
+            commands.append(go(rows))
+        return commands
 
+    def _load_go(self, rows: Rows) -> Command:
+        return self.command(
+            Opcode.LOAD_GO,
+            rows.memory,
+            space=Space.AM,
+            local_address=rows.am_address,
+            row_bytes=rows.row_bytes,
+            rows=rows.count,
+        )
 
-def _load_go(rows: Rows) -> Command:
-    return command(
-        Opcode.LOAD_GO,
-        rows.memory,
-        space=Space.AM,
-        local_address=rows.am_address,
-        row_bytes=rows.row_bytes,
-        rows=rows.count,
-    )
-
-
-def _store_go(rows: Rows) -> Command:
-    return command(
-        Opcode.STORE_GO,
-        rows.memory,
-        local_address=rows.am_address,
-        row_bytes=rows.row_bytes,
-        rows=rows.count,
-    )
+    def _store_go(self, rows: Rows) -> Command:
+        return self.command(
+            Opcode.STORE_GO,
+            rows.memory,
+            local_address=rows.am_address,
+            row_bytes=rows.row_bytes,
+            rows=rows.count,
+        )

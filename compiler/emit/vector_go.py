@@ -1,10 +1,9 @@
 """One VECTOR_GO with all that it needs: streams, parameters, a table, offsets."""
 
 import dataclasses
-import functools
 from collections.abc import Mapping
 
-from tosaic.compiler.emit.commands import Command, command
+from tosaic.compiler.emit.commands import Command, CommandTable
 from tosaic.compiler.fuse.microprogram import MicroProgram
 from tosaic.compiler.place.address import Span, activation_span
 from tosaic.hw.constants import NARROW_BIAS_BYTES, SCALE_BYTES
@@ -79,21 +78,19 @@ class VectorGo:
     _configured: dict = dataclasses.field(default_factory=dict, init=False, compare=False, repr=False)
     """What `configuration` was asked last, and what it said: a GO that is emitted again mostly comes after the same."""
 
-    def configuration(self, held: Mapping[tuple, Command]) -> dict[tuple, Command]:
-        """Instructions that hold until others of the same key replace them. Of the dimensions of streams, what no
+    def configuration(self, held: Mapping[tuple, Command], table: CommandTable) -> dict[tuple, Command]:
+        """The streams' instructions, which hold until others of the same key replace them. Of the dimensions, what no
         access of this GO comes to is as `held` has it, and left out where that has nothing."""
         pairs = [(Opcode.VECTOR_DIMS, number, pair) for number in self.streams for pair in range(_PAIRS)]
         before = tuple(held.get(key) for key in pairs)
         if self._configured.get("before") != before:
-            self._configured.update(before=before, wanted=self._configuration(held))
+            self._configured.update(before=before, wanted=self._configuration(held, table))
         return self._configured["wanted"]
 
-    def _configuration(self, held: Mapping[tuple, Command]) -> dict[tuple, Command]:
+    def _configuration(self, held: Mapping[tuple, Command], table: CommandTable) -> dict[tuple, Command]:
         wanted: dict[tuple, Command] = {}
-        for instruction in self.program.instructions:
-            wanted[instruction.opcode, instruction.index] = Command(instruction)
         for number, access in self.streams.items():
-            wanted[Opcode.VECTOR_STREAM, number] = command(
+            wanted[Opcode.VECTOR_STREAM, number] = table.command(
                 Opcode.VECTOR_STREAM,
                 stream=number,
                 address=access.address % _ADDRESSES,
@@ -101,43 +98,32 @@ class VectorGo:
                 splat=access.splat,
                 indexed=access.indexed,
             )
-            wanted |= self._dims(number, access, held)
+            wanted |= self._dims(number, access, held, table)
         return wanted
 
-    def _dims(self, number: int, access: Access, held: Mapping[tuple, Command]) -> dict[tuple, Command]:
+    def _dims(
+        self, number: int, access: Access, held: Mapping[tuple, Command], table: CommandTable
+    ) -> dict[tuple, Command]:
         """The turns and strides of a stream, by pairs of dimensions."""
         # Turns of dimension 1 are compared with the number of offsets, and the store stream's dimension 0 tells where
         # the shorter vectors are, whatever the accesses come to.
         exact = 1 if access.indexed else 0 if number == STORE_STREAM and self.tail_lanes != self.lanes else -1
-        accesses, turns = self._accesses(number), 1
-        dims = [*access.dims, *(Dim(1, 0) for _ in range(STREAM_DIMS - len(access.dims)))]
-        wanted = {}
-        for pair in range(_PAIRS):
-            key = (Opcode.VECTOR_DIMS, number, pair)
-            fields: dict[str, int] = {}
-            for dim, name in ((2 * pair, "low"), (2 * pair + 1, "high")):
-                count, stride = dims[dim].count, dims[dim].stride
-                if turns < accesses or dim <= exact:
-                    fields[f"count_{name}"] = count
-                    if count > 1:
-                        fields[f"stride_{name}"] = stride
-                turns *= count
-            before = held.get(key)
-            if not fields and before is None:
-                continue
-            kept = before.instruction.fields if before is not None else _ONE_TURN
-            wanted[key] = command(Opcode.VECTOR_DIMS, **{**kept, **fields, "stream": number, "pair": pair})
-        return wanted
+        before = tuple(held.get((Opcode.VECTOR_DIMS, number, pair)) for pair in range(_PAIRS))
+        walk = (number, access.dims, self._accesses(number), exact)
+        # The table keeps what is held, so that nothing else has its identity.
+        key = (walk, tuple(map(id, before)))
+        if key not in table.dims:
+            table.dims[key] = _dims_of(*walk, before, table)
+        return table.dims[key]
 
     def _accesses(self, number: int) -> int:
         """Steps that a stream takes."""
         outside, inside = self.program.moves[number]
         return (outside + inside * self.repeats) * self.vectors
 
-    @functools.cached_property
-    def commands(self) -> list[Command]:
+    def commands(self, table: CommandTable) -> list[Command]:
         """Parameters, table and offsets, and the GO."""
-        found = []
+        command, found = table.command, []
         if self.params is not None:
             use = self.params
             bias, narrow = use.bias_bytes > 0, use.bias_bytes == NARROW_BIAS_BYTES
@@ -172,3 +158,33 @@ class VectorGo:
             size = columns * (use.bias_bytes + SCALE_BYTES * use.scale) * use.blocks
             reads.append(activation_span(use.address, use.address + size))
         return reads + [entries.span for entries in (self.table, self.offsets) if entries is not None]
+
+
+def _dims_of(
+    number: int,
+    dims: tuple[Dim, ...],
+    accesses: int,
+    exact: int,
+    held: tuple[Command | None, ...],
+    table: CommandTable,
+) -> dict[tuple, Command]:
+    """The dimensions of a stream of some `accesses`, by pairs: `exact` is the last one that is told in any case, and
+    `held` what the unit has."""
+    turns, wanted = 1, {}
+    dims = (*dims, *(Dim(1, 0) for _ in range(STREAM_DIMS - len(dims))))
+    for pair, before in enumerate(held):
+        fields: dict[str, int] = {}
+        for dim, name in ((2 * pair, "low"), (2 * pair + 1, "high")):
+            count, stride = dims[dim].count, dims[dim].stride
+            if turns < accesses or dim <= exact:
+                fields[f"count_{name}"] = count
+                if count > 1:
+                    fields[f"stride_{name}"] = stride
+            turns *= count
+        if not fields and before is None:
+            continue
+        kept = before.instruction.fields if before is not None else _ONE_TURN
+        wanted[Opcode.VECTOR_DIMS, number, pair] = table.command(
+            Opcode.VECTOR_DIMS, **{**kept, **fields, "stream": number, "pair": pair}
+        )
+    return wanted

@@ -14,8 +14,11 @@ class Region(enum.Enum):
     UNPACKED = "weights in external memory that the boot part decodes, once"
     CODED = "weights that external memory holds only as coded blocks; no instruction has such an address"
 
+    # Enum's own hash is that of the name, by a function in Python.
+    __hash__ = object.__hash__
 
-@dataclasses.dataclass(frozen=True, order=False)
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Address:
     """Byte `offset` of `region`."""
 
@@ -35,7 +38,7 @@ class Address:
         return Span(self.region, self.offset, self.offset + size_bytes)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Columns:
     """Some channels of all pixels: `count` times `width` bytes of every `pitch` bytes, counted from address
     0, from byte `first` on, `step` apart.
@@ -48,7 +51,7 @@ class Columns:
     count: int = 1
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Span:
     """Bytes [start, end) of a region, or only those of `columns`."""
 

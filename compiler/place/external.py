@@ -2,7 +2,8 @@
 
 import copy
 import dataclasses
-from collections.abc import Callable, Hashable
+import hashlib
+from collections.abc import Callable, Hashable, Iterator
 
 import numpy as np
 
@@ -37,6 +38,21 @@ class BootBlock:
     target: Address
 
 
+class Digests:
+    """SHA-256 of arrays that nobody changes, each computed once: all plans of a program place the same weights."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, tuple[np.ndarray, bytes]] = {}
+        """By place and form, with the array, so that nothing else comes to its place."""
+
+    def of(self, values: np.ndarray) -> bytes:
+        """The digest of a contiguous array's bytes."""
+        key = (values.ctypes.data, values.nbytes)
+        if key not in self._known:
+            self._known[key] = values, hashlib.sha256(values.reshape(-1).view(np.uint8)).digest()
+        return self._known[key][1]
+
+
 @dataclasses.dataclass
 class ExternalMemory:
     """What a program has in external memory. Constants may be made later, when the plan is chosen."""
@@ -55,8 +71,11 @@ class ExternalMemory:
     """Addresses of packed weights by their contents and layout: equal ones, such as those of all steps in
     time, lie here once.
     """
+    digests: Digests = dataclasses.field(default_factory=Digests)
+    """Those of constants; copies share it."""
     _constants: list[Callable[[], bytes]] = dataclasses.field(default_factory=list)
     _known: dict[bytes, Address] = dataclasses.field(default_factory=dict)
+    """Constants by the digest of their bytes."""
     _coded_bytes: int = 0
 
     def copy(self) -> "ExternalMemory":
@@ -77,11 +96,15 @@ class ExternalMemory:
         return address
 
     def add_constant(self, data: np.ndarray | bytes) -> Address:
-        """Places a constant, unless an equal one is there."""
-        raw = data if isinstance(data, bytes) else np.ascontiguousarray(data).tobytes()
-        if raw not in self._known:
-            self._known[raw] = self.add_later(len(raw), lambda: raw, "a constant")
-        return self._known[raw]
+        """Places a constant, unless an equal one is there. An array is not copied: nobody may change it."""
+        if isinstance(data, bytes):
+            digest, size_bytes, make = hashlib.sha256(data).digest(), len(data), lambda: data
+        else:
+            values = np.ascontiguousarray(data)
+            digest, size_bytes, make = self.digests.of(values), values.nbytes, values.tobytes
+        if digest not in self._known:
+            self._known[digest] = self.add_later(size_bytes, make, "a constant")
+        return self._known[digest]
 
     def add_later(self, size_bytes: int, make: Callable[[], bytes], what: str) -> Address:
         """Places a constant of `size_bytes` bytes, which `make` makes when the image is laid out."""
@@ -135,13 +158,16 @@ class ExternalMemory:
         )
         return first
 
-    def constants(self) -> bytes:
-        """All constants, one after the other."""
-        parts = []
+    def parts(self) -> Iterator[bytes]:
+        """The constants, one after the other, each made when it is asked for, and what lies between them."""
         for make in self._constants:
             raw = make()
-            parts += [raw, bytes(-len(raw) % ALIGNMENT_BYTES)]
-        return b"".join(parts)
+            yield raw
+            yield bytes(-len(raw) % ALIGNMENT_BYTES)
+
+    def constants(self) -> bytes:
+        """All constants, one after the other."""
+        return b"".join(self.parts())
 
     def _check(self, what: str) -> None:
         if self.constants_bytes + self.unpacked_bytes + self.data_bytes > LARGEST_BYTES:

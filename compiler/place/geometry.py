@@ -39,6 +39,10 @@ class Window:
     left: int
     view: View
 
+    def without_name(self) -> "Window":
+        """The same window over an image without a name: equal for layers that differ in names only."""
+        return dataclasses.replace(self, view=dataclasses.replace(self.view, storage=""))
+
     @property
     def reach_rows(self) -> int:
         """Image rows from the first to the last kernel row."""

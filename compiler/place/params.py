@@ -31,15 +31,15 @@ def pack_params(
     if bias is not None:
         fit = np.array_equal(bias, np.asarray(bias).astype(np.int16))
         bias_bytes = NARROW_BIAS_BYTES if fit else BIAS_BYTES
+    lines: list[tuple[np.ndarray, str]] = []
+    if bias is not None:
+        lines.append((np.broadcast_to(bias, channels), f"<i{bias_bytes}"))
+    if per_channel is not None:
+        lines.append((np.broadcast_to(per_channel.multipliers, channels), "<i4"))
+        lines.append((np.broadcast_to(per_channel.shifts, channels), "u1"))
     for start in range(0, channels, tile_channels):
         stop = min(start + tile_channels, channels)
-        if bias is not None:
-            parts.append(_lanes(np.broadcast_to(bias, channels)[start:stop], columns, f"<i{bias_bytes}"))
-        if per_channel is not None:
-            parts.append(
-                _lanes(np.broadcast_to(per_channel.multipliers, channels)[start:stop], columns, "<i4")
-            )
-            parts.append(_lanes(np.broadcast_to(per_channel.shifts, channels)[start:stop], columns, "u1"))
+        parts += [_lanes(values[start:stop], columns, dtype) for values, dtype in lines]
     tile_bytes = columns * (bias_bytes + SCALE_BYTES * (per_channel is not None))
     return ParamBlock(b"".join(parts), tile_bytes, bias_bytes, per_channel is not None)
 

@@ -152,7 +152,7 @@ class Placer:
         """The port of a graph output; a constant or renamed tensor is copied where the host finds it."""
         tensor, storage = self.tensors[name], self.tensors.storage
         if tensor.data is not None:
-            address = self.memories.external.add_constant(tensor.data.astype(tensor.dtype.numpy))
+            address = self.memories.external.add_constant(tensor.data.astype(tensor.dtype.numpy, copy=False))
             return PlacedPort(tensor, address, self.tensors.size_bytes(name))
         known = self._apart.get(name) or self.ports.get(name) or self.ports.get(storage[name])
         if known is None:
@@ -165,7 +165,7 @@ class Placer:
             tensor = self.tensors[name]
             if tensor.data is None:
                 raise AssertionError(f"tensor {name} is read before it is written")
-            address = self.memories.external.add_constant(tensor.data.astype(tensor.dtype.numpy))
+            address = self.memories.external.add_constant(tensor.data.astype(tensor.dtype.numpy, copy=False))
             self._place(name, Placement(address, self.tensors.size_bytes(name)))
         return self.placements[name]
 

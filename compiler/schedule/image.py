@@ -12,7 +12,7 @@ from tosaic.compiler.schedule.interleave import interleave
 from tosaic.compiler.schedule.tracker import Tracker
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
-from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Condition, Opcode, Stream, encode, make
+from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Condition, Opcode, Stream, encode
 
 _PAGE_BYTES = 4096
 """What program and data begin at multiples of."""
@@ -102,7 +102,7 @@ def lay_out(
     behind = [(stream.address, part) for stream, part in zip(streams, others, strict=True)]
     for address, part in ((program_address, commands), (boot_address, boot), *behind):
         if part:
-            image += bytes(address - len(image)) + b"".join(_encoded(item, base) for item in part)
+            image += bytes(address - len(image)) + _encoded(part, base)
     return MemoryImage(
         image, program_address, program_bytes, boot_address, boot_bytes, base, memory_bytes, tuple(streams)
     )
@@ -116,9 +116,16 @@ def _multiple(size_bytes: int, of_bytes: int) -> int:
     return -(-size_bytes // of_bytes) * of_bytes
 
 
-def _encoded(item: Command, base: dict[Region, int]) -> bytes:
-    instruction, address = item.instruction, item.address
-    if address is not None:
-        fields = {**instruction.fields, "memory_address": base[address.region] + address.offset}
-        instruction = make(instruction.opcode, **fields)
-    return encode(instruction)
+def _encoded(commands: list[Command], base: dict[Region, int]) -> bytes:
+    """The instructions' bytes. Most instructions come again and again."""
+    known: dict[int, bytes] = {}
+    found = []
+    for item in commands:
+        if item.address is not None:
+            found.append(encode(item.settled(base[item.address.region])))
+            continue
+        raw = known.get(id(item.instruction))
+        if raw is None:
+            raw = known[id(item.instruction)] = encode(item.instruction)
+        found.append(raw)
+    return b"".join(found)

@@ -21,9 +21,11 @@ _UNITS = (Unit.LOAD, Unit.ARRAY, Unit.VECTOR, Unit.STORE)
 _PAIRS = [(a, b) for a in _UNITS for b in _UNITS if a != b]
 SEMAPHORE = {pair: number for number, pair in enumerate(_PAIRS)}
 """Which semaphore carries "producer has completed this" to a consumer: one for each ordered pair of units."""
+_WAITS = {(a, b): command(WAIT[b], semaphore=number, count=1) for (a, b), number in SEMAPHORE.items()}
+_SIGNALS = {(a, b): command(SIGNAL[a], semaphore=number, count=1) for (a, b), number in SEMAPHORE.items()}
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class Item:
     """One piece of work of a unit: configuration, then the waits, then the instructions that do it."""
 
@@ -42,12 +44,10 @@ class Item:
         return self.work.unit
 
     def commands(self) -> list[Command]:
-        out = list(self.work.configuration)
-        out += [
-            command(WAIT[self.unit], semaphore=SEMAPHORE[unit, self.unit], count=1) for unit in self.waits
+        unit = self.work.unit
+        return [
+            *self.work.configuration,
+            *(_WAITS[producer, unit] for producer in self.waits),
+            *self.work.commands,
+            *(_SIGNALS[unit, consumer] for consumer in self.signals),
         ]
-        out += self.work.commands
-        out += [
-            command(SIGNAL[self.unit], semaphore=SEMAPHORE[self.unit, unit], count=1) for unit in self.signals
-        ]
-        return out

@@ -41,14 +41,16 @@ class Tracker:
         """Number of the array's item whose vectors VECTOR's last item took; None if that took none."""
         self._held_loads: list[int] = []
         """Numbers of the loads that wait for VECTOR or STORE, or for another core, which may wait for STORE."""
-        self._memories = {region: {unit: _Accesses() for unit in Unit} for region in Region}
+        self._memories: dict[Region, dict[Unit, _Accesses]] = {region: {} for region in Region}
+        """The accesses of the units that have any."""
 
     def add(self, work: Work) -> Item:
         """Appends a piece of work."""
         item = Item(work, len(self._by_unit[work.unit]))
         for span in work.streams:
-            loaded = self._memories[span.region][Unit.LOAD].written.latest(span.start, span.end)
-            item.behind_load = max(item.behind_load, loaded)
+            loads = self._memories[span.region].get(Unit.LOAD)
+            if loads is not None:
+                item.behind_load = max(item.behind_load, loads.written.latest(span.start, span.end))
             self._record(span, item, writes=False)
         if work.unit is Unit.VECTOR:
             self._note_taken(work)
@@ -135,9 +137,9 @@ class Tracker:
             if other is unit:
                 continue
             index = accesses.written.latest(start, end, span.columns)
-            if writes:
-                index = max(index, accesses.read.latest(start, end, span.columns))
             if index > need.get(other, -1):
+                need[other] = index
+            if writes and (index := accesses.read.latest(start, end, span.columns)) > need.get(other, -1):
                 need[other] = index
 
     def _record(self, span: Span, item: Item, *, writes: bool) -> None:
@@ -145,7 +147,7 @@ class Tracker:
         # but a reader need not wait for reads, so a read does not replace a write.
         if span.start >= span.end:
             return
-        accesses = self._memories[span.region][item.work.unit]
+        accesses = self._memories[span.region].setdefault(item.work.unit, _Accesses())
         if writes:
             if span.columns is None:
                 accesses.read.clear(span.start, span.end)

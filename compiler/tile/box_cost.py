@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from fractions import Fraction
 
 from tosaic.compiler.machine_numbers import (
@@ -61,6 +61,8 @@ class BoxCost:
     """A function that returns the work of a box of some rows, columns and channels."""
     beats: int
     """Cycles of VECTOR for a vector."""
+    work_content: Hashable
+    """Equal where `work` returns the same for the same boxes."""
 
     def cycles(self, cut: ImageBoxes, extent: Extent, sizes: Sizes, *, doubled: bool) -> int:
         """Predicted cycles of all boxes of at most `extent`, whose buffers have these `sizes`."""

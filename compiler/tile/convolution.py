@@ -3,6 +3,7 @@
 
 import dataclasses
 import math
+from collections.abc import Hashable
 
 import numpy as np
 
@@ -77,6 +78,12 @@ class ConvolutionPlan:
         end: shorter ones let boxes end where a tile of pixels is full. Of an image one pixel wide it does: its weights
         count on the row's end behind the pixel (`place/weights.py`)."""
         return self.window if self.keeps_rows else self.window.in_rows_of(config.rows)
+
+    @property
+    def work_content(self) -> Hashable:
+        """All that `box_work` looks at: equal for plans whose boxes are the same work."""
+        layout, window = self.layout, self.window.without_name()
+        return layout.blob_bytes, len(layout.blobs), layout.passes, self.tile_channels, window
 
     @property
     def keeps_rows(self) -> bool:

@@ -4,7 +4,6 @@ import collections
 import dataclasses
 from collections.abc import Sequence
 
-from tosaic.compiler.fuse.fuser import Fuser
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.machine import KIND, Kind
@@ -20,6 +19,7 @@ from tosaic.compiler.tile.control_flow import ControlFlowPlanner
 from tosaic.compiler.tile.elementwise import writes_behind_reads
 from tosaic.compiler.tile.layer_plan import LayerPlanner
 from tosaic.compiler.tile.packer import Packer
+from tosaic.compiler.tile.plan_memo import PlanMemo
 from tosaic.compiler.tile.row_pairs import paired_pitches
 from tosaic.compiler.tile.states import moves, plan_states, settle
 from tosaic.compiler.tile.views import Views
@@ -38,6 +38,8 @@ class PlanContext:
     """What codes constant weights."""
     infos: list[LayerInfo] = dataclasses.field(default_factory=list)
     """The program's layers so far; VECTOR_MARK has their index."""
+    memo: PlanMemo = dataclasses.field(default_factory=PlanMemo)
+    """What other plans of these graphs found."""
 
 
 class GraphPlanner:
@@ -63,15 +65,19 @@ class GraphPlanner:
         self.kept: list[str] = []
         """Outputs of layers that stay in external memory."""
         renaming = {i for i, op in enumerate(graph.operators) if KIND.get(op.op) is Kind.RENAMING}
-        fuser = Fuser(graph, context.config, fuse=context.optimize)
-        self.layers = self.views.read_in_place(fuser.layers(renaming | self.views.folded))
+        layers = context.memo.layers(
+            graph, context.config, renaming | self.views.folded, fuse=context.optimize
+        )
+        self.layers = self.views.read_in_place(layers)
         self._last = self._last_uses()
         self._states = plan_states(self.tensors, self.layers, self._last)
         self._last |= dict.fromkeys(self._states.at_the_end.values(), len(self.layers))
         self.placer.set_uses(self._last, [self.views.reads(layer) for layer in self.layers])
         if not keep and not nested:
             self.placer.pitches = paired_pitches(self.tensors, self.layers)
-        self._layer_planner = LayerPlanner(self.placer, Packer(self.placer, context.coder), self.views)
+        self._layer_planner = LayerPlanner(
+            self.placer, Packer(self.placer, context.coder), self.views, context.memo
+        )
 
     def plan(self) -> GraphPlan:
         """Plans every layer. Those of graphs that control flow runs are numbered before the operator that runs them.

@@ -41,6 +41,7 @@ from tosaic.compiler.tile.gather_scatter import GatherScatterPlan, GatherScatter
 from tosaic.compiler.tile.layout_copy import BlockLimits, LayoutCopy, goes_straight, plan_copy
 from tosaic.compiler.tile.packer import Packer
 from tosaic.compiler.tile.picked import picking
+from tosaic.compiler.tile.plan_memo import PlanMemo
 from tosaic.compiler.tile.pool import pool_boxes
 from tosaic.compiler.tile.reduction import plan_reduction
 from tosaic.compiler.tile.views import Views
@@ -70,8 +71,8 @@ class PlannedLayer:
 class LayerPlanner:
     """Plans the layers of one graph with its placer, one after the other."""
 
-    def __init__(self, placer: Placer, packer: Packer, views: Views):
-        self.placer, self.packer, self.views = placer, packer, views
+    def __init__(self, placer: Placer, packer: Packer, views: Views, memo: PlanMemo):
+        self.placer, self.packer, self.views, self.memo = placer, packer, views, memo
         self.tensors, self.config = placer.tensors, placer.config
         self.table_in_unit: Address | None = None
         """The table that the vector unit holds when the next layer begins, by its place in external memory."""
@@ -367,11 +368,11 @@ class LayerPass:
                 cut = picking(cut, self.config, self.placer.memories.speed)
             beats = self.layer.program.beats(self.tensors.element(self.layer.output))
             work = functools.partial(box_work, plan, self.config)
-            cost = BoxCost(self.config, self.placer.memories.speed, work, beats)
+            cost = BoxCost(self.config, self.placer.memories.speed, work, beats, plan.work_content)
         else:
             cut = pool_boxes(self.tensors, self.layer, self.window)
         wanted = WindowLayer(self.layer, cut, external, output, param_bytes)
-        extent, buffers = WindowTiler(self.placer, wanted).choose(cost)
+        extent, buffers = WindowTiler(self.placer, wanted, self.planner.memo).choose(cost)
         if self.arrivals and not buffers:
             most, rows = extent.rows, min(extent.rows, self._rows_while_arriving(cut.window))
             extent = dataclasses.replace(extent, rows=rows)

@@ -1,7 +1,6 @@
 """Weights in external memory as the array reads them: packed by the compiler, or by the machine while it runs."""
 
 import dataclasses
-import hashlib
 from collections.abc import Callable
 
 import numpy as np
@@ -50,10 +49,10 @@ class Packer:
 
     def constant(self, name: str, layout: WeightLayout, data: Callable[[], np.ndarray]) -> PackedWeights:
         """Constant weights, called `name` in reports, as `layout` wants them; `data` makes the unpacked ones."""
-        known = self.placer.memories.external.packed_weights
-        values = np.ascontiguousarray(data().astype("i1"))
+        external = self.placer.memories.external
+        known, values = external.packed_weights, np.ascontiguousarray(data().astype("i1", copy=False))
         parts = tuple(dataclasses.replace(part, source=None) for part in layout.move.parts)
-        key = (hashlib.sha256(values.data).digest(), layout.move.shape, parts, layout.blob_bytes)
+        key = (external.digests.of(values), layout.move.shape, parts, layout.blob_bytes)
         if key not in known:
             known[key] = self._placed(name, layout, values)
         if known[key].region is not Region.CODED:

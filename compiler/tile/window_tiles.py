@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+from collections.abc import Hashable
 
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.machine_numbers import (
@@ -21,6 +22,7 @@ from tosaic.compiler.place.weights import MAX_COUNT
 from tosaic.compiler.tile.box_cost import BoxCost
 from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes
 from tosaic.compiler.tile.largest_fit import largest_fit
+from tosaic.compiler.tile.plan_memo import PlanMemo
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +41,8 @@ class WindowLayer:
 class WindowTiler:
     """Chooses the boxes of one layer; the buffers come out of the placer's arena."""
 
-    def __init__(self, placer: Placer, wanted: WindowLayer):
-        self.placer, self.wanted, self.cut = placer, wanted, wanted.cut
+    def __init__(self, placer: Placer, wanted: WindowLayer, memo: PlanMemo):
+        self.placer, self.wanted, self.cut, self.memo = placer, wanted, wanted.cut, memo
         tensors = placer.tensors
         program = wanted.layer.program
         self._images = {BufferKey(Role.RESULT, wanted.output): tensors.element(wanted.layer.output).bytes}
@@ -52,10 +54,33 @@ class WindowTiler:
     def choose(self, cost: BoxCost | None) -> tuple[Extent, Buffers]:
         """The largest box, with its buffers. `cost` is that of a convolution's boxes, where other boxes may be
         better."""
-        wanted, most = self.wanted, self.cut.largest()
-        if not wanted.external and not wanted.param_bytes:
-            return most, {}
+        if not self.wanted.external and not self.wanted.param_bytes:
+            return self.cut.largest(), {}
         self.placer.release_pending()
+        key = self._content(cost)
+        if key not in self.memo.boxes:
+            self.memo.boxes[key] = self._extent(cost)
+        extent = self.memo.boxes[key]
+        sizes, turns, apart = self._sizes(extent), self.cut.window_turns, self._banks_written()
+        return extent, allocate_buffers(self.placer.arena, sizes, turns, apart)
+
+    def _content(self, cost: BoxCost | None) -> Hashable:
+        """All that the choice looks at, without names: the cut, what has buffers, the gaps of the memory, the cost."""
+        wanted, cut = self.wanted, dataclasses.replace(self.cut, window=self.cut.window.without_name())
+        buffers = tuple(
+            (
+                name == self.cut.window.view.storage,
+                wanted.layer.continued and self.placer.placements[name].bytes,
+                tuple((key.role, size) for key, size in self._images.items() if key.tensor == name),
+            )
+            for name in wanted.external
+        )
+        price = None if cost is None else (cost.beats, cost.work_content)
+        return cut, buffers, wanted.param_bytes, tuple(self.placer.arena.gaps()), price
+
+    def _extent(self, cost: BoxCost | None) -> Extent:
+        """The largest box, or a better one."""
+        wanted, most = self.wanted, self.cut.largest()
         if wanted.param_bytes:
             tiles = max(1, self.placer.config.am_bytes // BOX_PARAMETERS_AM_PART // wanted.param_bytes)
             most = dataclasses.replace(most, channels=min(most.channels, tiles * self.cut.step))
@@ -66,8 +91,7 @@ class WindowTiler:
             if extent is not None:
                 if cost is not None and not wanted.param_bytes and extent.channels == most.channels:
                     extent = self._better(extent, cost)
-                sizes, turns, apart = self._sizes(extent), self.cut.window_turns, self._banks_written()
-                return extent, allocate_buffers(self.placer.arena, sizes, turns, apart)
+                return extent
         raise OutOfMemory(
             f"{wanted.layer.root}: one pixel of {self.placer.tensors[wanted.layer.output]} and its inputs "
             "do not fit the activation memory"

@@ -10,9 +10,7 @@ GENERATED = {"isa", "registers", "operators", "api", "licences", "nnef_operation
 def words():
     """The words of each page that somebody wrote, by its name."""
     return {
-        page.stem: len(page.read_text().split())
-        for page in DOCS.glob("*.md")
-        if page.stem not in GENERATED
+        page.stem: len(page.read_text().split()) for page in DOCS.glob("*.md") if page.stem not in GENERATED
     }
 
 
