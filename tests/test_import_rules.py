@@ -12,6 +12,7 @@ ALLOWED = {
         "compiler",
         "errors",
         "install",
+        "plugins",
         "hw.isa",
         "hw.config",
         "hw.constants",
@@ -21,8 +22,8 @@ ALLOWED = {
         "nnr",
     },
     "sim": {"sim", "compiler.ir", "errors", "install", "hw", "nnr"},
-    "driver": {"driver", "sim", "compiler", "errors", "install", "hw"},
-    "boards": {"boards", "hw"},
+    "driver": {"driver", "sim", "compiler", "errors", "install", "plugins", "hw"},
+    "boards": {"boards", "hw", "plugins"},
     "nnr": {"nnr", "hw.nnr_tables", "errors", "install"},
 }
 TERMS = {"sim.terms", "sim.emulator.alu", "sim.emulator.streams", "compiler.ir", "hw.isa"}
@@ -30,7 +31,7 @@ TERMS = {"sim.terms", "sim.emulator.alu", "sim.emulator.streams", "compiler.ir",
 GOLDEN = {"sim.golden", "compiler.ir", "errors"}
 PARTS = {
     "compiler/ir": {"compiler.ir", "errors"},
-    "compiler/importers": {"compiler.importers", "compiler.ir", "errors", "install", "nnr"},
+    "compiler/importers": {"compiler.importers", "compiler.ir", "errors", "install", "plugins", "nnr"},
     "compiler/numpy_in": {"compiler.numpy_in", "compiler.ir", "errors"},
     "compiler/quantizer": {"compiler.quantizer", "compiler.ir", "errors"},
 }
