@@ -30,13 +30,6 @@ class Family(enum.Enum):
         return self in (Family.ZYNQ7, Family.ULTRASCALE)
 
 
-class Implementation(enum.Enum):
-    """What executes the instruction set."""
-
-    ARRAY = "array"  # the machine of hw.top
-    MICRO = "micro-coded"  # a small core with firmware, hw.micro: exact, slow, small
-
-
 @dataclasses.dataclass(frozen=True)
 class Capacity:
     """What the part has."""
@@ -98,7 +91,9 @@ class Board:
     """What the logic between two registers may take, without its wires: what is faster is made smaller. None: it is as
     fast as it can be."""
     baud: int = 0
-    implementation: Implementation = Implementation.ARRAY
+    machine: str = "array"
+    """What executes the instruction set, by its name in `boards.machines`: "array", or "micro-coded", a small core with
+    firmware, which is exact, slow and small."""
     leds: tuple[str, ...] = ()
     """Resources that show busy, link and interrupt."""
     floorplan: Floorplan | None = None

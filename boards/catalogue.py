@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterator
 
 from tosaic.hw.spelling import meant
+from tosaic.plugins import origin, points_of
 
 from .arty_a7 import ARTY_A7_35T, ARTY_A7_100T
 from .board import Board
@@ -48,11 +49,11 @@ def known_boards() -> dict[str, Board]:
     A UserWarning tells of an entry point that cannot be loaded, is no board, or has a name that is taken.
     """
     boards = dict(BOARDS)
-    for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name):
+    for point in points_of(GROUP):
         for board in _loaded(point):
             if boards.setdefault(board.name, board) != board:
                 warnings.warn(
-                    f"{_origin(point)}: a board is called {board.name!r} already; it is left out",
+                    f"{origin(point)}: a board is called {board.name!r} already; it is left out",
                     stacklevel=2,
                 )
     return boards | _REGISTERED
@@ -75,7 +76,7 @@ def _loaded(point: importlib.metadata.EntryPoint) -> Iterator[Board]:
         yield from _checked((found,) if isinstance(found, Board) else found)
     except Exception as error:
         # Whatever another package does wrong, the boards of this one are there.
-        text = f"{_origin(point)} brings no boards: {type(error).__name__}: {error}; update or uninstall it"
+        text = f"{origin(point)} brings no boards: {type(error).__name__}: {error}; update or uninstall it"
         warnings.warn(text, stacklevel=3)
 
 
@@ -83,8 +84,3 @@ def _checked(boards: object) -> list[Board]:
     if not isinstance(boards, list | tuple) or not all(isinstance(board, Board) for board in boards):
         raise TypeError("it is neither a tosaic.boards.board.Board nor a sequence of them")
     return list(boards)
-
-
-def _origin(point: importlib.metadata.EntryPoint) -> str:
-    package = f" of {point.dist.name}" if point.dist else ""
-    return f"entry point {point.name}{package} in the group {GROUP}"

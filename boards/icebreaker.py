@@ -1,6 +1,6 @@
 """1BitSquared iCEBreaker: iCE40 UP5K, too small for the array machine; external memory in SPRAM."""
 
-from .board import Board, Capacity, Family, Implementation
+from .board import Board, Capacity, Family
 
 ICEBREAKER = Board(
     name="icebreaker",
@@ -15,6 +15,6 @@ ICEBREAKER = Board(
     platform="icebreaker:ICEBreakerPlatform",
     memory_bytes=71 << 10,
     baud=500_000,
-    implementation=Implementation.MICRO,
+    machine="micro-coded",
     leds=("led_g", "led_r"),
 )

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from tosaic.hw.micro.packages import PackageMissing
+from tosaic.hw.package_missing import PackageMissing
 
 
 def litex_versions(packages: tuple[str, ...], extra: str) -> tuple[str, ...]:

@@ -9,8 +9,9 @@ from tosaic.hw.top import VERILOG_NAME, VerilogTop
 from tosaic.hw.verilog import Progress, convert, convert_text, unseen
 
 from .board import Board, Family
+from .machines import machine_of
 from .processor import overlay_files
-from .serial_board import SerialBoard, board_sources
+from .serial_board import SerialBoard
 from .vivado import serial_script, zynq_script
 
 
@@ -44,7 +45,7 @@ def make_project(board: Board, progress: Progress = unseen) -> Project:
     progress(f"{board.name}: Verilog by Amaranth and Yosys", 0, 1)
     plan = board.make_platform().build(SerialBoard(board), name=top, do_build=False, debug_verilog=True)
     texts = {name: text.decode() if isinstance(text, bytes) else text for name, text in plan.files.items()}
-    modules = convert_text(texts[f"{top}.debug.v"], top, progress=progress) | board_sources(board)
+    modules = convert_text(texts[f"{top}.debug.v"], top, progress=progress) | machine_of(board).sources(board)
     suffix = {Family.ECP5: "lpf", Family.ICE40: "pcf", Family.GOWIN: "cst", Family.XILINX7: "xdc"}[
         board.family
     ]

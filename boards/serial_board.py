@@ -3,21 +3,15 @@
 import itertools
 from typing import Any
 
-from amaranth.hdl import Const, Elaboratable, Instance, IOPort, Module, Signal
+from amaranth.hdl import Const, Elaboratable, Instance, Module, Signal
 from amaranth.lib import io
 from amaranth.lib.wiring import Out
 
-from tosaic.hw.bridge.protocol import NAME_BYTES
-from tosaic.hw.config_text import get_config
-from tosaic.hw.micro.core import MODULE, core_verilog
-from tosaic.hw.micro.firmware.build import build_firmware
-
-from .board import Board, Family, Implementation
+from .board import Board, Family
 from .clocks import add_clock
-from .dram import core as dram_core
-from .ethernet import core as ethernet_core
 from .ethernet.phy import Ethernet, Phy
-from .soc import MEMORY_BASE, BoardTop, MicroBoardTop, OnChipMemory, SdramMemory, SdramWords
+from .machines import machine_of
+from .soc import BoardTop
 from .spi_flash import SpiFlash
 
 CHIP_CLOCK = "sdram_clock"
@@ -43,69 +37,6 @@ _PHY_PINS = {
 """What amaranth_boards calls pins of PhyPins, where it is another name."""
 
 
-def board_top(board: Board, data_pins: IOPort | None = None) -> BoardTop | MicroBoardTop:
-    """The part of a serial board that knows no pins: what virtual boards simulate.
-
-    `data_pins`: those of its SDRAM, if it has one; without them the top module gets the port `sdram_dq`.
-    PackageMissing where a micro-coded machine's core or the compiler of its firmware is not installed."""
-    if board.implementation is Implementation.MICRO:
-        return _micro_top(board, data_pins)
-    config = get_config(board.config)
-    memory: OnChipMemory | SdramMemory
-    if board.sdram:
-        data_pins = data_pins or IOPort(board.sdram.data_bits, name="sdram_dq")
-        memory = SdramMemory(
-            config, board.sdram, base=MEMORY_BASE, clock_hz=board.clock_hz, data_pins=data_pins
-        )
-    else:
-        memory = OnChipMemory(config, memory_bytes=board.memory_bytes, base=MEMORY_BASE)
-    return BoardTop(
-        config,
-        memory=memory,
-        clock_hz=board.clock_hz,
-        baud=board.baud,
-        name=board.name,
-        ethernet=board.used_ethernet,
-        flash=board.used_flash,
-    )
-
-
-def board_sources(board: Board) -> dict[str, str]:
-    """Verilog by module name that `board_top` needs beside its own; PackageMissing where a package that brings it is
-    not installed."""
-    is_micro = board.implementation is Implementation.MICRO
-    sources = {MODULE: core_verilog()} if is_micro else {}
-    if board.sdram:
-        word_bytes = 0 if is_micro else get_config(board.config).word_bytes
-        text = dram_core.core_verilog(board.sdram, board.part, board.clock_hz, word_bytes)
-        sources[dram_core.MODULE] = text
-    if ethernet := board.used_ethernet:
-        text = ethernet_core.core_verilog(ethernet.phy, board.part, board.clock_hz, ethernet.mac)
-        sources[ethernet_core.MODULE] = text
-    return sources
-
-
-def _micro_top(board: Board, data_pins: IOPort | None) -> MicroBoardTop:
-    config, chip, memory = get_config(board.config), board.sdram, None
-    if chip:
-        data_pins = data_pins or IOPort(chip.data_bits, name="sdram_dq")
-        memory = SdramWords(chip, clock_hz=board.clock_hz, data_pins=data_pins)
-    top = MicroBoardTop(
-        config,
-        build_firmware(config, chip.memory_bytes if chip else 0),
-        clock_hz=board.clock_hz,
-        baud=board.baud,
-        name=board.name[:NAME_BYTES],
-        memory=memory,
-    )
-    if top.identity.memory_bytes != board.memory_bytes:
-        raise ValueError(
-            f"memory_bytes of {board.name} must be what {config.name} leaves, {top.identity.memory_bytes}, "
-            f"not {board.memory_bytes}"
-        )
-    return top
-
-
 class SerialBoard(Elaboratable):
     """Elaborates on the board's own platform only: it requests the UART and LEDs by name."""
 
@@ -122,7 +53,7 @@ class SerialBoard(Elaboratable):
         if chip:
             names = ("clk", "dq", *_CHIP_PINS.values())
             pins = platform.request("sdram", 0, dir=dict.fromkeys(names, "-"))  # type: ignore[attr-defined]
-        m.submodules.board = top = board_top(self.board, pins.dq.io if chip else None)
+        m.submodules.board = top = machine_of(self.board).top(self.board, pins.dq.io if chip else None)
         if chip:
             _connect_chip(m, pins, top, late)
         if ethernet := self.board.used_ethernet:
@@ -142,7 +73,7 @@ class SerialBoard(Elaboratable):
         return m
 
 
-def _connect_chip(m: Module, pins: Any, top: BoardTop | MicroBoardTop, late: str) -> None:
+def _connect_chip(m: Module, pins: Any, top: BoardTop, late: str) -> None:
     """All pins but the data, which the controller has. `late`: the domain of the chip's clock, if there is one."""
     m.submodules.sdram_clk_pin = clock = io.DDRBuffer("o", pins.clk, o_domain=late or "sync")
     m.d.comb += [clock.o[0].eq(bool(late)), clock.o[1].eq(not late)]
@@ -153,9 +84,7 @@ def _connect_chip(m: Module, pins: Any, top: BoardTop | MicroBoardTop, late: str
         m.d.comb += pin.o.eq(getattr(top.sdram, name))
 
 
-def _connect_phy(
-    m: Module, platform: Any, ethernet: Ethernet, top: BoardTop | MicroBoardTop, clock_hz: float
-) -> None:
+def _connect_phy(m: Module, platform: Any, ethernet: Ethernet, top: BoardTop, clock_hz: float) -> None:
     """All pins but those of the management port, whose registers nobody sets."""
     members = top.phy.signature.members  # type: ignore[union-attr]
     names = {name: _PHY_PINS.get(name, name) for name in members}
@@ -181,7 +110,7 @@ def _connect_phy(
         m.d.comb += reference.o.eq(half)
 
 
-def _connect_flash(m: Module, platform: Any, flash: SpiFlash, top: BoardTop | MicroBoardTop) -> None:
+def _connect_flash(m: Module, platform: Any, flash: SpiFlash, top: BoardTop) -> None:
     spi = top.spi  # type: ignore[union-attr]
     names = ["cs", "copi", "cipo", "wp", "hold", *([] if flash.configuration_clock else ["clk"])]
     ways = dict.fromkeys(names, "-") | ({} if flash.resource == "spi_flash" else {"clk": "-"})

@@ -1,6 +1,6 @@
 """Sipeed Tang Nano 20K: Gowin GW2AR-18 with 8 MiB of SDRAM in its package."""
 
-from .board import Board, Capacity, Family, Implementation
+from .board import Board, Capacity, Family
 from .dram.chips import M12L64322A
 
 TANG_NANO_20K = Board(
@@ -17,6 +17,6 @@ TANG_NANO_20K = Board(
     memory_bytes=M12L64322A.memory_bytes,
     sdram=M12L64322A,
     baud=1_000_000,
-    implementation=Implementation.MICRO,
+    machine="micro-coded",
     leds=("led", "led", "led"),
 )

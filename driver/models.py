@@ -5,15 +5,12 @@ import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Callable, Iterator
-from typing import Any
-
-import numpy as np
 
 from tosaic.compiler.build import compile_graph
-from tosaic.compiler.importers import IMPORTED_SUFFIXES, import_model, is_imported, survey_model
+from tosaic.compiler.importers import import_model, is_imported, suffixes, survey_model
 from tosaic.compiler.importers.bindings import Bindings, Bound, bind_values, refuse_types
 from tosaic.compiler.importers.foreign_formats import is_saved_model, refusal
-from tosaic.compiler.importers.nnr_models import import_nnr_integers
+from tosaic.compiler.importers.formats import NATIVE_SUFFIXES
 from tosaic.compiler.importers.survey import SourceOperator
 from tosaic.compiler.ir import Graph, read_tosa, unsigned_ports, validate
 from tosaic.compiler.ir.file_builder import IDENTIFIER
@@ -21,19 +18,16 @@ from tosaic.compiler.ir.flatbuffer import Reader
 from tosaic.compiler.legalize.custom import without_custom
 from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.program import Program
-from tosaic.compiler.quantizer import Encoding, Quantized
+from tosaic.compiler.quantizer import Quantized
 from tosaic.driver.arguments import NodeArg, argument
-from tosaic.driver.encodings import Encodings, declared_of, encodings_of, parse_encodings
+from tosaic.driver.encodings import Encodings, declared_of, encodings_of
 from tosaic.driver.function_files import is_function, open_function
+from tosaic.driver.integer_formats import open_integers
 from tosaic.driver.kept_programs import KeptProgram
-from tosaic.driver.quantize.kept_models import open_encoded
-from tosaic.driver.quantize.torch_modules import import_quantized
 from tosaic.driver.state import SessionState
 from tosaic.errors import InputError, ModelError, UnsupportedError, reading
 from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
-
-OWN_SUFFIXES = (".tosa", ".tsc")
 
 
 def open_model(source: "str | pathlib.Path | Graph | Program", bound: Bound = None) -> Graph | Program:
@@ -78,45 +72,16 @@ def open_with_encodings(
 
 
 def _integers(path: pathlib.Path, bound: Bound) -> tuple[tuple[Graph, Encodings] | None, str]:
-    """Returns what `_encoded` does, and for a model with encodings but no integers to take the reason."""
+    """Returns what `open_integers` does, and for a model with encodings but no integers to take the reason."""
     try:
-        return _encoded(path, bound), ""
+        return open_integers(path, bound), ""
     except UnsupportedError as error:
         return None, f"{path}: {error}"
 
 
-def _encoded(path: pathlib.Path, bound: Bound) -> tuple[Graph, Encodings] | None:
-    """The integers of a model that brings its encodings; None for any other model. UnsupportedError for one that has no
-    integers as it is."""
-    if path.suffix not in (".nnr", ".onnx", ".pt2", ".tflite") or not path.is_file():
-        return None
-    if path.suffix == ".nnr":
-        carried = import_nnr_integers(path)
-        return (carried[0], parse_encodings(carried[1], str(path))) if carried else None
-    if path.suffix == ".tflite":
-        from tosaic.compiler.importers.tflite import import_tflite_integers
-
-        bindings = Bindings.of(bound)
-        graph, held = import_tflite_integers(path, bindings.sizes)
-        encodings = {name: Encoding(*encoding) for name, encoding in held.items()}
-        bind_values(
-            graph, {name: _held(value, encodings.get(name)) for name, value in bindings.values.items()}
-        )
-        return graph, encodings
-    if path.suffix == ".onnx":
-        return open_encoded(path, bound)
-    found = import_quantized(path)
-    return (found.graph, {**found.inputs, **found.outputs}) if found else None
-
-
-def _held(value: Any, encoding: Encoding | None) -> Any:
-    """A bound value as integers, where these stand for reals."""
-    return value if encoding is None else encoding.quantize(np.asarray(value, np.float32))
-
-
 def _opened(path: pathlib.Path, bound: Bound) -> Graph | Program:
     if is_saved_model(path):
-        raise UnsupportedError(refusal(path, (*OWN_SUFFIXES, *IMPORTED_SUFFIXES)))
+        raise UnsupportedError(refusal(path, (*NATIVE_SUFFIXES, *suffixes())))
     if not path.is_file():
         reason = "it is a directory" if path.is_dir() else "there is no such file"
         raise InputError(f"{path}: cannot be read: {reason}; give a .tosa model or a .tsc program")
@@ -124,8 +89,8 @@ def _opened(path: pathlib.Path, bound: Bound) -> Graph | Program:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    if path.suffix not in OWN_SUFFIXES and Reader(data).identifier != IDENTIFIER:
-        raise UnsupportedError(refusal(path, (*OWN_SUFFIXES, *IMPORTED_SUFFIXES)))
+    if path.suffix not in NATIVE_SUFFIXES and Reader(data).identifier != IDENTIFIER:
+        raise UnsupportedError(refusal(path, (*NATIVE_SUFFIXES, *suffixes())))
     bindings = Bindings.of(bound)
     if bindings.shapes:
         raise InputError(f"{path}: its shapes are static: leave --shape out")

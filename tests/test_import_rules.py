@@ -12,6 +12,7 @@ ALLOWED = {
         "compiler",
         "errors",
         "install",
+        "plugins",
         "hw.isa",
         "hw.config",
         "hw.constants",
@@ -21,8 +22,8 @@ ALLOWED = {
         "nnr",
     },
     "sim": {"sim", "compiler.ir", "errors", "install", "hw", "nnr"},
-    "driver": {"driver", "sim", "compiler", "errors", "install", "hw"},
-    "boards": {"boards", "hw"},
+    "driver": {"driver", "sim", "compiler", "errors", "install", "plugins", "hw"},
+    "boards": {"boards", "hw", "plugins"},
     "nnr": {"nnr", "hw.nnr_tables", "errors", "install"},
 }
 TERMS = {"sim.terms", "sim.emulator.alu", "sim.emulator.streams", "compiler.ir", "hw.isa"}
@@ -31,7 +32,7 @@ GOLDEN = {"sim.golden", "compiler.ir", "errors"}
 PARTS = {
     "compiler/ir": {"compiler.ir", "errors"},
     "compiler/cut": {"compiler.cut", "compiler.ir"},
-    "compiler/importers": {"compiler.importers", "compiler.ir", "errors", "install", "nnr"},
+    "compiler/importers": {"compiler.importers", "compiler.ir", "errors", "install", "plugins", "nnr"},
     "compiler/numpy_in": {"compiler.numpy_in", "compiler.ir", "errors"},
     "compiler/quantizer": {"compiler.quantizer", "compiler.ir", "errors"},
 }

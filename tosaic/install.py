@@ -1,4 +1,4 @@
-"""The command that installs an extra: the one place that knows where Tosaic is installed from."""
+"""Commands that install: the one place that knows where Tosaic is installed from."""
 
 import importlib.metadata
 import json
@@ -14,6 +14,11 @@ def install_command(extra: str) -> str:
     """The `pip install` command, for a shell, that adds an extra to this installation: from the checkout or the wheel
     that it was installed from."""
     return f"pip install '{_source()}[{extra}]'"
+
+
+def reinstall_command() -> str:
+    """The `pip install` command that installs what is installed once more, without its dependencies."""
+    return f"pip install --force-reinstall --no-deps {_source()}"
 
 
 def _source() -> str:

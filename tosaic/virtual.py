@@ -5,16 +5,16 @@ import pathlib
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 
-from tosaic.boards.board import Board, Family, Implementation
+from tosaic.boards.board import Board, Family
 from tosaic.boards.catalogue import known_boards
-from tosaic.boards.dram import SdrChip, core_versions
-from tosaic.boards.ethernet import core_versions as ethernet_versions
+from tosaic.boards.dram import SdrChip
+from tosaic.boards.machines import machine_of
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.driver.transports import BridgeTransport, Transport, UdpTransport
 from tosaic.errors import InputError
 from tosaic.hw.bridge.datagrams import UDP_PORT
 from tosaic.hw.config_text import get_config
-from tosaic.hw.micro.packages import PackageMissing, package_versions
+from tosaic.hw.package_missing import PackageMissing
 from tosaic.hw.spelling import meant
 from tosaic.install import install_command
 from tosaic.sim.board import BoardRtl, BoardSimulator, ChipSetting, VirtualLine, VirtualPort
@@ -45,18 +45,20 @@ def open_board(name: str, parts: Sequence[str] = ()) -> BoardSimulator:
     def verilog() -> str:
         from amaranth.back import verilog as back
 
-        from tosaic.boards.serial_board import board_sources, board_top
         from tosaic.hw.memory.simulation import VERILOG, SimulationPlatform
 
-        text = back.convert(board_top(board), name="board", emit_src=False, platform=SimulationPlatform())
-        return "".join((text, VERILOG, *board_sources(board).values()))
+        text = back.convert(
+            machine.top(board, None), name="board", emit_src=False, platform=SimulationPlatform()
+        )
+        return "".join((text, VERILOG, *machine.sources(board).values()))
 
     import tosaic.boards
     import tosaic.hw
 
     folders = tuple(pathlib.Path(package.__path__[0]) for package in (tosaic.hw, tosaic.boards))
     try:
-        versions = _versions(board)
+        machine = machine_of(board)
+        versions = machine.versions(board)
     except PackageMissing as error:
         raise InputError(f"{error}; {install_command(error.extra)}") from error
     key = repr((board, get_config(board.config), BIT_CYCLES, versions))
@@ -68,15 +70,6 @@ def open_board(name: str, parts: Sequence[str] = ()) -> BoardSimulator:
     if board.family is Family.GOWIN:
         rtl = dataclasses.replace(rtl, chip_cells="gowin_cells.v")
     return BoardSimulator(rtl)
-
-
-def _versions(board: Board) -> tuple[str, ...]:
-    """Returns the versions of the packages that bring parts of the board; raises PackageMissing where one is
-    not installed.
-    """
-    versions = package_versions() if board.implementation is Implementation.MICRO else ()
-    versions += core_versions() if board.sdram else ()
-    return versions + (ethernet_versions() if board.used_ethernet else ())
 
 
 def chip_setting(chip: SdrChip, clock_hz: float) -> ChipSetting:

@@ -1,30 +1,53 @@
-"""Which file format has which importer."""
+"""Which file format has which importer: each is an entry point, this package's own and those of other packages."""
 
 import pathlib
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from tosaic.compiler.importers.bindings import Bindings, Bound, Sizes, bind_values
+from tosaic.compiler.importers.bindings import Bindings, Bound, bind_values
 from tosaic.compiler.importers.foreign_formats import is_saved_model, refusal
 from tosaic.compiler.importers.survey import SourceOperator, Survey
 from tosaic.compiler.ir import Graph
 from tosaic.errors import InputError, UnsupportedError
+from tosaic.plugins import load_plugin, plugins
 
-_SUFFIXES = {
-    ".onnx": "onnx",
-    ".nnr": "nnr",
-    ".tflite": "tflite",
-    ".pt2": "torch",
-    **dict.fromkeys((".mlmodel", ".mlpackage", ".mlmodelc"), "coreml"),
-    **dict.fromkeys((".nnef", ".tar", ".tgz", ".tbz2", ".txz", ".gz", ".bz2", ".xz"), "nnef"),
-}
+GROUP = "tosaic.formats"
+"""Entry points, each of which names a `Format` that is loaded when a model of it is opened. Its own name is a suffix
+(".onnx"), or that of the file by which a folder is known for such a model ("graph.nnef")."""
+NATIVE_SUFFIXES = (".tosa", ".tsc")
+"""What needs no import: no entry point takes it."""
 
-IMPORTED_SUFFIXES = tuple(_SUFFIXES)
+
+@dataclass(frozen=True)
+class Format:
+    """A format that has an importer."""
+
+    read: Callable[..., Graph]
+    """read(path, sizes, survey) makes the graph and reports each operator to the `Survey`. It raises InputError,
+    ModelError or UnsupportedError. `sizes` are those that the user binds: a symbolic dimension's name to its size, or
+    an input's name to its shape."""
+    folders: bool = False
+    """A model may be a folder."""
+    binds_values: bool = False
+    """`read` takes `Bindings` in place of sizes, and makes constants of inputs that have a value; else that is done to
+    its graph."""
+
+
+def suffixes() -> tuple[str, ...]:
+    """The suffixes of formats that have an importer."""
+    return tuple(name for name in plugins(GROUP) if name.startswith("."))
 
 
 def format_of(path: pathlib.Path) -> str | None:
-    """The format that a path's name stands for; of a folder, its content decides. None if it has no importer."""
-    if path.suffix in _SUFFIXES:
-        return _SUFFIXES[path.suffix]
-    return "nnef" if path.is_dir() and (path / "graph.nnef").is_file() else None
+    """The name of the entry point for a path, by its suffix or, of a folder, by a file in it; None if there is none."""
+    if path.suffix in NATIVE_SUFFIXES:
+        return None
+    known = plugins(GROUP)
+    if path.suffix in known:
+        return path.suffix
+    if not path.is_dir():
+        return None
+    return next((name for name in known if name[0] != "." and (path / name).is_file()), None)
 
 
 def is_imported(path: pathlib.Path) -> bool:
@@ -52,40 +75,23 @@ def survey_model(path: str | pathlib.Path, bound: Bound = None) -> tuple[list[So
 
 
 def _import(path: pathlib.Path, bound: Bound, survey: Survey) -> Graph:
-    kind = format_of(path)
-    if not path.is_file() and not (path.is_dir() and kind in ("nnef", "coreml")) and not is_saved_model(path):
-        reason = "it is a directory" if path.is_dir() else "there is no such file"
-        raise InputError(f"{path}: cannot be read: {reason}; give a model file")
-    if kind is None:
-        raise UnsupportedError(refusal(path, IMPORTED_SUFFIXES))
-    # Imported when they are needed: some need packages of their own.
-    if kind == "onnx":
-        from tosaic.compiler.importers.onnx_models import import_onnx
-
-        return import_onnx(path, bound, survey)
+    name = format_of(path)
+    if not path.exists():
+        raise InputError(f"{path}: cannot be read: there is no such file; give a model file")
+    if name is None:
+        if path.is_dir() and not is_saved_model(path):
+            raise _is_directory(path)
+        raise UnsupportedError(refusal(path, suffixes()))
+    found = load_plugin(GROUP, name, Format)
+    if path.is_dir() and not found.folders:
+        raise _is_directory(path)
     bindings = Bindings.of(bound)
-    graph = _other_than_onnx(kind, path, bindings.sizes, survey)
+    if found.binds_values:
+        return found.read(path, bindings, survey)
+    graph = found.read(path, bindings.sizes, survey)
     bind_values(graph, bindings.values)
     return graph
 
 
-def _other_than_onnx(kind: str, path: pathlib.Path, shapes: Sizes, survey: Survey) -> Graph:
-    if kind == "nnr":
-        from tosaic.compiler.importers.nnr_models import import_nnr
-
-        return import_nnr(path, shapes, survey)
-    if kind == "tflite":
-        from tosaic.compiler.importers.tflite import import_tflite
-
-        return import_tflite(path, shapes, survey)
-    if kind == "torch":
-        from tosaic.compiler.importers.torch_models.onnx_road import import_torch
-
-        return import_torch(path, shapes, survey)
-    if kind == "coreml":
-        from tosaic.compiler.importers.coreml import import_coreml
-
-        return import_coreml(path, shapes, survey)
-    from tosaic.compiler.importers.nnef.tosa import import_nnef
-
-    return import_nnef(path, shapes, survey)
+def _is_directory(path: pathlib.Path) -> InputError:
+    return InputError(f"{path}: cannot be read: it is a directory; give a model file")

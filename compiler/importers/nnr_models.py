@@ -5,6 +5,7 @@ import pathlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
+from tosaic.compiler.importers.formats import Format
 from tosaic.compiler.importers.nnr_tosa import carried_encodings, carried_graph
 from tosaic.compiler.importers.survey import Survey
 from tosaic.compiler.ir import Graph
@@ -22,6 +23,9 @@ def import_nnr(path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | N
     """
     with _named(path):
         return _import(path, read_bitstream(path.read_bytes()), shapes, survey)
+
+
+FORMAT = Format(import_nnr)
 
 
 def import_nnr_integers(path: pathlib.Path) -> tuple[Graph, str] | None:

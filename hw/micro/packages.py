@@ -4,17 +4,11 @@ import importlib.metadata
 import importlib.util
 import pathlib
 
+from tosaic.hw.package_missing import PackageMissing
+
 CORE = "pythondata-cpu-picorv32"
 COMPILER = "ziglang"
 EXTRA = "micro"
-
-
-class PackageMissing(ImportError):
-    """A package is not installed; the message is one line, and `extra` names the extra that brings it."""
-
-    def __init__(self, name: str, extra: str) -> None:
-        super().__init__(f"the Python package {name} is missing")
-        self.extra = extra
 
 
 def find_package(name: str) -> pathlib.Path:

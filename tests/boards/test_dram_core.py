@@ -7,7 +7,7 @@ import pytest
 
 import tosaic
 from tosaic.boards.dram import M12L64322A, MT48LC16M16, core_verilog, core_versions
-from tosaic.hw.micro.packages import PackageMissing
+from tosaic.hw.package_missing import PackageMissing
 from tosaic.install import install_command
 from tosaic.virtual import open_board
 

@@ -177,7 +177,7 @@ def test_formats_without_an_importer(refused, here, name, said):
 
 def test_suffix_that_nobody_knows(refused, tosaic, here):
     (here / "m.xyz").write_bytes(bytes(100))
-    known = ".onnx, .nnr, .tflite, .pt2, .mlmodel, .mlpackage, .mlmodelc, .nnef, .tar"
+    known = ".bz2, .gz, .mlmodel, .mlmodelc, .mlpackage, .nnef, .nnr, .onnx, .pt2, .tar, .tbz2, .tflite"
     assert refused("check", "m.xyz").startswith(
         f"m.xyz: there is no importer for .xyz; known: .tosa, .tsc, {known}"
     )

@@ -1,6 +1,5 @@
 """`tosaic boards`: the boards there are."""
 
-from tosaic.boards.board import Implementation
 from tosaic.boards.catalogue import known_boards
 from tosaic.cli.configs import decoders
 from tosaic.hw.config_text import get_config
@@ -14,7 +13,7 @@ def boards() -> None:
         (
             board.name,
             board.part,
-            board.config if board.implementation is Implementation.ARRAY else f"{board.config}, micro-coded",
+            board.config if board.machine == "array" else f"{board.config}, {board.machine}",
             f"{board.clock_hz / 1e6:g} MHz",
             board.memory,
             board.transport,

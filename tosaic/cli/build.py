@@ -31,7 +31,7 @@ def find_board(name: str) -> Board:
 def board_errors(board: Board) -> Iterator[None]:
     """A missing package or a failing tool as one line."""
     from tosaic.boards.tools import ToolError, extra_of
-    from tosaic.hw.micro.packages import PackageMissing
+    from tosaic.hw.package_missing import PackageMissing
 
     try:
         yield

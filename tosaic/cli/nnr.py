@@ -13,7 +13,7 @@ from tosaic.cli import options
 from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.cli.nnr_listing import print_tensors, print_units
 from tosaic.cli.nnr_quality import encode_by_samples
-from tosaic.compiler.importers import IMPORTED_SUFFIXES
+from tosaic.compiler.importers import suffixes
 from tosaic.compiler.importers.nnr_models import stated_shapes
 from tosaic.compiler.ir import Graph, write_tosa
 from tosaic.driver.encodings import encodings_text, sidecar
@@ -203,9 +203,9 @@ def _encode_as_tosa(model: pathlib.Path, settings: Settings) -> bytes:
     """A model of any other format as the TOSA graph that it stands for, with the scales of its inputs and outputs."""
     from tosaic.compiler.importers.nnr_tosa import encode_tosa
 
-    if model.suffix not in (".tosa", *IMPORTED_SUFFIXES) or model.suffix == ".nnr":
+    if model.suffix not in (".tosa", *suffixes()) or model.suffix == ".nnr":
         raise InputError(
-            f"{model}: not a model (.tosa, {', '.join(IMPORTED_SUFFIXES)}), nor a file of weights "
+            f"{model}: not a model (.tosa, {', '.join(suffixes())}), nor a file of weights "
             f"({', '.join(READERS)})"
         )
     graph, encodings = open_with_encodings(model)

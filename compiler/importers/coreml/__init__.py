@@ -5,5 +5,8 @@ each of which a handler lowers as a `CoreMlNode`. May import `lowering` and the 
 """
 
 from tosaic.compiler.importers.coreml.importer import import_coreml
+from tosaic.compiler.importers.formats import Format
 
-__all__ = ["import_coreml"]
+__all__ = ["FORMAT", "import_coreml"]
+
+FORMAT = Format(import_coreml, folders=True)

@@ -5,6 +5,9 @@ known is computed by `reference_nodes`, the rest is lowered by handlers that tak
 the IR and `nnr` (tensors that are coded).
 """
 
+from tosaic.compiler.importers.formats import Format
 from tosaic.compiler.importers.onnx_models.importer import import_onnx, import_onnx_pairs
 
-__all__ = ["import_onnx", "import_onnx_pairs"]
+__all__ = ["FORMAT", "import_onnx", "import_onnx_pairs"]
+
+FORMAT = Format(import_onnx, binds_values=True)

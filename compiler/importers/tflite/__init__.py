@@ -5,6 +5,9 @@ In comes a .tflite file, out comes a graph. `reader` makes a `source_graph` of t
 handlers (registered with `handles`) build the TOSA operators. May import `lowering` and the IR.
 """
 
+from tosaic.compiler.importers.formats import Format
 from tosaic.compiler.importers.tflite.importer import import_tflite, import_tflite_integers
 
-__all__ = ["import_tflite", "import_tflite_integers"]
+__all__ = ["FORMAT", "import_tflite", "import_tflite_integers"]
+
+FORMAT = Format(import_tflite)

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tosaic.compiler.importers.formats import Format
 from tosaic.compiler.importers.onnx_models import import_onnx
 from tosaic.compiler.importers.survey import Survey
 from tosaic.compiler.importers.torch_models.packages import load_onnx_exporter
@@ -27,6 +28,9 @@ def import_torch(
     if shapes:
         raise InputError(f"{path}: its shapes are those it was exported with: leave --shape out")
     return import_onnx(onnx_of(read_program(path)), None, survey)
+
+
+FORMAT = Format(import_torch)
 
 
 def onnx_of(program: Any) -> Any:

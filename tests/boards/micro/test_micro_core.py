@@ -10,7 +10,7 @@ from riscv_words import addi, andi, branch, constant, i_type, jalr, load, lui, m
 
 import tosaic.boards
 import tosaic.hw
-from tosaic.boards.soc.micro_top import MicroBoardTop
+from tosaic.boards.micro import MicroBoardTop
 from tosaic.driver.transports import BridgeTransport
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.csr_map import REGISTER

@@ -4,7 +4,7 @@ import pytest
 from amaranth.hdl import IOPort
 
 from tosaic.boards.dram import M12L64322A, MT48LC16M16
-from tosaic.boards.soc import MicroBoardTop, SdramWords
+from tosaic.boards.micro import MicroBoardTop, SdramWords
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.micro.memory_map import EXTERNAL_BASE
 

@@ -4,6 +4,11 @@ from amaranth.hdl import Module, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from tosaic.boards.soc.block_ram import BlockRam
+from tosaic.boards.soc.lamp import Lamp
+from tosaic.boards.soc.sdram import SdramPins
+from tosaic.boards.soc.spram import SinglePortRam
+from tosaic.boards.soc.top import BLINK_SECONDS
 from tosaic.hw.bridge.bridge import Bridge
 from tosaic.hw.bridge.protocol import Identity
 from tosaic.hw.bridge.uart import UartReceiver, UartTransmitter, bit_cycles
@@ -12,12 +17,7 @@ from tosaic.hw.micro.accelerator import MicroAccelerator
 from tosaic.hw.micro.memory_map import MemoryMap
 from tosaic.hw.micro.ram_port import WORD_BYTES
 
-from .block_ram import BlockRam
-from .lamp import Lamp
-from .sdram import SdramPins
 from .sdram_words import SdramWords
-from .spram import SinglePortRam
-from .top import BLINK_SECONDS
 
 DATA_BYTES = 512
 """The bridge's buffer: one block RAM."""

@@ -6,11 +6,10 @@ from amaranth.lib.wiring import In, Out
 
 from tosaic.boards.dram.chips import SdrChip
 from tosaic.boards.dram.core import HOST_PORT, MODULE
+from tosaic.boards.soc.sdram import SdramPins, control_ports
+from tosaic.boards.soc.sdram_init import SdramInit
 from tosaic.hw.micro.external_port import ExternalBus
 from tosaic.hw.micro.ram_port import WORD_BYTES
-
-from .sdram import SdramPins, control_ports
-from .sdram_init import SdramInit
 
 
 class SdramWords(wiring.Component):
