@@ -11,10 +11,16 @@ from tosaic.install import install_command
 from .build import native_toolchain, simulator_library
 from .prebuilt import prebuilt
 from .wasm_build import has_zig, wasm_library
+from .wasm_functions import module_bytes
 
 VARIABLE = "TOSAIC_SIMULATOR"
 """The environment variable that chooses."""
 NATIVE, WASM = "native", "wasm"
+
+
+def machine_module(config: Config) -> bytes:
+    """The simulator of a configuration as WebAssembly: the wheel's own, or one that the package ziglang builds."""
+    return module_bytes(prebuilt(config) or wasm_library(config))
 
 
 def machine_library(config: Config) -> pathlib.Path:

@@ -108,13 +108,17 @@ def _signed(kind: Any, value: int) -> int:
     return (int(value) + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
 
 
+def module_bytes(library: pathlib.Path) -> bytes:
+    """The module of a file, which may be compressed."""
+    content = library.read_bytes()
+    return lzma.decompress(content) if library.suffix == ".xz" else content
+
+
 @functools.cache
 def _loaded(library: pathlib.Path) -> tuple[wasmtime.Engine, wasmtime.Module]:
     """The module, in the machine code of this processor, which the cache keeps."""
     engine = wasmtime.Engine()
-    content = library.read_bytes()
-    if library.suffix == ".xz":
-        content = lzma.decompress(content)
+    content = module_bytes(library)
     key = hashlib.sha256(content + importlib.metadata.version("wasmtime").encode()).hexdigest()[:20]
 
     def make(path: pathlib.Path) -> None:

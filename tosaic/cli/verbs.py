@@ -123,6 +123,15 @@ GROUPS: dict[str, dict[str, Verb]] = {
             "The machines that suit a network and a part",
             ("tosaic explore net.tosa --part ecp5-45f --points 40 --report front.html",),
         ),
+        "playground": Verb(
+            "tosaic.cli.playground",
+            "playground",
+            "A page that runs networks on the RTL",
+            (
+                "tosaic playground -o out/ digits --config nano --single",
+                "tosaic playground -o out/ net.tosa=samples.npz",
+            ),
+        ),
         "operators": Verb(
             "tosaic.cli.operators", "operators", "Operators and modes of TOSA that run", ("tosaic operators",)
         ),
