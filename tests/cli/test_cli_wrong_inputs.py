@@ -426,6 +426,7 @@ def test_usage_in_the_words_of_typer(refused, arguments, option):
 
 def test_a_compiler_that_is_not_there_is_told_before_the_verilog_is_made(refused, here, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
+    monkeypatch.setenv("TOSAIC_SIMULATOR", "native")
     monkeypatch.setenv("TOSAIC_CACHE", str(here / "cache"))
     assert refused("run", "tiny.tosa", "-i", "image=x.npy", "--on", "sim", "--config", "nano") == (
         "the target sim needs no-such-compiler, which is not there; install a C++ compiler or set CXX"

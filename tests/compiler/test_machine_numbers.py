@@ -25,7 +25,6 @@ FORMATS = {
         "_BYTE_PARTS": "how fine an option is",
     },
     "legalize/constant_channels.py": {"_DOUBLE_ROUND_SHIFT": "of TOSA's RESCALE"},
-    "legalize/curves.py": {"_DATA_OPERANDS": "counts operands"},
     "legalize/planes.py": {"LOW_ZERO_POINT": "of int8", "_LIMIT": "of int32"},
     "legalize/resize.py": {"HEIGHT": "an axis", "WIDTH": "an axis"},
     "legalize/run_time_scales.py": {"_SPLIT": "half of an int32"},
