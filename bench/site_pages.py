@@ -1,7 +1,7 @@
 """Puts the pages of the site together: `python bench/site_pages.py FOLDER`, then mkdocs (`make site`).
 
-Copies docs/ and the pages beside README, and draws the figures by Tosaic's own report and bench. With `--figures` it
-draws the charts of docs/figures and nothing else.
+Copies docs/ and the pages beside README, draws the figures by Tosaic's own report and bench, and writes the
+playground. With `--figures` it draws the charts of docs/figures and nothing else.
 """
 
 import importlib.resources
@@ -15,10 +15,12 @@ import numpy as np
 import tosaic
 from tosaic.driver.bench import Row, plot_svg
 from tosaic.driver.pages import render
+from tosaic.driver.playground import chat_demo, digits_demo, write_single
 from tosaic.driver.report.layers import layer_figures
 from tosaic.driver.report.roofline import roofline
 from tosaic.driver.report.units import unit_bars
 from tosaic.driver.units import unit_figures
+from tosaic.hw.config import CONFIGS
 
 ROOT = pathlib.Path(__file__).parents[1]
 NETWORKS = {
@@ -104,6 +106,8 @@ def main(folder: pathlib.Path) -> None:
         text = (ROOT / name).read_text()
         (folder / name).write_text(text.replace("](docs/", "]("))
     draw(folder / "figures")
+    machines = [CONFIGS["nano"]]
+    write_single(folder, [digits_demo(machines), chat_demo(machines)], machines)
 
 
 if __name__ == "__main__":

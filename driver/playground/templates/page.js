@@ -4,11 +4,10 @@ import {Pad, entering} from "./digits.js";
 import {perfetto, vcd} from "./exports.js";
 import {loadCatalog, startWorker} from "./start.js";
 import {Strip} from "./strip.js";
-import {KINDS, unitsOf} from "./units.js";
+import {KINDS, number, unitsOf} from "./units.js";
 
 const catalog = await loadCatalog();
 const $ = id => document.getElementById(id);
-const number = value => value.toLocaleString("en");
 const units = unitsOf(catalog);
 const strip = new Strip({canvas: $("strip"), where: $("where"), table: $("units"), units});
 const worker = startWorker();
@@ -31,7 +30,7 @@ const failed = error => say(`Failed: ${error.message}`);
 // --- Results.
 
 function show(found) {
-  result = found;
+  result = window.tosaicResult = found;  // for whoever examines the page
   const {cycles, milliseconds} = found;
   showOutputs();
   strip.show(found);
@@ -86,13 +85,16 @@ const guarded = act => (...rest) => {
 
 // --- Digits.
 
-const classify = guarded(counts => run({[opened.inputs[0].name]: entering(counts)}));
+const classify = guarded(async counts => {
+  await ready;
+  await run({[opened.inputs[0].name]: entering(counts)});
+});
 const pad = new Pad($("pad"), classify);
 $("clear").onclick = () => pad.clear();
-const example = guarded(counts => {
+const example = counts => {
   pad.show(counts);
-  return run({[opened.inputs[0].name]: entering(counts)});
-});
+  return classify(counts);
+};
 
 // --- Text, a character at a time, with the network's state.
 
@@ -247,3 +249,6 @@ $("legend").append(...Object.entries(KINDS).map(([kind, words]) => {
 }));
 $("demo").append(...catalog.demos.map(each => new Option(each.title, each.name)));
 chooseDemo();
+// ?example=3 runs an example at once.
+const asked = new URLSearchParams(location.search).get("example");
+if (asked !== null) $("examples").children[Number(asked)]?.click();

@@ -1,10 +1,8 @@
 // The strip: what each unit did in each cycle, in a canvas that zooms, and the same as a table by layer.
 
-import {IDLE, KINDS, stateOf} from "./units.js";
+import {IDLE, KINDS, number, stateOf} from "./units.js";
 
 const LABEL = 64, LEAST_CYCLES = 32;
-const number = value => value.toLocaleString("en");
-
 export class Strip {
   constructor({canvas, where, table, units}) {
     Object.assign(this, {canvas, where, table, units, result: undefined, view: [0, 1]});
@@ -68,7 +66,8 @@ export class Strip {
     const {canvas, view: [from, to]} = this, ratio = devicePixelRatio;
     const width = canvas.width = canvas.clientWidth * ratio, height = canvas.height = canvas.clientHeight * ratio;
     const pen = canvas.getContext("2d"), left = LABEL * ratio, span = width - left, row = height / 5.6;
-    const color = name => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`);
+    const colors = Object.fromEntries(["ink", "line", ...Object.keys(KINDS)].map(name => [name, this.color(name)]));
+    const color = name => colors[name];
     const at = cycle => left + (cycle - from) / (to - from) * span;
     pen.clearRect(0, 0, width, height);
     pen.font = `${12 * ratio}px system-ui`;
@@ -102,6 +101,14 @@ export class Strip {
     pen.textAlign = "right";
     pen.fillText(`${number(Math.round(to))} cycles`, width, height - row * .3);
     pen.textAlign = "left";
+  }
+
+  // A color of the page's style, as a canvas takes it.
+  color(name) {
+    this.where.style.color = `var(--${name})`;
+    const found = getComputedStyle(this.where).color;
+    this.where.style.color = "";
+    return found;
   }
 
   // How many of these cycles a unit is in a state of each kind.

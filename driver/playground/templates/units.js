@@ -1,6 +1,7 @@
 // What a unit does in a cycle, by the bits of its events: of several the first one in the catalog's order counts.
 
 export const IDLE = "idle";
+export const number = value => value.toLocaleString("en");
 export const KINDS = {works: "works", stall: "waits for memory, data or room", wait: "waits for another unit",
   busy: "has work under way"};
 
