@@ -99,7 +99,7 @@ def read_record() -> dict[str, Pass]:
 
 
 def write_record(record: dict[str, Pass]) -> None:
-    """By name, so that two branches seldom change the same lines."""
+    """Writes the lines sorted by name, so that two branches seldom change the same ones."""
     lines = [json.dumps(dataclasses.asdict(record[name])) for name in sorted(record)]
     RECORD.write_text("".join(f"{line}\n" for line in lines))
 

@@ -35,7 +35,7 @@ LOSS_DB = 1.5
 _CHANNEL_AXES = {"DEPTHWISE_CONV2D": (2, 3), "MATMUL": (2,), "TRANSPOSE_CONV2D": (0,)}
 _PRODUCTS = ("CONV2D", "CONV3D", *_CHANNEL_AXES)
 _SHARES = np.linspace(1.0, 0.4, 25)
-"""Of the range seen: candidates for the range encoded."""
+"""Shares of the range seen that are candidates for the encoded range."""
 Arrays = dict[str, np.ndarray]
 Rounding = Callable[[np.ndarray], np.ndarray]
 
@@ -99,7 +99,7 @@ def _by_channel(weight: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 
 
 def limit_db(graph: Graph, known: Arrays, fresh: Arrays) -> float:
-    """Of the fake-quantized model, on fresh samples."""
+    """Returns the SQNR of the fake-quantized model on fresh samples, in dB."""
     model = EightBits(
         graph, [{name: values[i] for name, values in known.items()} for i in range(len(known["x"]))]
     )
@@ -115,7 +115,7 @@ def limit_db(graph: Graph, known: Arrays, fresh: Arrays) -> float:
 
 
 def integers_db(graph: Graph, known: Arrays, fresh: Arrays, activations: str) -> float:
-    """Of the quantizer's integers, on fresh samples."""
+    """Returns the SQNR of the quantizer's integers on fresh samples, in dB."""
     found = quantize_graph(graph, known, activations=activations)
     return min(output.sqnr_db for output in measure(found, held_out=fresh).outputs)
 

@@ -38,7 +38,7 @@ _OPTIONS: dict[str, type | tuple[type, ...]] = {
     "memory_latency": (int, type(None)),
     "max_cycles": (int, type(None)),
 }
-"""Of `Session`, with the types that they may have."""
+"""Options of `Session` that a bundle may hold, with the types that they may have."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -35,7 +35,7 @@ LANE_COLUMNS = (1, 2, 4)
 WEIGHT_BANKS = (1, 2, 4)
 CORES = (1, 2, 4)
 MOST_BUS_BYTES = 64
-"""Of a beat of the shared port: what memory controllers take."""
+"""Largest number of bytes in a beat of the shared port: memory controllers take no more."""
 LEAST_SEMAPHORES = 12
 """One for each ordered pair of the four units; several cores have one more each, of what that core has made."""
 LEAST_UOPS = 8

@@ -43,7 +43,7 @@ def split_levels(config: Config) -> int:
 
 
 def place_bits(config: Config) -> int:
-    """Of the number of a row in its part."""
+    """Returns the bits of a row's number in its part."""
     return bits_for(config.divided_rows // 2 - 1) if split_levels(config) else 0
 
 

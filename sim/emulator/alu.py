@@ -143,7 +143,7 @@ class _Scaling:
 
 @functools.lru_cache(1 << 12)
 def _scaling(multipliers: bytes, shifts: bytes) -> _Scaling:
-    """Of int64 multipliers and shifts."""
+    """Returns what RESCALE needs of int64 multipliers and shifts, computed once for each pair."""
     multiplier, shift = np.frombuffer(multipliers, np.int64), np.frombuffer(shifts, np.int64)
     half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
     extra = np.where(shift > 31, 1 << 30, 0)

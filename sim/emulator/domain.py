@@ -24,11 +24,11 @@ class Domain(Protocol):
     """One kind of values. `Any` stands for its lanes, sums and operands."""
 
     cell: np.dtype
-    """Of a byte in activation and external memory."""
+    """NumPy type of a byte in activation and external memory."""
     word: np.dtype
-    """Of a byte in weight memory, as large as a cell."""
+    """NumPy type of a byte in weight memory, as large as a cell."""
     sum: np.dtype
-    """Of the sums of depthwise products, before `total`."""
+    """NumPy type of the sums of depthwise products, before `total`."""
 
     def begin(self, offset: int) -> None:
         """The instruction at this byte of the program is executed next."""
@@ -46,7 +46,7 @@ class Domain(Protocol):
         """Floats of 8-bit operands minus their zero point; the first axis may be longer, 0 stands for 0."""
 
     def weights(self, words: np.ndarray, zero_point: int) -> Any:
-        """Of weights minus their zero point: int16 where they are constants."""
+        """Returns the weights minus their zero point: int16 where they are constants."""
 
     def exact_type(self, weights: Any, largest: int) -> np.dtype:
         """The float type in which sums of operands up to `largest` times weights [.., count, W] are exact."""

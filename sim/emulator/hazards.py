@@ -49,7 +49,7 @@ class Hazards:
         self._tokens: dict[tuple[int, int], collections.deque[np.ndarray]] = collections.defaultdict(
             collections.deque
         )
-        """By core and semaphore."""
+        """What the signalling units knew, for each token that waits, by core and semaphore."""
         self._number = -1
         self._offsets: list[int] = []
         """Program counters of the instructions so far."""

@@ -21,7 +21,7 @@ from .library import Harness, WaveNames
 from .verilog import hardware_digest
 
 SUFFIXES = {".vcd": VCD, ".fst": FST}
-"""Of the files, with what writes them."""
+"""What writes a waveform file, by its suffix."""
 UNITS = (Unit.LOAD, Unit.ARRAY, Unit.VECTOR, Unit.STORE)
 NOTHING = "-"
 """The layer or the instruction of a unit that has none."""

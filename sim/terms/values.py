@@ -36,7 +36,7 @@ class Terms:
     digits: np.ndarray | None = None
     """DIGITS [*shape]; None: not known."""
     degree: int = 1
-    """Of the terms as polynomials in independent random values, at most."""
+    """Largest degree of the terms as polynomials in independent random values."""
 
     @property
     def shape(self) -> tuple[int, ...]:
