@@ -35,7 +35,7 @@ def running_sum():
 
 @pytest.fixture(scope="module")
 def programs():
-    """By name, in the order of the numbers above."""
+    """Returns the programs by name, in the order of the numbers above."""
     return {
         "digits": tiny("nano"),
         "sums": compile_graph(running_sum(), CONFIG),

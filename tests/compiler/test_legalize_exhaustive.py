@@ -184,7 +184,7 @@ def pools() -> Iterator[Make]:
 
 
 def reductions() -> Iterator[Make]:
-    """Of each axis, up to more elements behind it than the little memory takes."""
+    """Yields reductions along each axis, with up to more elements after the axis than the little memory takes."""
     for op, shape, axis in itertools.product(("REDUCE_MAX", "REDUCE_SUM", "ARGMAX"), shapes(2, 4), range(3)):
 
         def make(b: LayerBuilder, op=op, shape=shape, axis=axis) -> str:

@@ -33,7 +33,7 @@ def wide(b: LayerBuilder, x: str) -> str:
 
 
 def differences(shape: Shape, axis: int, dtype: DType) -> Graph:
-    """Of each element and the one before it along an axis."""
+    """Returns a graph of the differences of each element and the one before it along an axis."""
     b = LayerBuilder(1)
     x = b.input("x", shape, dtype)
     size = tuple(extent - (each == axis) for each, extent in enumerate(shape))
@@ -87,7 +87,7 @@ def by_channels(b: LayerBuilder) -> str:
 
 
 def of_computed(b: LayerBuilder) -> str:
-    """Of a convolution's result, which is resident; truth values."""
+    """Compares parts of a convolution's result, which is resident; the results are truth values."""
     x = b.rescale(b.conv(b.input("x", (1, 6, 7, 8), DType.INT8), 64, (3, 3)), DType.INT8, per_channel=True)
     low, high = (b.add("CAST", [part(b, x, (0, 0, 0, k), (1, 4, 5, 32))], dtype=DType.INT32) for k in (0, 32))
     flags = b.add("GREATER", [low, high])

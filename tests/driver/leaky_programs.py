@@ -51,7 +51,7 @@ def _go(a: Assembler, vectors: int, slots: int = 16, repeats: int = 1, uops: int
 
 
 def _load(a: Assembler, space: Space, count: int) -> None:
-    """From address 0, and the other units wait for it."""
+    """Loads `count` bytes from address 0; the other units wait for them."""
     a.emit(Opcode.LOAD_GO, space=space, row_bytes=count, rows=1)
     for unit, semaphore in ((Opcode.ARRAY_WAIT, 0), (Opcode.VECTOR_WAIT, 1), (Opcode.STORE_WAIT, 2)):
         a.pass_token(Opcode.LOAD_SIGNAL, unit, semaphore)

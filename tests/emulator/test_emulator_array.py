@@ -337,7 +337,7 @@ def test_partial_sums_of_a_depthwise_go(machine: str, fields: dict[str, int], sa
 
 @pytest.mark.parametrize("seed", range(24))
 def test_bytes_that_a_go_reads(seed: int) -> None:
-    """Of the image those inside alone, word by word."""
+    """A GO reads only the bytes inside the image, word by word."""
     dice = random.Random(seed)
     source, over, kernel = settings = window(dice)
     program, go = program_of(NANO, *settings), command(Opcode.ARRAY_GO, pixels=dice.choice((1, 4, 7, 12)))

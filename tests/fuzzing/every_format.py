@@ -46,9 +46,9 @@ FOLDERS = tuple(
 sys.path += [folder for folder in FOLDERS if folder not in sys.path]
 DIGITS = _TESTS.parent / "examples" / "digits"
 MEMORY_BYTES = 2 << 30
-"""Of address space beyond what this process has."""
+"""Bytes of address space that a case may take beyond those of this process."""
 SECONDS = 30
-"""Of the processor's time."""
+"""Processor time that a case may take, in seconds."""
 WALL_SECONDS = 300
 """On a computer that is busy with others."""
 

@@ -51,7 +51,7 @@ def random_config(dice: random.Random) -> Config:
 
 
 def smaller_config(case: Case) -> Case:
-    """Of the sizes that differ from `SIMPLE` only those that it takes to fail."""
+    """Returns the case with only those sizes other than `SIMPLE`'s that it needs to fail."""
     sizes = get_config(case.settings["config"]).sizes
     changed = [name for name, size in sizes.items() if size != SIMPLE.sizes[name]]
 

@@ -24,7 +24,7 @@ MARKS = ("MARK_INDEX", "MARK_LAYER", "MARK_CYCLE")
 """A window on the marks, whose memory keeps those of earlier programs; a run's own are compared apart."""
 READ = tuple(register.name for register in REGISTERS if register.name not in KEPT + MARKS)
 RESET_READS = 1000
-"""Of STATUS, until a soft reset has ended."""
+"""Largest number of reads of STATUS until a soft reset has ended."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -64,7 +64,7 @@ class Made(Assembler):
         self.emit(Opcode.STORE_GO, **fields)
 
     def place_of(self, count: int, end: int = LOADED) -> int:
-        """Of `count` bytes before `end`, unless the program is not to be safe: then some lie behind it."""
+        """Returns a place for `count` bytes before `end`; in an unsafe program some of them lie beyond it."""
         if self.safe:
             return self.pick(end - count, self.draw(0, end - count))
         return end - count + self.pick(1, self.draw(1, count), self.draw(count, 4 * count))
