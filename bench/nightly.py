@@ -258,7 +258,7 @@ def ordered(found: list[Work], record: dict[str, Pass]) -> list[Work]:
 
 
 def named(found: list[Work], beginnings: list[str]) -> list[Work]:
-    """Those with a name that begins so, in the order of the beginnings."""
+    """Returns the tests and parts whose name begins so, in the order of the beginnings."""
 
     def place(work: Work) -> int:
         fits = (any(name.startswith(each) for name in work.names) for each in beginnings)

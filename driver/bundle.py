@@ -53,7 +53,7 @@ class Bundle:
     inputs: dict[str, np.ndarray]
     """Inputs, and states as they were before the run, by name."""
     outputs: dict[str, np.ndarray]
-    """None of a run that ended in an error."""
+    """The outputs; None for a run that ended in an error."""
     ended: str
     """How the run ended: the error's line, or what its outputs were compared with."""
     made_by: dict[str, str]

@@ -134,7 +134,8 @@ class Config:
         return max(1, min(self.weight_banks, self.divided_rows // LEAST_ROWS_OF_A_PART))
 
     def row_parts(self, pixels: int) -> int:
-        """Into how many parts the rows are divided for a tile of `pixels` pixels: as many as have a row for each."""
+        """Returns the number of parts into which the rows are divided for a tile of `pixels` pixels: as many as have
+        a row for each."""
         parts = 1
         while 2 * parts <= self.most_row_parts and 2 * parts * pixels <= self.divided_rows:
             parts *= 2

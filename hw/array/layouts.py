@@ -38,7 +38,7 @@ def by_column(config: Config, vector: Value, element_bits: int) -> Value:
 
 
 def split_levels(config: Config) -> int:
-    """In how many ways the rows can be divided: level 0 into 2 parts, level 1 into 4."""
+    """Returns in how many ways the rows can be divided: level 0 into 2 parts, level 1 into 4."""
     return exact_log2(config.most_row_parts)
 
 

@@ -51,13 +51,13 @@ def constant(number: int) -> Value:
 
 
 def add(value: Value, other: int | np.ndarray) -> Value:
-    """With an integer, or one for each lane."""
+    """Adds an integer, or one for each lane."""
     magnitude = abs(other) if isinstance(other, int) else _magnitude(other)
     return Value(value.lanes + other, value.bound + magnitude)
 
 
 def clamp(value: Value, low: int, high: int) -> Value:
-    """At least `low`, then at most `high`."""
+    """Raises values to at least `low`, then lowers them to at most `high`."""
     return Value(np.minimum(np.maximum(value.lanes, low), high), max(abs(low), abs(high)))
 
 

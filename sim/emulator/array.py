@@ -68,7 +68,7 @@ class Array:
         self._state, self._domain = state, state.domain
         self._setup: dict[str, Instruction] = {}
         self._steps: _Steps | None = None
-        """Those of the last ARRAY_KERNEL, once a GO has needed them."""
+        """The steps of the last ARRAY_KERNEL, once a GO has needed them."""
         self._accumulators: Any = None
         """int32 [samples, rows, W] that the last GO left; None: there was none, or it left none."""
         self._partial_sums = self._domain.accumulators(
@@ -78,7 +78,7 @@ class Array:
         self.left: dict[str, int] = {}
         """Number of sums that a GO may continue, by their kind."""
         self.lanes_left: dict[str, KnownLanes] = {}
-        """Their lanes, where all that is read must be known."""
+        """The known lanes of the sums in `left`, where weights must be known."""
 
     def configure(self, instruction: Instruction) -> None:
         """Take the configuration that the following GOs use."""
@@ -129,7 +129,7 @@ class Array:
             self._accumulators = None
 
     def _kernel_steps(self) -> _Steps:
-        """Those of the kernel that is set up."""
+        """Returns the steps of the kernel that is set up."""
         if self._steps is None:
             self._steps = _convolution_steps(self._get("kernel"), self._state.config.columns)
         return self._steps

@@ -64,7 +64,7 @@ class Domain(Protocol):
         """Exact floats as the type `sum`."""
 
     def accumulate(self, sums: Any, before: Any) -> Any:
-        """Their sum, as int32; `sums` may change."""
+        """Returns the sum of both, as int32; `sums` may change."""
 
     def accumulators(self, shape: Sequence[int]) -> Any:
         """Sums that no GO has left."""
@@ -85,7 +85,7 @@ class Domain(Protocol):
         """Cells [.., bytes] of lanes [.., W]: of each the low bits."""
 
     def add(self, value: Value, other: Any) -> Value:
-        """With an integer, or one for each lane."""
+        """Adds an integer, or one for each lane."""
 
     def wrap(self, value: Value, bits: int) -> Value:
         """Two's complement of `bits` bits."""
@@ -94,7 +94,7 @@ class Domain(Protocol):
         """The operation of a micro-operation alone."""
 
     def clamp(self, value: Value, low: int, high: int) -> Value:
-        """At least `low`, then at most `high`."""
+        """Raises values to at least `low`, then lowers them to at most `high`."""
 
 
 def micro_op(

@@ -85,7 +85,7 @@ class ActivationMemory:
         self._mirror()
 
     def _items(self, addresses: np.ndarray, width: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """For each sample: an item of `width` bytes from every address on, and the wrapped `addresses`."""
+        """Returns, for each sample, an item of `width` bytes from every address on, and the wrapped `addresses`."""
         size = self._bytes.shape[1]
         shape = (len(self._bytes), size - width + 1)
         items: np.ndarray = np.ndarray(shape, self._item(width), self._bytes.data, 0, self._bytes.strides)

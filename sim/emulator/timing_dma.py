@@ -201,7 +201,7 @@ class LoadUnit:
         return burst
 
     def _room(self) -> Process:
-        """Until another burst may be issued: few beats and few bursts are under way."""
+        """Waits until another burst may be issued: few beats and few bursts are under way."""
         timeline = self._fabric.timeline
         while True:
             full = len(self._under_way) == OUTSTANDING_BURSTS

@@ -92,7 +92,7 @@ class Channel:
         self.beat_cycles = self._beat / bandwidth
         self._free_at = 0
         self.beats = 0
-        """So far."""
+        """Number of beats so far."""
         self._saved = 2 * self._beat
         """Saved before cycle `_free_at`."""
 
@@ -129,7 +129,7 @@ class SharedReads:
         self._free_at = 0
 
     def transfer(self, burst: "BurstBeats", delay_cycles: int) -> tuple[int, int]:
-        """As Channel.transfer."""
+        """Works like Channel.transfer."""
         bus_first, bus_end = self._bus.transfer(burst.on_bus, delay_cycles + SHARED_ADDRESS_CYCLES)
         first = max(bus_first + SHARED_READ_CYCLES, self._free_at)
         last_words = (burst.beats - 1) % self._bus_words
@@ -153,7 +153,7 @@ class SharedWrites:
         """When the last two bursts were through."""
 
     def transfer(self, burst: "BurstBeats", delay_cycles: int) -> tuple[int, int]:
-        """As Channel.transfer: to the place where the burst is kept."""
+        """Works like Channel.transfer, to the place where the burst is kept."""
         first = max(self._timeline.now + delay_cycles, self._free_at)
         return first, first + burst.beats
 
@@ -162,7 +162,7 @@ class SharedWrites:
         self._free_at = max(self._free_at, time)
 
     def through(self, burst: "BurstBeats", end: int) -> int:
-        """As Channel.through."""
+        """Works like Channel.through."""
         delay_cycles = max(end - self._timeline.now, 0) + SHARED_WRITE_CYCLES
         _, bus_end = self._bus.transfer(burst.on_bus, delay_cycles)
         self._sent.append(bus_end)
@@ -287,7 +287,7 @@ class Fabric:
         self.timeline.resume_at(max(time, self.timeline.now), _later(action))
 
     def wait(self, wait: Instruction) -> Process:
-        """Until the semaphore's count is there; takes it."""
+        """Waits until the semaphore's count is there, and takes it."""
         since = self.timeline.now
         granted = False
         while not granted:
@@ -421,7 +421,7 @@ class BurstBeats(NamedTuple):
 
     @property
     def on_bus(self) -> "BurstBeats":
-        """As the memory port sees it."""
+        """Returns the burst as the memory port sees it."""
         return BurstBeats(self.bus_beats, self.bus_beats)
 
 

@@ -36,7 +36,7 @@ _EARLY_CYCLES = {
     Opcode.VECTOR_UOP: VECTOR_SETUP_EARLY_CYCLES,
     Opcode.VECTOR_BOUNDS: VECTOR_SETUP_EARLY_CYCLES,
 }
-"""Before the GO in front of them is complete."""
+"""Cycles by which these commands are taken before the GO in front of them is complete."""
 
 
 class _Step(NamedTuple):

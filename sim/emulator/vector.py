@@ -110,7 +110,7 @@ class Vector:
         self._load_next_parameters()
 
     def _load_next_parameters(self) -> None:
-        """As the last VECTOR_PARAM, but what follows what was loaded last."""
+        """Does what the last VECTOR_PARAM did, with the parameters that follow those loaded last."""
         instruction = self._params
         if instruction is None:
             return

@@ -164,7 +164,7 @@ class _Paths:
             )
 
     def _go_on(self, number: int, walk: "_Walk") -> None:
-        """To the pieces behind a piece's branch."""
+        """Goes on to the pieces after a piece's branch."""
         packed = self._known.packed()
         if not walk.targets:
             self._ends.append(packed)
