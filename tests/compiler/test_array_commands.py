@@ -193,7 +193,7 @@ def test_pixels_that_are_just_one_row() -> None:
 
 
 def commands(slid: Window, early: int | None = None, **changed: int) -> list[list[Command]]:
-    """Those of each GO, all of its configuration."""
+    """Returns the commands of each GO, with its whole configuration."""
     found = []
     early_span = None if early is None else there(early)
     for part in begun_early(plan(slid, **changed), source(slid), early_span, SMALL):

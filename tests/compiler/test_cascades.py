@@ -159,7 +159,7 @@ def test_windows_that_step_over_rows(
 
 
 def pads(size: int, kernel: int, stride: int, pad: int) -> tuple[int, int, int, int]:
-    """Before and behind each axis, so that windows end with the image as TOSA wants it."""
+    """Returns the padding before and after each of two axes, so that windows end with the image, as TOSA wants it."""
     behind = -(size + pad - kernel) % stride
     return (pad, behind) * 2
 

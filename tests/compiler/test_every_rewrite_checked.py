@@ -169,7 +169,7 @@ CHANGED = {
 }
 """For each family, a pass that it is for, and how many of its graphs that pass changes."""
 FOLDS = {"fold constants, sink reshapes", "fold what these left"}
-"""Both run `normalise`, which most families need."""
+"""Passes that run `normalise`, which most families need."""
 OWN_EXHAUSTIVE = {"pools", "convolutions", "volumes", "single rows"}
 """Families of the other file, which compares their results."""
 

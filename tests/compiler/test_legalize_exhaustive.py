@@ -18,7 +18,8 @@ from tosaic.sim.golden import evaluate
 
 CONFIG = CONFIGS["nano"]
 SMALL = dataclasses.replace(CONFIG, name="little memory", am_bytes=128, wm_bytes=64)
-"""So little that operators of a few elements exceed it. No machine is as small; only the splits ask for it."""
+"""A memory so small that operators of a few elements exceed it. No machine is as small; only the splits look at
+it."""
 Make = Callable[[LayerBuilder], str]
 EXTENTS = (1, 2, 3)
 
@@ -59,7 +60,8 @@ def transposes() -> Iterator[Make]:
 
 
 def reshapes() -> Iterator[Make]:
-    """Between every two shapes of as many elements, with an operator between them and one behind."""
+    """Yields reshapes between every two shapes of equally many elements, with an operator in between and one
+    after."""
     by_size = collections.defaultdict(list)
     for rank in (1, 2, 3):
         for shape in shapes(rank):

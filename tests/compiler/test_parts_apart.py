@@ -96,7 +96,7 @@ def of_computed(b: LayerBuilder) -> str:
 
 
 def gate_by_channels(b: LayerBuilder) -> str:
-    """Both halves and a column, in boxes of many rows and few channels."""
+    """Reads both halves of rows and a column, in boxes of many rows and few channels."""
     x, y = b.input("x", (60, 300), DType.INT8), b.input("y", (60, 1), DType.INT8)
     a, gate = (part(b, x, (0, start), (60, 150)) for start in (0, 150))
     zero = b.zero_point(DType.INT8)
@@ -147,7 +147,7 @@ def built(make: Callable[[LayerBuilder], str]) -> Graph:
 
 
 def slices(graph: Graph) -> int:
-    """Those that are layers on base."""
+    """Returns the number of SLICEs that are layers on base."""
     return [layer.op for layer in compile_graph(graph, get_config("base")).layers].count("SLICE")
 
 

@@ -35,7 +35,8 @@ Places = list[int | None]
 
 @st.composite
 def windows(draw: st.DrawFn, *, whole: bool = False) -> Window:
-    """Over some images, of any stride, dilation and padding; `whole`: rows and images follow each other."""
+    """Draws windows over some images, of any stride, dilation and padding; with `whole`, rows and images follow each
+    other."""
 
     def axis() -> tuple[int, int, int, int, int, int]:
         extent, taps = draw(st.integers(1, 6)), draw(st.integers(1, 3))

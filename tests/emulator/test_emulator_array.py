@@ -37,7 +37,7 @@ def program_of(config: Config, *settings: Instruction, samples: int = 1) -> Unit
 
 
 def run(program: UnitProgram, *gos: Instruction, vectors: int = 0) -> None:
-    """With these GOs, which send so many vectors."""
+    """Runs these GOs, which send that number of vectors."""
     program.commands += gos
     if vectors:
         program.store_sums(OUT, vectors)

@@ -110,7 +110,7 @@ def weighed(*loads: Instruction, words: tuple[int, ...], streamed: int = 0) -> l
 
 
 WEIGHTS_AT = 1 << 16
-"""In the memory of a UnitProgram."""
+"""Address of the weights in the memory of a UnitProgram."""
 
 
 def test_weights_go_to_words_that_wrap() -> None:

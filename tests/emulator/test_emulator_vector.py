@@ -22,7 +22,7 @@ KEPT = {"a_source": Source.REGISTER}
 
 
 class Machine(UnitProgram):
-    """With the commands of VECTOR, of one sample as a rule."""
+    """A UnitProgram with the commands of VECTOR, for one sample unless told."""
 
     def __init__(self, samples: int = 1, config: Config = CONFIG):
         super().__init__(config, samples)

@@ -38,7 +38,7 @@ def store(memory: int, local: int) -> tuple[Opcode, dict[str, int]]:
 
 
 def branch(number: int, condition: Condition) -> tuple[Opcode, dict[str, int]]:
-    """To instruction `number`, counted from BEGIN."""
+    """Returns a branch to instruction `number`, counted from BEGIN."""
     return Opcode.BRANCH, {"target": INSTRUCTION_BYTES * number, "condition": condition}
 
 

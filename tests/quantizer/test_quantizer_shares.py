@@ -137,7 +137,7 @@ def multiplied_afterwards(low, q, k, v):
 
 @form
 def nan_becomes_zero(low, q, k, v):
-    """As PyTorch writes scaled_dot_product_attention with a mask."""
+    """Computes scaled_dot_product_attention with a mask as PyTorch writes it."""
     hidden = attention.infinite(low, causal(low), DType.FP32)
     shares = statistics.softmax(low, low.add(scores(low, q, k), hidden), (3,))
     nan = low.op("LOGICAL_NOT", low.equal(shares, shares))

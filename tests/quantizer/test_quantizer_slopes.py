@@ -79,7 +79,7 @@ LAYERS = {
     steep: None,
     behind_a_matrix: None,
 }
-"""None: more than there are convolutions."""
+"""Number of layers; None for more than there are convolutions."""
 
 
 @pytest.mark.parametrize("network, layers", LAYERS.items())

@@ -12,7 +12,7 @@ from tosaic.hw.legal import ENGINES, FETCH_INSTRUCTIONS, LANE_COLUMNS, VECTOR_BI
 
 SIMPLE = CONFIGS["nano"]
 MOST_MULTIPLIERS = 64
-"""So that a simulator is built in about a minute."""
+"""Largest number of multipliers, so that a simulator is built in about a minute."""
 
 
 def random_config(dice: random.Random) -> Config:

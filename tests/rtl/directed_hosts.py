@@ -26,7 +26,7 @@ LASTING += ("STORE_STALL_BUS", "FETCH_WAIT")
 MANY_READS = 2000
 """Number of reads of a counter, about three cycles each."""
 MOMENTS = range(40, 440, 25)
-"""At which a host loses its patience."""
+"""Cycles in which a host loses its patience."""
 
 
 def watched(config: Config) -> Iterator[tuple[str, list[Run]]]:

@@ -184,7 +184,8 @@ def whole_kernels(config: Config, loop: str) -> Stimulus:
 
 
 def many_blocks(config: Config, more: int) -> Stimulus:
-    """As many blocks as each power of two, and `more`; VECTOR stores all of them in one place."""
+    """Returns a program of as many blocks as each power of two, and `more`; VECTOR stores all of them in one
+    place."""
     rng = np.random.default_rng(more)
 
     def emit(assembler: Assembler) -> None:
@@ -271,8 +272,8 @@ def room_and_weights(config: Config, more: int) -> Stimulus:
 
 
 def all_outputs(config: Config, name: str) -> Stimulus:
-    """As many outputs below one another as each power of two and some more, as many skipped vectors, or vectors of a
-    line; VECTOR stores the last few outputs."""
+    """Returns a program of as many outputs below one another as each power of two and some more, or as many skipped
+    vectors, or vectors of a line; VECTOR stores the last few outputs."""
     rng = np.random.default_rng(len(name))
 
     def emit(assembler: Assembler) -> None:

@@ -80,7 +80,8 @@ def crowded_signals(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 
 def full_semaphores(config: Config) -> Iterator[tuple[str, list[Run]]]:
-    """As many tokens as a semaphore holds, and then each of them is taken: by two units, then by all, from all."""
+    """Fills semaphores with all the tokens that they hold, of which each is then taken: by two units, then by all,
+    from all."""
     some = [("VECTOR", "LOAD"), ("STORE", "ARRAY")]
     others = [pair for pair in itertools.product(UNITS, UNITS) if pair not in some]
     for name, pairs in (("full semaphores", some), ("full semaphores of all units", others)):

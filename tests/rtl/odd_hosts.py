@@ -15,7 +15,7 @@ from tosaic.sim.rtl.library import Answer, Harness, Write
 from tosaic.sim.stimulus import Stimulus
 
 BLIND_CYCLES = 200
-"""In which a short program ends, if it has begun."""
+"""Cycles in which a short program ends, if it has begun."""
 PORT_BYTES = 1 << 12
 WRITABLE = tuple(
     register.offset
@@ -41,7 +41,7 @@ class Hasty(Conditions):
     reset_after: int = 0
     """Cycles."""
     rest_cycles: int = 0
-    """Before the host looks for the first time."""
+    """Cycles before the host looks for the first time."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -104,7 +104,7 @@ def _streamed(made: Made) -> None:
 
 
 def _loaded_once(made: Made) -> None:
-    """Only one way around a branch writes what VECTOR reads."""
+    """Adds a branch of which only one way writes what VECTOR reads."""
     made.load("VECTOR")
     made.emit(Opcode.VECTOR_TEST, address=made.draw(0, 100))
     branch = len(made.instructions)

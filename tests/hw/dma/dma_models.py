@@ -310,7 +310,7 @@ class Bench:
         self.cycle += 1
 
     def run(self, limit=20000, stop_when=None):
-        """Until `stop_when` (default: the program is taken and the unit idle); fails after `limit` cycles."""
+        """Runs until `stop_when` (default: the program is taken and the unit idle); fails after `limit` cycles."""
 
         async def testbench(ctx):
             ctx.set(self.dut.mem_base, self.mem_base)

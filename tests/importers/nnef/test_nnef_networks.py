@@ -50,7 +50,7 @@ def data_of(graph: FlatGraph, seed: int = 1) -> Arrays:
 
 
 def exact(arrays: Arrays) -> Arrays:
-    """In float64, labels in lower case too."""
+    """Returns the arrays in float64, by labels in lower case too."""
     found = {name: value.astype(np.float64) for name, value in arrays.items()}
     return found | {name.lower(): value for name, value in found.items()}
 
