@@ -220,7 +220,7 @@ def prove_at_once(m, folder, ports):
 
 
 def prove_steady(m, folder, ports, cases=None):
-    """For all values of the ports that stay: the assertions hold once they have reached the pipeline's end.
+    """Proves the assertions for all values of the ports that stay, once they have reached the pipeline's end.
 
     `cases`, a signal, is given each of its values in turn, which is easier than all at once."""
     (folder / "registers.v").write_text(NO_REGISTERS)

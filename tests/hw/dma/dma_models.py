@@ -223,7 +223,7 @@ class LocalMemories:
         self.prepared = ()
 
     def prepare(self, ctx, dut, *signals):
-        """After what was prepared before is done."""
+        """Notes the access that is prepared, after the one before is done."""
         if ctx.get(dut.am.prepare):
             self.prepared = tuple(ctx.get(signal) for signal in signals)
 
