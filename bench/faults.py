@@ -67,7 +67,7 @@ def write_table(faults: list[Fault]) -> None:
 
 
 Functions = dict[str, list[types.FunctionType]]
-"""Those of each file."""
+"""The functions of each file."""
 
 
 def seeing(

@@ -80,7 +80,7 @@ def classes(field: Field) -> list[str]:
 
 
 def legal_classes(opcode: Opcode, field: Field, config: Config) -> list[str]:
-    """Those whose values are not all errors of their own."""
+    """Returns the classes whose values are not all errors of their own."""
     found = classes(field)
     if AT_LEAST_ONE in field.doc or field.name in NOT_ZERO.get(opcode.name, ()):
         found.remove("0")
@@ -235,7 +235,7 @@ class FunctionalCoverage:
         return found
 
     def unexplained(self) -> list[str]:
-        """Those that have no reason."""
+        """Returns the classes that have no reason."""
         return [name for name, reason in self.missing() if not reason]
 
     def page(self) -> str:

@@ -229,7 +229,7 @@ class Judge:
         ]
 
     def open(self) -> list[Mutant]:
-        """Those that are to be judged."""
+        """Returns the mutants that are to be judged."""
         return [mutant for mutant in self._sample if self._key(mutant) not in self._known]
 
     @staticmethod

@@ -99,7 +99,7 @@ def read_record() -> dict[str, Pass]:
 
 
 def write_record(record: dict[str, Pass]) -> None:
-    """By name, so that two branches seldom change the same lines."""
+    """Writes the lines sorted by name, so that two branches seldom change the same ones."""
     lines = [json.dumps(dataclasses.asdict(record[name])) for name in sorted(record)]
     RECORD.write_text("".join(f"{line}\n" for line in lines))
 
@@ -258,7 +258,7 @@ def ordered(found: list[Work], record: dict[str, Pass]) -> list[Work]:
 
 
 def named(found: list[Work], beginnings: list[str]) -> list[Work]:
-    """Those with a name that begins so, in the order of the beginnings."""
+    """Returns the tests and parts whose name begins so, in the order of the beginnings."""
 
     def place(work: Work) -> int:
         fits = (any(name.startswith(each) for name in work.names) for each in beginnings)

@@ -103,7 +103,7 @@ def _suite(number: int, operators: str) -> Part:
 
 
 def _certificates() -> list[Part]:
-    """Of every program that tests compile, by the first letters of their files."""
+    """Returns parts that certify every program that tests compile, by the first letters of their files."""
     return [
         Part(
             f"certificates/{letters}",

@@ -13,9 +13,9 @@ import tokenize
 from collections.abc import Callable, Iterator
 
 FEWEST_STATEMENTS = 6
-"""Of a function that is split."""
+"""Least number of statements of a function that is split."""
 MOST_PARAMETERS = 6
-"""Of a helper that a change makes."""
+"""Largest number of parameters of a helper that a change makes."""
 DEPTH_MATTERS = re.compile(r"stacklevel|_getframe|inspect\.|locals\(|super\(|__class__")
 
 _Function = ast.FunctionDef

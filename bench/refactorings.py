@@ -45,7 +45,7 @@ TESTS = {
     "sim/emulator": ["tests/emulator", "tests/cores"],
     "driver": ["tests/driver"],
 }
-"""Of a folder, and of those in it that have none of their own."""
+"""Test folders of a folder, and of those inside it that have none of their own."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Change:
     kind: str
     area: str
     path: pathlib.Path
-    """From the root of the repository."""
+    """Path of the file from the root of the repository."""
     place: Place
 
     def __str__(self) -> str:

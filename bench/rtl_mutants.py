@@ -45,7 +45,7 @@ class Judge:
     def __init__(self, config: Config, library: pathlib.Path, mutants: int, programs: Iterable[Case]):
         self._config, self._library, self._bits = config, library, active_bits(mutants)
         self._programs: list[Case | None] = []
-        """Those that end. None is no program, but what a host does with the registers."""
+        """Programs that end. None stands for what a host does with the registers, without a program."""
         self._wanted: list[Seen] = []
         """What is seen of each on a machine without a fault."""
         self._active: list[set[int]] = []

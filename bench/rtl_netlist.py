@@ -97,8 +97,8 @@ def place_of(change: str) -> str:
 
 
 def yosys(script: str, folder: pathlib.Path, seconds: float | None = None) -> str:
-    """Its output. The script goes through a file: it may be long. Files are named from `folder` on: YoWASP's Yosys does
-    not see every other one."""
+    """Runs Yosys and returns its output. The script goes through a file: it may be long. Files are named from
+    `folder` on: YoWASP's Yosys does not see every other one."""
     (folder / "script.ys").write_text(script)
     done = subprocess.run(
         [sys.executable, "-c", YOSYS, "-q", "-s", "script.ys"],
@@ -125,7 +125,7 @@ def netlist(config: Config, folder: pathlib.Path) -> pathlib.Path:
 
 
 def draw(config: Config, count: int, seed: int, folder: pathlib.Path) -> list[Mutant]:
-    """About `count` mutants, in an order that does not change; the netlist is left in `folder`."""
+    """Draws about `count` mutants, in an order that does not change; the netlist is left in `folder`."""
     (folder / "netlist.il").write_bytes(netlist(config, folder).read_bytes())
     script = f"read_rtlil netlist.il\nmutate -list {SPARE * count} -seed {seed} -o drawn.txt\n"
 

@@ -98,13 +98,26 @@ def picture(name: str, chart: object) -> str:
     )
 
 
-def main(folder: pathlib.Path) -> None:
-    """Makes the folder anew."""
-    shutil.rmtree(folder, ignore_errors=True)
+def copy_pages(folder: pathlib.Path) -> None:
+    """Copies docs/ and the pages beside README. Links to files that the site does not have become their text."""
     shutil.copytree(ROOT / "docs", folder, ignore=shutil.ignore_patterns("site", "ci"))
     for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
         text = (ROOT / name).read_text()
         (folder / name).write_text(text.replace("](docs/", "]("))
+    for page in folder.rglob("*.md"):
+
+        def kept(link: re.Match[str], page: pathlib.Path = page) -> str:
+            target = (page.parent / link[2].partition("#")[0]).resolve()
+            inside = target.is_relative_to(folder.resolve())
+            return link[0] if inside and (target.exists() or target.name == "report.html") else link[1]
+
+        page.write_text(re.sub(r"(?<!!)\[([^\]]*)\]\((?!\w+:|#)([^)\s]+)\)", kept, page.read_text()))
+
+
+def main(folder: pathlib.Path) -> None:
+    """Makes the folder anew."""
+    shutil.rmtree(folder, ignore_errors=True)
+    copy_pages(folder)
     draw(folder / "figures")
     machines = [CONFIGS["nano"]]
     write_single(folder, [digits_demo(machines), chat_demo(machines)], machines)

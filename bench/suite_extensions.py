@@ -11,7 +11,7 @@ SUITES = {
     "draft": (*INTEGER, "variable", "int64", "shape"),
     "fp": ("bf16", "fft", "fp8e4m3", "fp8e5m2", "controlflow", "dynamic"),
 }
-"""By suite: integers, those of the draft of version 1.1.0, floats."""
+"""Extensions of each suite: integers, the draft of version 1.1.0, floats."""
 
 
 def options(suite: str) -> list[str]:

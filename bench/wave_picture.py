@@ -18,7 +18,7 @@ CYCLE_TICKS = 10
 UNITS = ("LOAD", "ARRAY", "VECTOR", "STORE")
 EVENTS = ("load_beats", "array_active", "vector_active", "store_beats")
 COLORS = ("#2f6fb3", "#3a8f55", "#c08a2b", "#8a4fa3")
-"""Of the layers, in their order."""
+"""Colours of the layers, in their order."""
 LEFT, WIDTH, ROW, BAR = 120, 820, 34, 22
 """Pixels: the names, the time, a row and what is drawn in it."""
 Changes = list[tuple[float, str]]

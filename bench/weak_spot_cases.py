@@ -109,7 +109,7 @@ def _rows(net: Net) -> str:
 
 
 def _curve(name: str, curve: Callable[[Net, str], str], gain: float) -> None:
-    """Between two layers, over a range of about `gain` times 4 to both sides."""
+    """Puts a curve between two layers, over a range of about `gain` times 4 to both sides."""
     case(name)(lambda net: net.linear(curve(net, net.linear(_rows(net), gains=gain))))
 
 

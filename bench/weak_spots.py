@@ -31,11 +31,11 @@ COUNTS = {1 << 11: 64, 1 << 14: 16, math.inf: 4}
 """Samples to calibrate with, by what inputs have fewer elements than: `fresh` data must hardly leave their ranges."""
 FRESH = 4
 LOSS_DB = 1.5
-"""As far below the limit int8 may be."""
+"""Decibels by which int8 may be below the limit."""
 _CHANNEL_AXES = {"DEPTHWISE_CONV2D": (2, 3), "MATMUL": (2,), "TRANSPOSE_CONV2D": (0,)}
 _PRODUCTS = ("CONV2D", "CONV3D", *_CHANNEL_AXES)
 _SHARES = np.linspace(1.0, 0.4, 25)
-"""Of the range seen: candidates for the range encoded."""
+"""Shares of the range seen that are candidates for the encoded range."""
 Arrays = dict[str, np.ndarray]
 Rounding = Callable[[np.ndarray], np.ndarray]
 
@@ -73,7 +73,7 @@ class EightBits:
 
 
 def _activation(values: Sequence[np.ndarray]) -> Rounding:
-    """To 256 levels, of which one is 0."""
+    """Rounds to 256 levels, of which one is 0."""
     whole = np.concatenate([value.reshape(-1) for value in values]).astype(np.float64)
     low, high = min(whole.min(), 0.0), max(whole.max(), 0.0)
 
@@ -86,7 +86,7 @@ def _activation(values: Sequence[np.ndarray]) -> Rounding:
 
 
 def _by_channel(weight: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    """To 255 levels around 0, with a step for each channel."""
+    """Rounds to 255 levels around 0, with a step for each channel."""
     others = tuple(axis for axis in range(weight.ndim) if axis not in axes)
     wide, best = weight.astype(np.float64), np.zeros_like(weight)
     least = np.full([size if axis in axes else 1 for axis, size in enumerate(weight.shape)], np.inf)
@@ -99,7 +99,7 @@ def _by_channel(weight: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 
 
 def limit_db(graph: Graph, known: Arrays, fresh: Arrays) -> float:
-    """Of the fake-quantized model, on fresh samples."""
+    """Returns the SQNR of the fake-quantized model on fresh samples, in dB."""
     model = EightBits(
         graph, [{name: values[i] for name, values in known.items()} for i in range(len(known["x"]))]
     )
@@ -115,7 +115,7 @@ def limit_db(graph: Graph, known: Arrays, fresh: Arrays) -> float:
 
 
 def integers_db(graph: Graph, known: Arrays, fresh: Arrays, activations: str) -> float:
-    """Of the quantizer's integers, on fresh samples."""
+    """Returns the SQNR of the quantizer's integers on fresh samples, in dB."""
     found = quantize_graph(graph, known, activations=activations)
     return min(output.sqnr_db for output in measure(found, held_out=fresh).outputs)
 

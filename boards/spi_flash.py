@@ -14,7 +14,8 @@ class SpiFlash:
     offset: int
     """Offset in bytes of the boot image, which follows the bitstream."""
     configuration_clock: bool = False
-    """Its clock is that of the FPGA's configuration, which a cell drives afterwards (ECP5: USRMCLK)."""
+    """Says that the flash's clock is that of the FPGA's configuration, which a cell drives afterwards (ECP5:
+    USRMCLK)."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.offset < 1 << ADDRESS_BITS:

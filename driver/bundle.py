@@ -38,7 +38,7 @@ _OPTIONS: dict[str, type | tuple[type, ...]] = {
     "memory_latency": (int, type(None)),
     "max_cycles": (int, type(None)),
 }
-"""Of `Session`, with the types that they may have."""
+"""Options of `Session` that a bundle may hold, with the types that they may have."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Bundle:
     inputs: dict[str, np.ndarray]
     """Inputs, and states as they were before the run, by name."""
     outputs: dict[str, np.ndarray]
-    """None of a run that ended in an error."""
+    """The outputs; None for a run that ended in an error."""
     ended: str
     """How the run ended: the error's line, or what its outputs were compared with."""
     made_by: dict[str, str]

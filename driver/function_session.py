@@ -34,7 +34,7 @@ class FunctionSession(Session):
         return self.call(dict(zip(names, arrays, strict=False)) | named)
 
     def call(self, given: Mapping[str, Any], *, check: bool = False) -> Any:
-        """As a call with arguments by name; `check` as in `Session.run`."""
+        """Runs the function with arguments by name; `check` works as in `Session.run`."""
         return self._traced.packed(self.run(dict(given), check=check))
 
     def _entered(self, given: Mapping[str, np.ndarray], *, real: bool) -> dict[str, np.ndarray]:

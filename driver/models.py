@@ -167,7 +167,7 @@ class Loaded:
     """A model that can run."""
 
     graph: Graph | None
-    """None for a compiled program."""
+    """The graph; None for a compiled program."""
     program: Program | None
     """The program; None on golden."""
     config: Config

@@ -38,11 +38,11 @@ class OwnTypesSession(Session):
         return self._types.get(name)
 
     def get_inputs(self) -> list[ValueInfo]:
-        """As `Session.get_inputs`, in the model's own types."""
+        """Works like `Session.get_inputs`, in the model's own types."""
         return [value_info(each, self._types[each.name]) for each in self.inputs]
 
     def get_outputs(self) -> list[ValueInfo]:
-        """As `Session.get_outputs`, in the model's own types."""
+        """Works like `Session.get_outputs`, in the model's own types."""
         return [value_info(each, self._types[each.name]) for each in self.outputs]
 
     def _entered(self, given: Mapping[str, np.ndarray], *, real: bool) -> dict[str, np.ndarray]:

@@ -70,7 +70,7 @@ class Target:
     reason: str
     """Why the others do not."""
     runner: Callable[[Program, RunOptions], Runner] | None
-    """None: it evaluates graphs, not programs."""
+    """Runs programs; None for a target that evaluates graphs."""
 
     def check(self, shown: str, options: RunOptions) -> None:
         """InputError for an option that this target would have to ignore."""

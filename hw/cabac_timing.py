@@ -8,16 +8,16 @@ import numpy as np
 from tosaic.hw.nnr_streams import BYPASS_BINS, WAITING_WORDS
 
 FIRST_BIN_CYCLES = 22
-"""From the job to the first level's first bin, without dq_flag and other bins in front."""
+"""Cycles from the job to the first level's first bin, without dq_flag and other bins before it."""
 END_CYCLES = 6
-"""From the cycle of the last bin to the result, if the last word is full."""
+"""Cycles from the last bin to the result, if the last word is full."""
 SEVERAL_CYCLES = 5
 """What the way of the words through distributor and queues adds where there are several streams."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Bins:
-    """Of all levels: bins and the cycles they take."""
+    """The bins of all levels, and the cycles that they take."""
 
     context_coded: int
     bypass: int

@@ -44,8 +44,8 @@ class Config:
     """Vectors of sums that depthwise GOs hand on to the next GO, for kernels of more taps than rows. A power of two;
     0: none, and no GO may do so."""
     weight_banks: int = 1
-    """Most words of weights that the array reads per cycle, 1, 2 or 4. With several, a tile of few pixels divides the
-    rows into parts, each of which works on other steps of the sums; `most_row_parts` tells into how many."""
+    """Largest number of words of weights that the array reads per cycle: 1, 2 or 4. With several, a tile of few pixels
+    divides the rows into parts, each of which works on other steps of the sums; `most_row_parts` is their number."""
     drain_vectors: int = ARRAY_FIFO_VECTORS
     """Vectors of sums that wait between array and vector unit, and at least one per row. With more, the array runs
     ahead of lanes that are slower than it is for a while."""
@@ -69,7 +69,7 @@ class Config:
     unpackers: int = 1
     """1: LOAD unpacks packed weights, a word per cycle; 0: programs with packed weights do not run."""
     fetch_instructions: int = 32
-    """Most instructions that are requested or received and not dispatched: 16 or 32."""
+    """Largest number of instructions that are requested or received and not yet dispatched: 16 or 32."""
     event_counters: int = 1
     """1: the control port counts what the units do; 0: these registers read 0, and reports have cycles, layers and
     errors, but not what each unit did."""
@@ -95,7 +95,7 @@ class Config:
 
     @property
     def macs_per_cycle(self) -> int:
-        """Of all cores."""
+        """Multiply-accumulates of all cores in one cycle."""
         return self.rows * self.columns * self.cores
 
     @property
@@ -105,7 +105,7 @@ class Config:
 
     @property
     def bus_bytes(self) -> int:
-        """Of a beat of the memory port, which the cores share."""
+        """Bytes of a beat on the memory port, which the cores share."""
         return self.columns * self.bus_words
 
     @property
@@ -134,7 +134,8 @@ class Config:
         return max(1, min(self.weight_banks, self.divided_rows // LEAST_ROWS_OF_A_PART))
 
     def row_parts(self, pixels: int) -> int:
-        """Into how many parts the rows are divided for a tile of `pixels` pixels: as many as have a row for each."""
+        """Returns the number of parts into which the rows are divided for a tile of `pixels` pixels: as many as have
+        a row for each."""
         parts = 1
         while 2 * parts <= self.most_row_parts and 2 * parts * pixels <= self.divided_rows:
             parts *= 2

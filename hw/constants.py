@@ -6,11 +6,12 @@ Nothing here needs Amaranth.
 BURST_BEATS = 32
 """Beats of the longest burst of a DMA unit. No burst crosses a multiple of it, hence none crosses 4 KiB."""
 OUTSTANDING_BURSTS = 32
-"""Most bursts that a DMA unit has issued and not completed."""
+"""Largest number of bursts that a DMA unit has issued and not completed."""
 OUTSTANDING_BEATS = 256
-"""Most beats that LOAD has requested and not received: this hides 220 cycles of latency and leaves the program room."""
+"""Largest number of beats that LOAD has requested and not received. It hides 220 cycles of latency and leaves room
+for the program."""
 DECODE_BUFFER_BEATS = 2 * BURST_BEATS
-"""Most beats of compressed blocks that LOAD has requested and the decoder has not taken."""
+"""Largest number of beats of compressed blocks that LOAD has requested and the decoder has not taken."""
 
 FETCH_BURST_BYTES = 128
 """No burst of the program crosses a multiple of it, hence none crosses 4 KiB. It is short, because LOAD shares the
@@ -27,9 +28,9 @@ VECTOR_SETUP_EARLY_CYCLES = 3
 """Likewise a UOP or BOUNDS, whose places are read no more from then on."""
 
 BIAS_BYTES, NARROW_BIAS_BYTES = 4, 2
-"""Of a column's bias among the parameters of VECTOR_PARAM: int32, or int16 for a narrow one."""
+"""Bytes of a column's bias among the parameters of VECTOR_PARAM: int32, or int16 for a narrow one."""
 MULTIPLIER_BYTES, SHIFT_BYTES = 4, 1
-"""Of a column's multiplier and shift, which follow the biases. A multiplier is as wide as an int32 bias."""
+"""Bytes of a column's multiplier and shift, which follow the biases. A multiplier is as wide as an int32 bias."""
 SCALE_BYTES = MULTIPLIER_BYTES + SHIFT_BYTES
 
 AXI_INCR = 1

@@ -103,7 +103,7 @@ class Units:
     store: StoreUnit
 
     def connect_data(self, m: Module, am: ActivationMemory, wm: WeightMemory) -> None:
-        """To the memories and to each other."""
+        """Connects the units to the memories and to each other."""
         wiring.connect(m, self.array.accumulators, self.vector.accumulators)
         wiring.connect(m, self.vector.read, am.vector_read)
         wiring.connect(m, self.array.am, am.array_read)
@@ -115,7 +115,7 @@ class Units:
         m.d.comb += self.array.streamed_word.eq(self.load.streamed_word)
 
     def connect_control(self, m: Module, run: RunOrders, sequencer: Sequencer) -> None:
-        """To the sequencer and to the host's orders."""
+        """Connects the units to the sequencer and to the host's orders."""
         ports = (
             (sequencer.load, self.load),
             (sequencer.array, self.array),

@@ -14,7 +14,7 @@ VERSION_VALUE = 0x000401
 VERSION_PATCH_BITS = 8
 """Register maps that differ only in these bits of VERSION are read alike."""
 WINDOW_BYTES = 0x1000
-"""Of the control port."""
+"""Bytes of the control port's window."""
 WINDOW_ALIGNMENT = 32
 """What MEM_BASE, and the program's bus address, are a multiple of, in bytes."""
 WATCHDOG_RESET_CYCLES = 65536
@@ -317,7 +317,7 @@ REGISTER: dict[str, Register] = {register.name: register for register in REGISTE
 """The registers by name."""
 
 CORE_BYTES = 0x400
-"""From a register of a core to the same one of the next core."""
+"""Bytes from a register of a core to the same register of the next core."""
 OF_EACH_CORE = (
     "PC",
     "UNITS",

@@ -119,7 +119,7 @@ def _s(name: str, bits: int, doc: str) -> Field:
 
 
 CORES_FIELD = "cores"
-"""Of a SIGNAL, its last one: as many of its bits mean something as there are cores."""
+"""Name of a SIGNAL's last field. It uses one bit for each core."""
 
 _WAIT = (
     _u("semaphore", 4, "which counter"),

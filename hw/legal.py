@@ -31,11 +31,11 @@ LEAST_ROWS_OF_PARTIAL_SUMS = 4
 """While the weights of the next GO enter the rows, the last partial sum is written."""
 ENGINES = (0, 1, 2, 4)
 LANE_COLUMNS = (1, 2, 4)
-"""With more, elements of two bytes would have to be chosen among, too."""
+"""Numbers of columns that a lane may serve. With more, it would have to choose among elements of two bytes, too."""
 WEIGHT_BANKS = (1, 2, 4)
 CORES = (1, 2, 4)
 MOST_BUS_BYTES = 64
-"""Of a beat of the shared port: what memory controllers take."""
+"""Largest number of bytes in a beat of the shared port: memory controllers take no more."""
 LEAST_SEMAPHORES = 12
 """One for each ordered pair of the four units; several cores have one more each, of what that core has made."""
 LEAST_UOPS = 8

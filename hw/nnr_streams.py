@@ -36,7 +36,8 @@ class DecodeError(enum.IntEnum):
 
 
 def stream_levels(count: int, streams: int, word_bytes: int) -> list[list[slice]]:
-    """For each stream the slices of the tensor's `count` levels it holds, in order: words of W levels, in turns."""
+    """Returns, for each stream, the slices of the tensor's `count` levels that it holds, in order: words of W levels,
+    in turns."""
     words = [slice(start, min(start + word_bytes, count)) for start in range(0, count, word_bytes)]
     return [words[stream::streams] for stream in range(streams)]
 

@@ -91,7 +91,7 @@ def _packed_mask(words: np.ndarray) -> Iterator[bytes]:
     codes = list(_codes(wanted.astype(np.int64), Mode.MASK))
     queues = [by_fifo[wanted[:, fifo], fifo].tolist() for fifo in range(words.shape[1])]
     sent, held = [0] * len(queues), [0] * len(queues)
-    """Of each queue: what went to the FIFO, and what is there now."""
+    """Number of weights of each queue that went to its FIFO, and that the FIFO holds now."""
     lists = [np.flatnonzero(row).tolist() for row in wanted]
     for number, taking in enumerate(lists):
         if number % WORDS_PER_CODE[Mode.MASK] == 0:

@@ -221,7 +221,7 @@ def test_a_cast_of_a_constant_costs_nothing():
 
 
 def differences(axis: int) -> Graph:
-    """As diff_axis0.tosa, along any axis of [64, 128] results."""
+    """Returns the graph of diff_axis0.tosa, along any axis of [64, 128] results."""
     build, shape = GraphBuilder(), [64, 128]
     build.input("x", tuple(size + (i == axis) for i, size in enumerate(shape)), DType.INT32)
     sizes = build.constant(np.array(shape), DType.SHAPE)

@@ -148,7 +148,8 @@ def open_virtual(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> T
 
 
 def write_boot_image(board: BoardSimulator, name: str, image: bytes) -> None:
-    """Into the flash of a board that uses it, behind where a bitstream would be; then its reset button is pressed."""
+    """Writes the image into the flash of a board that uses it, after the place of a bitstream; then presses its reset
+    button."""
     flash = virtual_boards()[name].flash
     assert flash is not None
     board.write_flash(b"\xff" * flash.offset + image)

@@ -37,7 +37,7 @@ class Task:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its shape."""
+        """Returns the input's shape."""
         return self.graph.tensors[self.input].shape
 
     def alone(self, values: "list[np.ndarray] | Any") -> list[Arrays]:

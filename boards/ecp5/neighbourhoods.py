@@ -1,4 +1,4 @@
-"""About where cells will lie, by those that have a place, and which of them lie together."""
+"""Estimates where cells will lie, by those that have a place, and which of them lie together."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ _LOCAL_ENDS = 24
 
 
 def places(cells: Cells, wires: Wires) -> dict[str, np.ndarray]:
-    """About where each cell will lie, (column, row), from the cells that have a place already."""
+    """Returns about where each cell will lie, (column, row), from the cells that have a place already."""
     number = {name: index for index, name in enumerate(cells)}
     fixed = {number[name]: site for name, cell in cells.items() if (site := site_of(cell))}
     here, there, weight = list[int](), list[int](), list[float]()

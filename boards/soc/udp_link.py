@@ -161,7 +161,7 @@ class UdpLink(wiring.Component):
                         m.next = "FEED"
 
     def _feed(self, m: Module) -> None:
-        """Its bytes go to the bridge."""
+        """Gives the datagram's bytes to the bridge."""
         index = self.index
         with m.State("FEED"):
             m.next = "BYTE"

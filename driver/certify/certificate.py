@@ -70,7 +70,7 @@ class Certificate:
     axioms: dict[str, int]
     lemmas: dict[str, int]
     assumptions: dict[str, int]
-    """By operator: results of which only a REQUIRE of the specification says that they fit their type."""
+    """Number of results, by operator, of which only a REQUIRE of the specification says that they fit their type."""
     seeds: int
     keyed: bool
     values: int

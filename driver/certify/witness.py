@@ -17,7 +17,7 @@ from .certificate import Witness
 MOST_PARAMETERS = 1
 """Elements of an input that may be an operator's parameter with a rule of its own: a zero point."""
 SECONDS = 10.0
-"""Of processor time, at most."""
+"""Largest processor time of the search, in seconds."""
 
 
 def find_witness(graph: Graph, program: Program, tries: int) -> tuple[Witness | None, int]:

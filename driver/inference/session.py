@@ -111,7 +111,7 @@ class InferenceSession:
         input_dict_ort_values: Mapping[str, OrtValue],
         run_options: RunOptions | None = None,
     ) -> list[OrtValue]:
-        """As `run`, with values instead of arrays."""
+        """Works like `run`, with values instead of arrays."""
         return [OrtValue(array) for array in self.run(output_names, input_dict_ort_values, run_options)]
 
     def run_async(
@@ -122,7 +122,8 @@ class InferenceSession:
         user_data: Any,
         run_options: RunOptions | None = None,
     ) -> None:
-        """As `run`, in a thread, which calls callback(outputs, user_data, "") or callback([], user_data, error)."""
+        """Works like `run`, in a thread, which calls callback(outputs, user_data, "") or callback([], user_data,
+        error)."""
 
         def work() -> None:
             try:

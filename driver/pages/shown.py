@@ -19,7 +19,7 @@ class Column(NamedTuple):
 
     title: str
     number: bool = False
-    """Its cells are numbers: they are on the right, and the largest comes first."""
+    """Says that the cells are numbers: they are on the right, and the largest comes first."""
     wide: bool = False
     """Left out on a phone."""
     tip: str = ""

@@ -85,7 +85,7 @@ class Trial:
     part: Prepared
     """The quantization that is calibrated without the judges."""
     judges: Samples
-    """None: the calibration's own samples judge."""
+    """Samples that judge; None: the calibration's own samples."""
     leaving: Mapping[str, float] = field(default_factory=dict)
     """How far tensors leave the range of all samples but one block (`Statistics.overshoot`)."""
 

@@ -64,7 +64,7 @@ def layer_figures(
 
 
 def worst_layers(layers: Sequence[LayerFigures], count: int = 3) -> list[LayerFigures]:
-    """Those that lose the most cycles, the worst first: where there is the most to win."""
+    """Returns the layers that lose the most cycles, the worst first."""
     return sorted((layer for layer in layers if layer.lost), key=lambda layer: -layer.lost)[:count]
 
 

@@ -35,7 +35,7 @@ class LayerNote:
     """The integers that stand for a tensor of the network: real = scale * (q - zero_point), between two bounds."""
 
     tensor: str
-    """Its name in the integer graph."""
+    """The tensor's name in the integer graph."""
     shown: str
     """What people are shown: the operator of the network."""
     scale: tuple[float, ...]
@@ -55,7 +55,7 @@ class SourceNote:
     """The network that integers were made of, and how near to it they were."""
 
     path: pathlib.Path | None = None
-    """None for a graph that has no file."""
+    """The model's path; None for a graph that has no file."""
     digest: str | None = None
     bound: Bindings = dataclasses.field(default_factory=Bindings)
     samples: str = ""

@@ -38,12 +38,12 @@ def by_column(config: Config, vector: Value, element_bits: int) -> Value:
 
 
 def split_levels(config: Config) -> int:
-    """In how many ways the rows can be divided: level 0 into 2 parts, level 1 into 4."""
+    """Returns in how many ways the rows can be divided: level 0 into 2 parts, level 1 into 4."""
     return exact_log2(config.most_row_parts)
 
 
 def place_bits(config: Config) -> int:
-    """Of the number of a row in its part."""
+    """Returns the bits of a row's number in its part."""
     return bits_for(config.divided_rows // 2 - 1) if split_levels(config) else 0
 
 

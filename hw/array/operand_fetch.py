@@ -1,4 +1,4 @@
-"""From memory words to operands: zero points, masks, delay line."""
+"""Makes operands of memory words: zero points, masks, delay line."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring

@@ -1,4 +1,4 @@
-"""In which advances of the depthwise mode the sum of an output begins."""
+"""Finds the advances of the depthwise mode in which the sum of an output begins."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring

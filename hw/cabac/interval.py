@@ -15,7 +15,7 @@ from ..nnr_tables import RLPS
 from .lookup import lookup
 
 MAX_SHIFT = 7
-"""Most bits that one context-coded bin takes from the stream: rLPS is at least 2."""
+"""Largest number of bits that one context-coded bin takes from the stream: rLPS is at least 2."""
 
 
 class Decision(wiring.Component):

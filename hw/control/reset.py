@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 SETTLE_CYCLES = 8
-"""From `stop` to a trustworthy `bus_idle`."""
+"""Cycles from `stop` until `bus_idle` can be trusted."""
 DRAIN_LIMIT_CYCLES = 65536
 """Cycles after which the bus is given up."""
 

@@ -19,20 +19,22 @@ from .round_robin import RoundRobin
 
 
 def _fetch_bursts(config: Config) -> int:
-    """Most bursts of a program that are requested and not received: the first and the last one may be short."""
+    """Returns the largest number of bursts of a program that are requested and not received: the first and the last
+    one may be short."""
     return 2 + config.fetch_instructions * INSTRUCTION_BYTES // FETCH_BURST_BYTES
 
 
 def beats_kept(config: Config) -> int:
-    """Most beats of the shared port that a core has requested and not taken, of LOAD and of the program. A burst may
-    touch a wide beat more than its words fill."""
+    """Returns the largest number of beats of the shared port that a core has requested and not taken, for LOAD and
+    for the program. A burst may touch one wide beat more than its words fill."""
     program = config.fetch_instructions * max(INSTRUCTION_BYTES, config.word_bytes) // config.word_bytes
     words, bursts = OUTSTANDING_BEATS + program, OUTSTANDING_BURSTS + _fetch_bursts(config)
     return words if config.bus_words == 1 else words // config.bus_words + bursts
 
 
 class Span(data.StructLayout):
-    """Of a burst of words in wide beats: its first word in the first of them, and its last word in the last one."""
+    """Where a burst of words lies in wide beats: its first word in the first beat, and its last word in the last
+    one."""
 
     def __init__(self, config: Config):
         bits = exact_log2(config.bus_words)
@@ -40,7 +42,7 @@ class Span(data.StructLayout):
 
 
 class Beat(data.StructLayout):
-    """Of the shared port, for one core."""
+    """A beat of the shared port for one core."""
 
     def __init__(self, config: Config):
         super().__init__({"data": 8 * config.bus_bytes, "resp": 2, "last": 1, "of_program": 1})
@@ -155,7 +157,7 @@ class CoreReader(wiring.Component):
         return m
 
     def _spans(self, m: Module) -> list[SyncFIFO]:
-        """Of the bursts that LOAD, and the program's fetch, have under way."""
+        """Builds a queue of the `Span`s of LOAD's outstanding bursts, and one for those of the program's fetch."""
         config, core = self.config, self.core
         lane_bits, word_bits = exact_log2(config.word_bytes), exact_log2(config.bus_words)
         span, end = Signal(Span(config)), Signal(8 + word_bits)

@@ -23,7 +23,7 @@ def beats_kept(config: Config) -> int:
 
 
 class Beat(data.StructLayout):
-    """Of the shared port."""
+    """A beat of the shared port."""
 
     def __init__(self, config: Config):
         super().__init__({"data": 8 * config.bus_bytes, "strobe": config.bus_bytes, "last": 1})

@@ -11,7 +11,7 @@ from ..interfaces import COUNT_BITS, SEMAPHORE_BITS
 from .bursts import SignalTokens
 
 _SIGNALS = 8
-"""Most SIGNALs that wait."""
+"""Largest number of SIGNALs that wait."""
 _BLOCK_BITS = 5
 """Numbers of blocks of compressed weights are compared modulo this: up to four ahead and _SIGNALS behind."""
 _BURST_BITS = exact_log2(OUTSTANDING_BURSTS) + 2

@@ -1,4 +1,4 @@
-"""From a DMA unit's commands to transfers: WAIT, PITCH, and what goes on to the splitter."""
+"""Turns a DMA unit's commands into transfers: WAIT, PITCH, and what goes on to the splitter."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import data, stream, wiring

@@ -17,9 +17,10 @@ from .unit import DmaUnit
 AXI_ID = 0
 """`awid` of the STORE unit, the only writer."""
 _BURSTS_AHEAD = 8
-"""Most bursts whose address was issued while their data is not yet read."""
+"""Largest number of bursts whose address was issued and whose data is not yet read."""
 BEATS_BUFFERED = 8
-"""Most beats between the preparation of their read and the bus: more than a credit's round trip of 7 cycles."""
+"""Largest number of beats between the preparation of their read and the bus: more than a credit's round trip of 7
+cycles."""
 
 
 class StoreUnit(DmaUnit):

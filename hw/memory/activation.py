@@ -234,7 +234,7 @@ class ActivationMemory(wiring.Component):
         words: tuple[list[Value], list[Value]],
         name: str,
     ) -> None:
-        """From the memories' registers to the port: first every lane's byte, then the rotation.
+        """Moves words from the memories' registers to the port: first it chooses every lane's byte, then it rotates.
 
         Off the critical path: block RAMs answer late, so the bytes are only chosen before the second register, and
         rotated after it. Lane i has a byte of the second word below the offset, and of the first one from there on.

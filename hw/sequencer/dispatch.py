@@ -101,7 +101,7 @@ class Dispatch(wiring.Component):
         self.done_with = Signal()
         """It is, in this cycle."""
         self._condition = Signal(Condition)
-        """Of the BRANCH that is waited at."""
+        """Condition of the BRANCH that waits."""
         self._found = Signal(Error)
         """An error of the program in this cycle."""
 

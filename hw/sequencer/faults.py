@@ -8,7 +8,7 @@ from ..interfaces import Status
 from ..isa import Error, Unit
 
 CODE_BITS, UNIT_BITS = 4, 3
-"""Of isa.Error and isa.Unit, as the register ERROR has them."""
+"""Bits of isa.Error and of isa.Unit in the register ERROR."""
 Fault = data.StructLayout({"valid": 1, "code": CODE_BITS, "unit": UNIT_BITS})
 """A fault in this cycle: isa.Error and isa.Unit."""
 _UNITS = (Unit.LOAD, Unit.ARRAY, Unit.VECTOR, Unit.STORE)

@@ -13,7 +13,7 @@ INDEX_BITS = 24
 """Programs have at most 2**24 instructions."""
 _HEADER_BITS = 16
 OPERATION_BITS = 4
-"""Of the opcode, whose other bits are the unit."""
+"""Bits of the opcode that name the operation; its other bits are the unit."""
 
 _LOAD_SETUP = (Opcode.LOAD_PITCH, Opcode.LOAD_TENSOR, Opcode.LOAD_STREAMS)
 

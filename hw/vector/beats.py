@@ -13,7 +13,7 @@ from ..one_hot import any_of, one_of, only_if
 from .layouts import IssueFields, stream_of
 
 LOG2_BYTES = max(element.bytes for element in Element).bit_length() - 1
-"""Of the widest element."""
+"""Base-2 logarithm of the bytes of the widest element."""
 StreamSizes = data.ArrayLayout(range(LOG2_BYTES + 1), STORE_STREAM + 1)
 """log2 of the bytes of each stream's elements; 0 where element 0 goes to all lanes."""
 

@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 SHIFTS = (32, 16, 8, 4, 2, 1)
-"""From the largest on: what the later ones cannot reach is dropped early."""
+"""Distances of the stages, the largest first: bits that the later stages cannot reach are dropped early."""
 
 
 def shift_right(

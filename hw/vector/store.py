@@ -121,8 +121,8 @@ class Store(wiring.Component):
         return m
 
     def _selected(self, m: Module) -> dict[int, list[Value]]:
-        """For elements of each size the results of a word's lanes: half as many as for those of half the size, one half
-        or the other."""
+        """Returns the results of a word's lanes for elements of each size: half as many as for half the size, one
+        half or the other."""
         width, bits = self.config.columns, self.config.vector_bits
         results = [self.results[bits * (i % self.config.lanes) :][:bits] for i in range(width)]
         found = {1: results}

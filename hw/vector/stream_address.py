@@ -13,9 +13,9 @@ from ..one_hot import any_of, only_if
 TURN_BITS = width(Opcode.VECTOR_DIMS, "count_low")
 ADDRESS_BITS = width(Opcode.VECTOR_STREAM, "address")
 _Extent = data.StructLayout({"turns": TURN_BITS, "stride": ADDRESS_BITS})
-"""Of a dimension, as configured: turns after the first one, and what each adds to the address."""
+"""A dimension as configured: the turns after the first one, and how much each adds to the address."""
 _Progress = data.StructLayout({"left": TURN_BITS, "base": ADDRESS_BITS})
-"""Of a dimension, when it moved last: turns left, and the address with index 0 in every dimension below."""
+"""A dimension when it moved last: the turns left, and the address with index 0 in every dimension below."""
 
 
 class StreamAddress(wiring.Component):

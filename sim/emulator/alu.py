@@ -51,13 +51,13 @@ def constant(number: int) -> Value:
 
 
 def add(value: Value, other: int | np.ndarray) -> Value:
-    """With an integer, or one for each lane."""
+    """Adds an integer, or one for each lane."""
     magnitude = abs(other) if isinstance(other, int) else _magnitude(other)
     return Value(value.lanes + other, value.bound + magnitude)
 
 
 def clamp(value: Value, low: int, high: int) -> Value:
-    """At least `low`, then at most `high`."""
+    """Raises values to at least `low`, then lowers them to at most `high`."""
     return Value(np.minimum(np.maximum(value.lanes, low), high), max(abs(low), abs(high)))
 
 
@@ -143,7 +143,7 @@ class _Scaling:
 
 @functools.lru_cache(1 << 12)
 def _scaling(multipliers: bytes, shifts: bytes) -> _Scaling:
-    """Of int64 multipliers and shifts."""
+    """Returns what RESCALE needs of int64 multipliers and shifts, computed once for each pair."""
     multiplier, shift = np.frombuffer(multipliers, np.int64), np.frombuffer(shifts, np.int64)
     half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
     extra = np.where(shift > 31, 1 << 30, 0)

@@ -38,9 +38,9 @@ class _Steps:
     strides: tuple[int, ...]
     """Bytes of the activation memory from one turn of each loop to the next."""
     rows: np.ndarray
-    """Of every step: rows of the image behind the pixel's first one."""
+    """Rows of the image from the pixel's first row to each step's."""
     row_bytes: np.ndarray
-    """Of every step: bytes of the row behind the pixel's first one."""
+    """Bytes of the row from the pixel's first byte to each step's."""
 
     row_ends: tuple[int, int]
     """The least and the largest of `rows`."""
@@ -56,7 +56,7 @@ class _Steps:
 
     @property
     def addresses(self) -> np.ndarray:
-        """Of every step: bytes of the activation memory behind the pixel's first one."""
+        """Returns, for every step, its distance in the activation memory from the pixel's first byte."""
         turns = np.indices(self.counts).reshape(len(self.counts), -1)
         return np.array(self.strides, np.int64) @ turns
 
@@ -68,7 +68,7 @@ class Array:
         self._state, self._domain = state, state.domain
         self._setup: dict[str, Instruction] = {}
         self._steps: _Steps | None = None
-        """Those of the last ARRAY_KERNEL, once a GO has needed them."""
+        """The steps of the last ARRAY_KERNEL, once a GO has needed them."""
         self._accumulators: Any = None
         """int32 [samples, rows, W] that the last GO left; None: there was none, or it left none."""
         self._partial_sums = self._domain.accumulators(
@@ -76,9 +76,9 @@ class Array:
         )
         """What depthwise GOs hand on."""
         self.left: dict[str, int] = {}
-        """Of the sums that a GO may go on from, how many there are, by what they are called."""
+        """Number of sums that a GO may continue, by their kind."""
         self.lanes_left: dict[str, KnownLanes] = {}
-        """Their lanes, where all that is read must be known."""
+        """The known lanes of the sums in `left`, where weights must be known."""
 
     def configure(self, instruction: Instruction) -> None:
         """Take the configuration that the following GOs use."""
@@ -129,7 +129,7 @@ class Array:
             self._accumulators = None
 
     def _kernel_steps(self) -> _Steps:
-        """Those of the kernel that is set up."""
+        """Returns the steps of the kernel that is set up."""
         if self._steps is None:
             self._steps = _convolution_steps(self._get("kernel"), self._state.config.columns)
         return self._steps
@@ -325,8 +325,8 @@ class Array:
             )
 
     def _known_lanes(self, go: Instruction, steps: _Steps, number: int) -> KnownLanes | None:
-        """Of the sums of block `number`, where all that is read must be known. Weights that meet nothing but padding
-        have no part in them."""
+        """Returns the known lanes of the sums of block `number`; None where weights need not be known. Weights that
+        meet only padding do not count."""
         depth = len(steps.rows) * self._state.config.columns
         word = go.weights + number * depth
         known = self._known_words(word, depth)
@@ -338,7 +338,8 @@ class Array:
         return self._lanes_of(known, word, before)
 
     def _lanes_of(self, known: np.ndarray, word: int, before: KnownLanes | None) -> KnownLanes:
-        """Of sums with the weights from `word` on, bool [count, W], that go on from those `before`."""
+        """Returns the known lanes of sums with the weights from `word` on, of which bool [count, W] are known;
+        `before` are those of the sums that they continue."""
         config = self._state.config
         lane = min([config.columns, *np.flatnonzero(~known.all(axis=0)).tolist()])
         if lane < config.columns:

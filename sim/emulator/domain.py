@@ -24,11 +24,11 @@ class Domain(Protocol):
     """One kind of values. `Any` stands for its lanes, sums and operands."""
 
     cell: np.dtype
-    """Of a byte in activation and external memory."""
+    """NumPy type of a byte in activation and external memory."""
     word: np.dtype
-    """Of a byte in weight memory, as large as a cell."""
+    """NumPy type of a byte in weight memory, as large as a cell."""
     sum: np.dtype
-    """Of the sums of depthwise products, before `total`."""
+    """NumPy type of the sums of depthwise products, before `total`."""
 
     def begin(self, offset: int) -> None:
         """The instruction at this byte of the program is executed next."""
@@ -46,7 +46,7 @@ class Domain(Protocol):
         """Floats of 8-bit operands minus their zero point; the first axis may be longer, 0 stands for 0."""
 
     def weights(self, words: np.ndarray, zero_point: int) -> Any:
-        """Of weights minus their zero point: int16 where they are constants."""
+        """Returns the weights minus their zero point: int16 where they are constants."""
 
     def exact_type(self, weights: Any, largest: int) -> np.dtype:
         """The float type in which sums of operands up to `largest` times weights [.., count, W] are exact."""
@@ -64,7 +64,7 @@ class Domain(Protocol):
         """Exact floats as the type `sum`."""
 
     def accumulate(self, sums: Any, before: Any) -> Any:
-        """Their sum, as int32; `sums` may change."""
+        """Returns the sum of both, as int32; `sums` may change."""
 
     def accumulators(self, shape: Sequence[int]) -> Any:
         """Sums that no GO has left."""
@@ -85,7 +85,7 @@ class Domain(Protocol):
         """Cells [.., bytes] of lanes [.., W]: of each the low bits."""
 
     def add(self, value: Value, other: Any) -> Value:
-        """With an integer, or one for each lane."""
+        """Adds an integer, or one for each lane."""
 
     def wrap(self, value: Value, bits: int) -> Value:
         """Two's complement of `bits` bits."""
@@ -94,7 +94,7 @@ class Domain(Protocol):
         """The operation of a micro-operation alone."""
 
     def clamp(self, value: Value, low: int, high: int) -> Value:
-        """At least `low`, then at most `high`."""
+        """Raises values to at least `low`, then lowers them to at most `high`."""
 
 
 def micro_op(

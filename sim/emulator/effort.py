@@ -7,17 +7,17 @@ from .faults import Fault
 from .vector import GROUP_LANES
 
 INSTRUCTION, PIECE = 1 << 12, 1 << 20
-"""Of each instruction and of each piece between branches."""
+"""Cost of each instruction, and of each piece between branches."""
 GO_MOST = 1 << 29
-"""Of one instruction: seconds."""
+"""Largest cost of one instruction: some seconds."""
 MOST, MOST_FOR_EACH = 1 << 30, 1 << 20
-"""Of all paths together: beside a fixed part as much for each instruction that the program has."""
+"""Largest cost of all paths together: a fixed part, and a part for each instruction of the program."""
 _STEP = 1 << 11
-"""Of a row, a burst, a tile, a block of weights, and a micro-operation of a batch."""
+"""Cost of a row, a burst, a tile, a block of weights, and a micro-operation of a batch."""
 _TURN = 1 << 14
-"""Of a micro-operation, for as many batches as are computed at once."""
+"""Cost of a micro-operation for all batches that are computed at once."""
 _BYTE, _WORD, _UNPACKED, _DECODED = 4, 8, 32, 256
-"""Of a byte that is moved, a word of weights, a byte of packed weights, and a compressed weight."""
+"""Costs of a byte that is moved, a word of weights, a byte of packed weights, and a compressed weight."""
 _BURST_BYTES = 64
 _COUNTS = ("rows", "row_bytes", "vectors", "repeats", "uops", "pixels", "more_blocks", "advances", "weights")
 

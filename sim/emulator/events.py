@@ -45,7 +45,7 @@ class Timeline:
         heapq.heappush(self.events, (time, next(self.order), process))
 
     def run(self) -> None:
-        """Until nothing can happen any more."""
+        """Runs until nothing can happen any more."""
         events, order, take, put = self.events, self.order, heapq.heappop, heapq.heappush
         while events:
             time, _, process = take(events)

@@ -28,7 +28,7 @@ from .vector import Vector
 
 SEMAPHORE_MAX = 4095
 _decode = functools.lru_cache(1 << 16)(decode)
-"""Most instructions of a program are executed again: in a loop, or in the next run."""
+"""Decodes an instruction, once: most are executed again, in a loop or in the next run."""
 
 
 _WAITS = frozenset({Opcode.LOAD_WAIT, Opcode.ARRAY_WAIT, Opcode.VECTOR_WAIT, Opcode.STORE_WAIT})

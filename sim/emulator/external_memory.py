@@ -58,7 +58,7 @@ class ExternalMemory:
             self._windows[:, start : start + row_bytes] = row
 
     def _separate(self) -> None:
-        """From here on each sample has all of its window to itself."""
+        """Gives each sample a window of its own, from now on."""
         common = np.broadcast_to(self._common, (self.samples, len(self._common)))
         self._windows = np.concatenate([common, self._windows], axis=1)
         self._common = self._common[:0]

@@ -25,7 +25,7 @@ _SIGNALS = {Opcode.LOAD_SIGNAL, Opcode.ARRAY_SIGNAL, Opcode.VECTOR_SIGNAL, Opcod
 
 
 class _Bytes:
-    """Per byte of one memory: the last instruction of each of `units` that read it, and the last that wrote it."""
+    """The last instruction of each of `units` that read each byte of one memory, and the last one that wrote it."""
 
     def __init__(self, size_bytes: int, units: range):
         self.units = units
@@ -49,7 +49,7 @@ class Hazards:
         self._tokens: dict[tuple[int, int], collections.deque[np.ndarray]] = collections.defaultdict(
             collections.deque
         )
-        """By core and semaphore."""
+        """What the signalling units knew, for each token that waits, by core and semaphore."""
         self._number = -1
         self._offsets: list[int] = []
         """Program counters of the instructions so far."""

@@ -75,7 +75,7 @@ class Known:
         self._watched = {name: flags}
 
     def touched(self) -> set[int]:
-        """Those of the watched bytes that were written since this was asked last."""
+        """Returns those of the watched bytes that were written since the last call."""
         found, self._touched = self._touched, set()
         return found
 

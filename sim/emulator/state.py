@@ -85,7 +85,7 @@ class ActivationMemory:
         self._mirror()
 
     def _items(self, addresses: np.ndarray, width: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """For each sample: an item of `width` bytes from every address on, and the wrapped `addresses`."""
+        """Returns, for each sample, an item of `width` bytes from every address on, and the wrapped `addresses`."""
         size = self._bytes.shape[1]
         shape = (len(self._bytes), size - width + 1)
         items: np.ndarray = np.ndarray(shape, self._item(width), self._bytes.data, 0, self._bytes.strides)
@@ -144,7 +144,7 @@ class KnownLanes(NamedTuple):
 
     lanes: int
     unknown_byte: int = 0
-    """Of the weight memory, which nothing has written and the next lane has a part in."""
+    """Address in weight memory of a byte that nothing has written and that the next lane depends on."""
 
 
 class AccumulatorQueue:
@@ -183,7 +183,7 @@ class AccumulatorQueue:
         return np.concatenate(taken, axis=1) if taken else self._empty
 
     def pop_lanes(self, count: int) -> list[KnownLanes]:
-        """Of the `count` vectors that were taken, each."""
+        """Returns the known lanes of each of the `count` vectors that were taken."""
         taken = list[KnownLanes]()
         while count > len(taken):
             there, lanes = self._lanes.popleft()

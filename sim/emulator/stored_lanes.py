@@ -25,8 +25,8 @@ def carried_registers(program: Sequence[Instruction]) -> set[int]:
 
 
 class StoredLanes:
-    """Of one GO: `program` are its micro-ops, `beat_lanes` the lanes of each that have a beat, `stores_per_slot` its
-    accesses of the store stream."""
+    """Finds the lanes that a GO stores. `program` are its micro-operations, `beat_lanes` the lanes of each that have
+    a beat, `stores_per_slot` its accesses of the store stream."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ class Part(NamedTuple):
     """A stretch of slots that ends with a delivery, or with the GO."""
 
     slots: int
-    """Up to and with the slot that delivers the first vector, or the last one."""
+    """Number of slots, up to and with the one that delivers the first vector, or the last one."""
     distances: list[int]
     """Slots from one delivery to the next; 0 for the first."""
     address: int

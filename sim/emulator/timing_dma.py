@@ -30,13 +30,13 @@ from .transfer import UnpackedRow
 
 _READ_AHEAD_CYCLES = 2
 _ISSUE_CYCLES = 2
-"""From a GO or SIGNAL at the head of the queue to its first burst's issue, or to the token at the earliest."""
+"""Cycles from a GO or SIGNAL at the head of the queue to its first burst's issue, or to the token at the earliest."""
 _KEPT_BEATS = 1
 """Beats that wait for LOAD on the bus and behind it, and do not hold up those after them."""
 _RETIRE_CYCLES = 2
-"""From a beat on the bus to room for another one."""
+"""Cycles from a beat on the bus to room for another one."""
 _UNPACK_CYCLES = 2
-"""From the last word of weights that is made of a packed row to its write."""
+"""Cycles from the last unpacked word of a packed row to its write."""
 
 
 def _slice(unit: str, command: Instruction, start: int, end: int) -> Slice:
@@ -52,7 +52,7 @@ def _bursts(fabric: Fabric, command: Instruction, pitch: int) -> list[list[Burst
 
 @dataclasses.dataclass
 class _Burst:
-    """Of LOAD: issued and not yet written."""
+    """A burst of LOAD that is issued and not yet written."""
 
     beats: int
     issued: int
@@ -95,7 +95,7 @@ class LoadUnit:
     ):
         self._decode_cycles, self._unpacked_rows = iter(decode_cycles), iter(unpacked_rows)
         self._decode_start = self._decode_end = 0
-        """Of the last LOAD_DECODE."""
+        """Cycles in which the last LOAD_DECODE starts and ends."""
         self._block_beats: collections.deque[tuple[float, int]] = collections.deque()
         """Beats for the decoder, and when it has taken them."""
         self._block_beats_waiting = 0
@@ -201,7 +201,7 @@ class LoadUnit:
         return burst
 
     def _room(self) -> Process:
-        """Until another burst may be issued: few beats and few bursts are under way."""
+        """Waits until another burst may be issued: few beats and few bursts are under way."""
         timeline = self._fabric.timeline
         while True:
             full = len(self._under_way) == OUTSTANDING_BURSTS

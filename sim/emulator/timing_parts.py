@@ -17,63 +17,66 @@ from .events import Condition, Process, Timeline
 from .tokens import receivers
 
 START_CYCLES = 1
-"""From start to the first room in the program's buffer."""
+"""Cycles from the start to the first room in the program's buffer."""
 FETCH_ADDRESS_CYCLES = 4
-"""From room in the program's buffer to a burst's address; requested at once, so before LOAD's of the cycle after."""
+"""Cycles from room in the program's buffer to a burst's address. It is requested at once, so it comes before LOAD's
+requests of the next cycle."""
 QUIET_CYCLES = 3
-"""From the cycle in which all is idle to the decision of a BRANCH."""
+"""Cycles from the one in which all is idle to the decision of a BRANCH."""
 FETCH_CYCLES = 1
-"""From the cycle after a beat of program to that before its instruction's dispatch, which takes it from the buffer."""
+"""Cycles from the one after a beat of the program to the one before its instruction's dispatch, which takes it from
+the buffer."""
 QUEUE_CYCLES = 1
-"""From dispatch to the head of the unit's empty queue."""
+"""Cycles from an instruction's dispatch to the head of its unit's empty queue."""
 VECTOR_QUEUE_CYCLES = 2
 """The same of VECTOR's, which has one place more: an instruction is decoded on its way to the head."""
 GRANT_CYCLES = 1
-"""From a WAIT at the head of its queue, its tokens being there, to the cycle in which it gets them."""
+"""Cycles from a WAIT at the head of its queue, whose tokens are there, to the one in which it gets them."""
 SIGNAL_CYCLES = 1
-"""From the cycle after a SIGNAL fired to that in which a WAIT sees its tokens."""
+"""Cycles from the one after a SIGNAL fired to the one in which a WAIT sees its tokens."""
 FOREIGN_CYCLES = 1
 """The same where another core waits, beyond that."""
 
 SHARED_ADDRESS_CYCLES = 1
-"""From a core's address to that on the port that the cores share."""
+"""Cycles from a core's address to that on the port that the cores share."""
 SHARED_READ_CYCLES = 2
-"""From a beat on that port to its first word for the core."""
+"""Cycles from a beat on the shared port to its first word for the core."""
 SHARED_WRITE_CYCLES = 1
-"""From the cycle after the last beat of a core's burst to the burst's first one there."""
+"""Cycles from the one after the last beat of a core's burst to the burst's first beat on the shared port."""
 
 ADDRESS_CYCLES = 2
-"""From a burst's issue to its address on the bus."""
+"""Cycles from a burst's issue to its address on the bus."""
 LOAD_END_CYCLES = 3
-"""From a beat on the bus to the token it stands for."""
+"""Cycles from a beat on the bus to the token that it stands for."""
 DECODE_START_CYCLES = 4
-"""From the first beat of a block on the bus to the decoder's start."""
+"""Cycles from the first beat of a block on the bus to the decoder's start."""
 DECODE_NEXT_CYCLES = 1
-"""From a block's result to the start of the next one, whose words are there."""
+"""Cycles from a block's result to the start of the next block, if its words are there."""
 DECODE_END_CYCLES = 4
-"""From a block's result to the token it stands for."""
+"""Cycles from a block's result to the token that it stands for."""
 STREAM_CYCLES = 2
-"""From the cycle after a beat on the bus to the cycle after the slot that reads it as a streamed weight."""
+"""Cycles from the one after a beat on the bus to the one after the slot that reads it as a streamed weight."""
 STORE_READ_CYCLES = 6
-"""From a burst's address to its first beat."""
+"""Cycles from a burst's address to its first beat."""
 STORE_END_CYCLES = 1
-"""From a write's answer to the token it stands for."""
+"""Cycles from a write's answer to the token that it stands for."""
 
 ARRAY_START_CYCLES = 6
-"""From a GO at the head of an idle array's queue to its first slot's issue."""
+"""Cycles from a GO at the head of an idle array's queue to its first slot's issue."""
 ARRAY_DRAIN_CYCLES = 11
-"""From the issue of the slot that delivers a vector to the first cycle in which the vector unit may take it."""
+"""Cycles from the issue of the slot that delivers a vector to the first cycle in which the vector unit may take
+it."""
 
 VECTOR_START_CYCLES = 2
-"""From taking a VECTOR_GO to the first issue."""
+"""Cycles from taking a VECTOR_GO to its first issue."""
 TEST_CYCLES = 3
-"""Of a VECTOR_TEST, beside the one of every command."""
+"""Cycles of a VECTOR_TEST, in addition to the one of every command."""
 VECTOR_WRITE_CYCLES = 12
-"""From the issue of a slot that stores to its write."""
+"""Cycles from the issue of a slot that stores to its write."""
 VECTOR_END_CYCLES = 13
-"""From the last issue to taking the next command."""
+"""Cycles from the last issue to taking the next command."""
 OFFSETS_END_CYCLES = 3
-"""From the last read of a VECTOR_OFFSETS to taking the next command, beyond what other reads take."""
+"""Cycles from the last read of a VECTOR_OFFSETS to taking the next command, in addition to those of other reads."""
 
 
 class Channel:
@@ -89,7 +92,7 @@ class Channel:
         self.beat_cycles = self._beat / bandwidth
         self._free_at = 0
         self.beats = 0
-        """So far."""
+        """Number of beats so far."""
         self._saved = 2 * self._beat
         """Saved before cycle `_free_at`."""
 
@@ -126,7 +129,7 @@ class SharedReads:
         self._free_at = 0
 
     def transfer(self, burst: "BurstBeats", delay_cycles: int) -> tuple[int, int]:
-        """As Channel.transfer."""
+        """Works like Channel.transfer."""
         bus_first, bus_end = self._bus.transfer(burst.on_bus, delay_cycles + SHARED_ADDRESS_CYCLES)
         first = max(bus_first + SHARED_READ_CYCLES, self._free_at)
         last_words = (burst.beats - 1) % self._bus_words
@@ -150,7 +153,7 @@ class SharedWrites:
         """When the last two bursts were through."""
 
     def transfer(self, burst: "BurstBeats", delay_cycles: int) -> tuple[int, int]:
-        """As Channel.transfer: to the place where the burst is kept."""
+        """Works like Channel.transfer, to the place where the burst is kept."""
         first = max(self._timeline.now + delay_cycles, self._free_at)
         return first, first + burst.beats
 
@@ -159,7 +162,7 @@ class SharedWrites:
         self._free_at = max(self._free_at, time)
 
     def through(self, burst: "BurstBeats", end: int) -> int:
-        """As Channel.through."""
+        """Works like Channel.through."""
         delay_cycles = max(end - self._timeline.now, 0) + SHARED_WRITE_CYCLES
         _, bus_end = self._bus.transfer(burst.on_bus, delay_cycles)
         self._sent.append(bus_end)
@@ -284,7 +287,7 @@ class Fabric:
         self.timeline.resume_at(max(time, self.timeline.now), _later(action))
 
     def wait(self, wait: Instruction) -> Process:
-        """Until the semaphore's count is there; takes it."""
+        """Waits until the semaphore's count is there, and takes it."""
         since = self.timeline.now
         granted = False
         while not granted:
@@ -418,7 +421,7 @@ class BurstBeats(NamedTuple):
 
     @property
     def on_bus(self) -> "BurstBeats":
-        """As the memory port sees it."""
+        """Returns the burst as the memory port sees it."""
         return BurstBeats(self.bus_beats, self.bus_beats)
 
 

@@ -36,14 +36,14 @@ _EARLY_CYCLES = {
     Opcode.VECTOR_UOP: VECTOR_SETUP_EARLY_CYCLES,
     Opcode.VECTOR_BOUNDS: VECTOR_SETUP_EARLY_CYCLES,
 }
-"""Before the GO in front of them is complete."""
+"""Cycles by which these commands are taken before the GO in front of them is complete."""
 
 
 class _Step(NamedTuple):
     """A micro-op of a GO."""
 
     beats: int
-    """Of each of its slots."""
+    """Beats of each of its slots."""
     from_array: bool
     reads_register: bool
     stream: int | None
@@ -78,12 +78,12 @@ class VectorUnit:
         self._reads, self._writes = reads, writes
         self._uops: dict[int, Instruction] = {}
         self._params_cycles = 1
-        """Of the last VECTOR_PARAM."""
+        """Cycles of the last VECTOR_PARAM."""
         self._streams = [Stream() for _ in range(STORE_STREAM + 1)]
         self._complete_at = 0
         """When the last GO is complete."""
         self._settled_at = 0
-        """From this cycle on a GO may be taken: streams are checked in the cycle after they are set up."""
+        """First cycle in which a GO may be taken: streams are checked in the cycle after they are set up."""
 
     def run(self) -> Process:
         """The unit's process."""

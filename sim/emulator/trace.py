@@ -14,13 +14,13 @@ class Trace:
     program_instructions: int
     core: int = 0
     address: int = 0
-    """Of the program, in external memory."""
+    """Address of the program in external memory."""
     instructions: list[Instruction] = dataclasses.field(default_factory=list)
     decode_cycles: list[int] = dataclasses.field(default_factory=list)
     """Cycles that the decoder takes for each LOAD_DECODE, from its start to its result."""
     unpacked_rows: list[UnpackedRow] = dataclasses.field(default_factory=list)
-    """Of packed LOAD_GOs."""
+    """Rows of packed LOAD_GOs, in their order."""
     streamed_words: int = 0
-    """Of weights, that are there before the first instruction."""
+    """Number of words of weights that are there before the first instruction."""
     jumps: dict[int, int] = dataclasses.field(default_factory=dict)
     """Place in `instructions` of a branch that was taken -> number in the program of the instruction it led to."""

@@ -51,10 +51,10 @@ class Vector:
         self._offsets = np.zeros((1, 0), np.int64)
         self._parameters = Parameters.empty(config.columns)
         self.defined_lanes: dict[int, int] = {}
-        """Of registers that earlier GOs left: those up to the last one that they stored. Only where hazards are looked
-        for, and registers whose lanes are all defined are not in it."""
+        """Number of defined lanes of the registers that earlier GOs left: up to the last lane that they stored.
+        Filled only where hazards are looked for; registers whose lanes are all defined are left out."""
         self.defined_slots: dict[int, int] = {}
-        """Of the same registers: in how many slots, from slot 0 on; all where it is not in it."""
+        """Number of defined slots of the same registers, from slot 0 on; a register that is left out has all."""
         self._params: Instruction | None = None
         """The last VECTOR_PARAM; `_params_end` is the address behind the parameters loaded last."""
         self._params_end = 0
@@ -110,7 +110,7 @@ class Vector:
         self._load_next_parameters()
 
     def _load_next_parameters(self) -> None:
-        """As the last VECTOR_PARAM, but what follows what was loaded last."""
+        """Does what the last VECTOR_PARAM did, with the parameters that follow those loaded last."""
         instruction = self._params
         if instruction is None:
             return

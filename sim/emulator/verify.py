@@ -164,7 +164,7 @@ class _Paths:
             )
 
     def _go_on(self, number: int, walk: "_Walk") -> None:
-        """To the pieces behind a piece's branch."""
+        """Goes on to the pieces after a piece's branch."""
         packed = self._known.packed()
         if not walk.targets:
             self._ends.append(packed)
@@ -196,7 +196,7 @@ class _Walk(Execution):
         self._setup: dict[tuple[int, ...], int] = {}
         """Offset in the program of the instruction that set each place last."""
         self._waiters: dict[int, Opcode] = {}
-        """By semaphore: who waits for it in this piece."""
+        """The opcode of the unit that waits for each semaphore in this piece."""
         self._behind = self._no_commands()
         self.targets: tuple[int, ...] = ()
         self.data_dependent: set[int] = set()

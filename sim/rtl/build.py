@@ -87,7 +87,7 @@ class Runtime:
     """A build of Verilator's own C++ sources, which all simulators of one kind share."""
 
     name: str
-    """In the cache's file names."""
+    """Part of the cache's file names."""
     sources: tuple[str, ...]
     features: frozenset[str] = frozenset()
     """Names of the macros VM_... that are 1."""

@@ -67,10 +67,11 @@ class WaveNames:
     instructions: Sequence[str]
     states: Sequence[str]
     events: Sequence[str]
-    """In the order of their bits."""
+    """Names of the events, in the order of their bits."""
     units: Sequence[str]
     state_of_events: Sequence[Sequence[tuple[int, int]]]
-    """For each unit masks of events with the number of the state that they tell; the first that meets counts."""
+    """Masks of events, for each unit, with the number of the state that they show; the first mask that meets
+    counts."""
 
 
 class Harness:

@@ -21,7 +21,7 @@ from .library import Harness, WaveNames
 from .verilog import hardware_digest
 
 SUFFIXES = {".vcd": VCD, ".fst": FST}
-"""Of the files, with what writes them."""
+"""What writes a waveform file, by its suffix."""
 UNITS = (Unit.LOAD, Unit.ARRAY, Unit.VECTOR, Unit.STORE)
 NOTHING = "-"
 """The layer or the instruction of a unit that has none."""
@@ -58,7 +58,7 @@ STATES: dict[Unit, dict[str, str]] = {
         "store_busy": "busy",
     },
 }
-"""For each unit the state that an event tells; of several events in one cycle the first one counts."""
+"""The state that each event of a unit shows; of several events in one cycle the first one counts."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +99,7 @@ class ProgramWave:
     layers: tuple[str, ...]
     """The names of its layers."""
     of_instruction: tuple[tuple[int | None, ...], ...] = ()
-    """For each core the number of each instruction's layer; empty where it is not known."""
+    """The number of each instruction's layer, for each core; empty where it is not known."""
 
     def __post_init__(self) -> None:
         wanted = self.wave.layer

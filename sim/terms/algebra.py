@@ -145,7 +145,7 @@ class Algebra(Sums):
         return result
 
     def clamp(self, a: Terms, low: int, high: int) -> Terms:
-        """At least `low`, then at most `high`."""
+        """Raises terms to at least `low`, then lowers them to at most `high`."""
         inside = (a.low >= low) & (a.high <= high)
         self.note("intervals", inside.sum())
         if inside.all() and self.uses("intervals"):

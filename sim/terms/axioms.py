@@ -16,7 +16,7 @@ AXIOMS = {
     "ring": "the low 32 bits of a sum are those of the sum of the low 32 bits",
     "choice": "of c in 0..1, b + c * (a - b) lies in the interval of a or in that of b",
 }
-"""By name: the law."""
+"""The laws, by name."""
 
 
 LEMMAS = {
@@ -45,7 +45,7 @@ LEMMAS = {
     "WRAP32": "the low 32 bits as a signed number",
     "WRAP48": "the low 48 bits as a signed number",
 }
-"""By function: what golden's and the emulator's operator both are, wherever REQUIRE holds."""
+"""The function that golden's and the emulator's operator both are wherever REQUIRE holds, by its name."""
 
 
 class UndecidedError(Exception):

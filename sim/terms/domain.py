@@ -24,7 +24,7 @@ class TermsDomain:
     def __init__(self, algebra: Algebra):
         self.algebra, self.pool = algebra, Pool(algebra)
         self._degree = 1
-        """Of the operands that the array read last."""
+        """Degree of the operands that the array read last."""
 
     def begin(self, offset: int) -> None:
         self.pool.writer = offset
@@ -196,7 +196,8 @@ class TermsDomain:
         return select(np.broadcast_to(wide, result.shape), anything, result)
 
     def _interpolated(self, x: Terms, packed: np.ndarray) -> Terms:
-        """Of entries and their next ones in 32 bits; those of a TOSA table follow each other."""
+        """Returns the interpolated values of a table of entries and their next ones in 32 bits; the entries of a TOSA
+        table follow each other."""
         low, high = (packed << 48) >> 48, packed >> 16
         if (low[1:] != high[:-1]).any():
             raise UndecidedError("a table whose entries do not follow each other")

@@ -9,12 +9,12 @@ _31, _61 = np.uint64(31), np.uint64(BITS)
 
 
 def settle(values: np.ndarray) -> np.ndarray:
-    """Of values below 2 * PRIME."""
+    """Returns values below 2 * PRIME as elements of the field."""
     return np.minimum(values, values - PRIME)
 
 
 def reduce(values: np.ndarray) -> np.ndarray:
-    """Of any values below 2^64."""
+    """Returns any values below 2^64 as elements of the field."""
     return settle((values & PRIME) + (values >> _61))
 
 
@@ -30,7 +30,7 @@ def subtract(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def of_integers(values: np.ndarray) -> np.ndarray:
-    """Of int64."""
+    """Returns int64 values as elements of the field."""
     values = np.asarray(values, np.int64)
     if values.size and (values.max() >= 1 << 60 or values.min() <= -(1 << 60)):
         return np.remainder(values, np.int64(PRIME)).view(np.uint64)

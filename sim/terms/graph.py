@@ -14,7 +14,7 @@ from .values import Terms
 
 Reader = Callable[["Case"], Terms]
 READERS: dict[str, Reader] = {}
-"""By operator. What is not there is undecided."""
+"""Readers of operators, by name. An operator without one is undecided."""
 
 
 def reads(*names: str) -> Callable[[Reader], Reader]:
@@ -34,10 +34,10 @@ class Case:
     algebra: Algebra
     operator: Operator
     tensors: tuple[Tensor, ...]
-    """Of the operands."""
+    """The operands' tensors."""
     output: Tensor
     values: tuple[Terms | None, ...]
-    """Of the operands; None: the constant is its tensor's data."""
+    """The operands' terms; None stands for a constant, which is its tensor's data."""
 
     @property
     def name(self) -> str:

@@ -48,7 +48,7 @@ def _number(name: str) -> np.uint64:
 
 
 def digest(values: np.ndarray) -> str:
-    """Of a table's contents, as a part of a function's name."""
+    """Returns a hash of a table's contents, which is a part of a function's name."""
     return hashlib.blake2b(np.ascontiguousarray(values, np.int64).tobytes(), digest_size=16).hexdigest()
 
 

@@ -137,7 +137,7 @@ class Pool:
         return terms
 
     def bytes(self, cells: np.ndarray, *, signed: bool) -> Terms:
-        """Of single cells."""
+        """Returns the terms of single cells."""
         ids = cells >> 3
         if signed:
             ids += CONSTANTS * (ids < CONSTANTS)

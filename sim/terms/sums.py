@@ -43,7 +43,7 @@ class Sums:
         self.assumed = 0
         """Values of which only a REQUIRE says that they fit their type."""
         self._required = dict[bytes, tuple[int, int]]()
-        """By the values of a term: the interval in which a REQUIRE wants it."""
+        """The interval in which a REQUIRE wants a term, by the term's values."""
 
     def uses(self, axiom: str) -> bool:
         """Whether the axiom is on."""
@@ -140,7 +140,7 @@ class Sums:
         return result
 
     def _bound_choice(self, result: Terms, part: Terms, other: Terms) -> None:
-        """Of part = c * (a - b) and other = b."""
+        """Bounds the `result` of part + other, with part = c * (a - b) and other = b."""
         if part.base is None or not self.uses("choice"):
             return
         chosen = (part.kind == CHOSEN) & (part.base == other.field).all(axis=0)
@@ -264,7 +264,7 @@ class Sums:
 
 
 def _shifted_digits(digits: np.ndarray, factor: int) -> np.ndarray | None:
-    """Of a number times a power of 256; None where it is none."""
+    """Returns the digits of a number times a power of 256; None where the factor is none."""
     if factor not in (1 << 8, 1 << 16, 1 << 24):
         return None
     places = (factor.bit_length() - 1) // 8

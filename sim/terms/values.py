@@ -36,7 +36,7 @@ class Terms:
     digits: np.ndarray | None = None
     """DIGITS [*shape]; None: not known."""
     degree: int = 1
-    """Of the terms as polynomials in independent random values, at most."""
+    """Largest degree of the terms as polynomials in independent random values."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -122,7 +122,7 @@ class Terms:
         return self.each(lambda part, _: part.copy())
 
     def broadcast(self, shape: tuple[int, ...]) -> "Terms":
-        """As np.broadcast_to."""
+        """Works like np.broadcast_to."""
         if self.shape == shape:
             return self
 
@@ -139,7 +139,7 @@ class Terms:
         return self.each(lambda part, lead: do(part, axis + lead))
 
     def padded(self, widths: Sequence[tuple[int, int]], value: int) -> "Terms":
-        """As np.pad with a constant."""
+        """Works like np.pad with a constant."""
         inside = tuple(slice(before, before + n) for (before, _), n in zip(widths, self.shape, strict=True))
         shape = tuple(n + sum(width) for n, width in zip(self.shape, widths, strict=True))
         result = constant(np.broadcast_to(np.int64(value), shape), len(self.field)).copy()
@@ -162,7 +162,7 @@ def constant(values: Any, seeds: int) -> Terms:
 
 
 def concatenate(parts: Sequence[Terms], axis: int = 0) -> Terms:
-    """As np.concatenate."""
+    """Works like np.concatenate."""
     if len(parts) == 1:
         return parts[0]
     axis %= parts[0].ndim
@@ -183,7 +183,7 @@ def concatenate(parts: Sequence[Terms], axis: int = 0) -> Terms:
 
 
 def select(where: np.ndarray, a: Terms, b: Terms) -> Terms:
-    """As np.where."""
+    """Works like np.where."""
     if a.kind is not None or b.kind is not None:
         a, b = a.with_kind(), b.with_kind()
     digits = None
@@ -201,7 +201,7 @@ def select(where: np.ndarray, a: Terms, b: Terms) -> Terms:
 
 
 def aligned(*parts: Terms) -> list[Terms]:
-    """With as many axes each, as NumPy's rules of broadcasting add them."""
+    """Returns terms with equally many axes, added by NumPy's rules of broadcasting."""
     most = max(part.ndim for part in parts)
     return [
         part if part.ndim == most else part.reshape((1,) * (most - part.ndim) + part.shape) for part in parts

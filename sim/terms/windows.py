@@ -60,7 +60,7 @@ def _padded(case: Case) -> Terms:
 
 
 def _window(case: Case, taps: Sequence[int], sizes: Sequence[int]) -> list[slice]:
-    """Of each axis, the positions that meet a tap."""
+    """Returns, for each axis, the positions that meet a tap."""
     strides, dilations = case.attribute("stride"), case.attribute("dilation") or [1] * len(sizes)
     starts = [tap * int(dilation) for tap, dilation in zip(taps, dilations, strict=True)]
     return [
@@ -159,7 +159,7 @@ def _average(case: Case) -> Terms:
 
 
 def _sums(image: np.ndarray, case: Case, lead: int) -> np.ndarray:
-    """Of the windows of [.., N, H, W, C]."""
+    """Returns the sums over the windows of [.., N, H, W, C]."""
     for axis in (0, 1):
         size, step = int(case.attribute("kernel")[axis]), int(case.attribute("stride")[axis])
         count = case.output.shape[1 + axis]
@@ -208,7 +208,8 @@ def _resize(case: Case) -> Terms:
 def _sampled(
     size: int, scale: tuple[int, int], offset: int, border: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of each position of the result: the two it lies between, and how far behind the first one, in 1/n."""
+    """Returns, for each position of the result, the two input positions that it lies between, and its distance from
+    the first one, in 1/n."""
     count = ((size - 1) * scale[0] - offset + border) // scale[1] + 1
     place = np.arange(count) * scale[1] + offset
     index = place // scale[0]

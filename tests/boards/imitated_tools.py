@@ -1,5 +1,5 @@
-"""In place of Yosys and nextpnr, whose first start on a machine takes a minute: functions that write the files that
-boards/flow.py reads, of a design whose registers are counted by their text."""
+"""Functions in place of Yosys and nextpnr, whose first start on a machine takes a minute. They write the files that
+boards/flow.py reads, for a design whose registers are counted by their text."""
 
 import collections
 import copy

@@ -105,7 +105,7 @@ class Bench:
         self.step(1)
 
     def run(self, *processes: Process) -> None:
-        """Until all have ended."""
+        """Runs the processes until all have ended."""
         alive = list(processes)
         while alive:
             for process in list(alive):

@@ -1,4 +1,4 @@
-"""docs/records/boards.md holds the rows of bench/boards.csv; a row is made again when what was built has changed."""
+"""docs/records/boards.md has the rows of bench/boards.csv; a row is made again when what was built has changed."""
 
 import dataclasses
 import importlib.util

@@ -66,7 +66,8 @@ def delay(most):
 
 
 def text():
-    """As nextpnr writes it; a rising delay that is shorter than the falling one, and a long hold, tell nothing."""
+    """Returns a file as nextpnr writes it. A rising delay that is shorter than the falling one, and a long hold, must
+    not matter."""
     lines = [
         "(DELAYFILE",
         '  (DESIGN "top")',

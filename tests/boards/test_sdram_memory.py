@@ -15,7 +15,7 @@ pytestmark = pytest.mark.xdist_group("sdram")
 OKAY, DECERR = 0, 3
 END = BASE + MT48LC16M16.memory_bytes
 ROW_BYTES = 4096
-"""Of all banks, one after the other."""
+"""Bytes of a row of all banks, one after the other."""
 FULL = (1 << WIDTH) - 1
 
 
@@ -223,7 +223,8 @@ def test_outside_is_answered_decerr(bench):
 
 
 def test_a_reset_in_the_middle_of_bursts(bench):
-    """Of any number of cycles into them; the next requests are served, and the chip was treated as it must be."""
+    """The reset comes after any number of cycles of the bursts. The next requests are served, and no rule of the chip
+    is broken."""
     bench.step(START_CYCLES)
     for cycles in (1, 9, 14, 23, 40):
         running = [

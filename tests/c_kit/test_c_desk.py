@@ -218,7 +218,7 @@ class Board(threading.Thread):
 
 
 def identity_of(machine):
-    """As a board tells it: 4 KiB in a frame at most."""
+    """Returns the identity that a board tells: 4 KiB in a frame at most."""
     return dataclasses.replace(machine.identity, name="test", data_bytes=4096)
 
 

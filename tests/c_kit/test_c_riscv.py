@@ -25,7 +25,7 @@ RAM_BYTES, MAILBOX, WINDOW_BYTES = 64 << 10, 0xC000, 64 << 10
 REGISTERS, WINDOW = 0x40000000, 0x80000000
 RUNS, MAX_CYCLES = 2, 20_000_000
 MACHINE_FAULT = 10
-"""Of `enum tosaic_result`."""
+"""Value of `enum tosaic_result`."""
 ZIG = [sys.executable, "-m", "ziglang"]
 MACHINE = [
     "-target",

@@ -35,7 +35,7 @@ def running_sum():
 
 @pytest.fixture(scope="module")
 def programs():
-    """By name, in the order of the numbers above."""
+    """Returns the programs by name, in the order of the numbers above."""
     return {
         "digits": tiny("nano"),
         "sums": compile_graph(running_sum(), CONFIG),
@@ -77,7 +77,7 @@ def check_digits(host, seed):
 
 
 def recover(host, seed):
-    """After a failure the program has to be loaded again, and runs."""
+    """Checks that after a failure the program has to be loaded again, and runs."""
     assert host.call("run", 0) == "NOT_LOADED"
     assert host.call("load", DIGITS) == "OK"
     check_digits(host, seed)

@@ -96,7 +96,7 @@ def test_the_first_wrong_instruction_is_named(graph: Graph, program: Program) ->
 
 
 def constant_changed(graph: Graph, operand: int, by: int) -> Graph:
-    """With one element of a constant of the first operator changed."""
+    """Returns the graph with one element of a constant of the first operator changed."""
     own = graph.copy()
     name = own.operators[0].inputs[operand]
     data = own.tensors[name].data.copy()

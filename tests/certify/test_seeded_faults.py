@@ -1,5 +1,5 @@
-"""Of programs with a seeded fault, none is called EQUAL that any of many inputs shows to be wrong, and none DIFFERENT
-without an input."""
+"""A program with a seeded fault is never called EQUAL where one of many inputs shows that it is wrong, and never
+DIFFERENT without an input."""
 
 import collections
 

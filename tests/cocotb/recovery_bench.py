@@ -51,7 +51,8 @@ async def expect_error(machine, code, unit, *pcs):
 
 
 async def expect_good_run(machine, size):
-    """After the soft reset: STATUS is clean, what the host wrote is kept, and the program does its work."""
+    """Checks that after a soft reset STATUS is clean, the host's registers are kept, and the program does its
+    work."""
     await machine.soft_reset()
     assert await machine.read("STATUS") == 1
     assert await machine.read("ERROR") == 0

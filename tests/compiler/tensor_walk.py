@@ -23,7 +23,7 @@ DOORS = {
     "emit": "stage 5",
     "command": "the first command is made",
 }
-"""By qualified name. `command` comes last: at its first call the walk ends."""
+"""Comments on the functions of the walk, by qualified name. `command` comes last: at its first call the walk ends."""
 
 
 class Walk:

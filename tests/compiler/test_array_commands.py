@@ -29,7 +29,7 @@ ADDRESS = 4096
 
 
 def window(ih: int, iw: int, ic: int, *, pitch: int = 0, **changed: int) -> Window:
-    """Of one output for each pixel, where nothing is changed."""
+    """Returns a window with one output for each pixel, where nothing is changed."""
     pitch = pitch or iw * ic
     sizes = dict(n=1, oh=ih, ow=iw, kh=1, kw=1, sy=1, sx=1, dy=1, dx=1, top=0, left=0) | changed
     return Window(**sizes, ih=ih, iw=iw, ic=ic, view=View("x", 0, pitch, ih * pitch))
@@ -48,8 +48,8 @@ def plan(
     depthwise: bool = False,
     pixels: int = 1,
 ) -> ConvolutionPlan:
-    """Of a tile of all channels, whose weights are at the start of the constants; several `pixels` in a vector make it
-    keep the image's rows."""
+    """Returns the plan of a tile of all channels, whose weights are at the start of the constants. With several
+    `pixels` in a vector it keeps the image's rows."""
     size = WORD * WORD * slid.kh * run_count * chunks
     passes = (TapPass(AxisTaps(0, slid.kh), AxisTaps(0, slid.kw)),) if depthwise else ()
     blob, start = Blob(0, WORD, 0), Address(Region.CONSTANTS, 0)
@@ -88,7 +88,8 @@ def there(size: int) -> Span:
     ],
 )
 def test_pixels_that_are_begun_early_fill_the_rows_of_the_array(early: int, pixels: int | None) -> None:
-    """Of 6 x ROWS pixels of 8 bytes; all of them at once where all are there."""
+    """An image of 6 x ROWS pixels of 8 bytes is begun early in parts that fill the rows; it is begun at once where
+    all pixels are there."""
     whole = source(window(6, ROWS, 8))
     parts = begun_early(plan(whole.window), whole, there(early), SMALL)
     if pixels is None:
@@ -129,7 +130,8 @@ def split(slid: Window, early: int, **changed: int) -> list[tuple[int, int, int]
 
 
 def test_rows_that_are_begun_early() -> None:
-    """Of ten rows of 4 pixels of 4 bytes, each of which sees the rows above and below it."""
+    """An image of ten rows of 4 pixels of 4 bytes is begun early; each of its rows sees the rows above and below
+    it."""
     slid = window(10, 4, 4, kh=3, top=1)
     step = ROWS // 4
     for rows in range(step, 9, step):
@@ -191,7 +193,7 @@ def test_pixels_that_are_just_one_row() -> None:
 
 
 def commands(slid: Window, early: int | None = None, **changed: int) -> list[list[Command]]:
-    """Those of each GO, all of its configuration."""
+    """Returns the commands of each GO, with its whole configuration."""
     found = []
     early_span = None if early is None else there(early)
     for part in begun_early(plan(slid, **changed), source(slid), early_span, SMALL):
@@ -277,7 +279,8 @@ def test_parts_of_an_image_are_computed_as_the_whole_is(data: st.DataObject) -> 
     ],
 )
 def test_bytes_of_the_same_channels_of_pixels(first: int, width: int, columns: Columns | None) -> None:
-    """Of three pixels of 24 bytes; all where a pixel has no more, or where the next one is read, too."""
+    """The span of three pixels of 24 bytes names the bytes of some channels; it is whole where a pixel has no more
+    bytes, or where the next pixel is read, too."""
     box = source(window(2, 3, 24))
     assert box.span_of(first, width) == dataclasses.replace(box.span, columns=columns)
 

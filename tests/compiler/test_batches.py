@@ -16,7 +16,7 @@ INT8, INT32 = DType.INT8, DType.INT32
 
 
 def counting() -> Graph:
-    """As many times plus 3 as `turns` says."""
+    """Returns a graph that adds 3 as many times as `turns` says."""
     build = Control()
     turns, x = build.input("turns", (), INT32), build.input("x", (5,), INT32)
     return finished(build, build.counted(turns, [x], plus(3)))

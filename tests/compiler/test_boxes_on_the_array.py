@@ -22,7 +22,7 @@ LOAD = Load("a", Element.INT16)
 
 
 def place(address: int, columns: int, pixel: int, rows: int, *, gap: int = 0) -> BoxPlace:
-    """Of rows that are `gap` bytes apart."""
+    """Returns the place of rows that are `gap` bytes apart."""
     row = columns * pixel + gap
     return BoxPlace(address, row, pixel, rows * row - gap)
 

@@ -159,7 +159,7 @@ def test_windows_that_step_over_rows(
 
 
 def pads(size: int, kernel: int, stride: int, pad: int) -> tuple[int, int, int, int]:
-    """Before and behind each axis, so that windows end with the image as TOSA wants it."""
+    """Returns the padding before and after each of two axes, so that windows end with the image, as TOSA wants it."""
     behind = -(size + pad - kernel) % stride
     return (pad, behind) * 2
 
@@ -191,7 +191,7 @@ def test_stripes_decode_no_weights_again(size: int, wm_bytes: int, stripes: int,
 
 
 def test_a_stripe_has_a_row_though_its_windows_see_padding_only() -> None:
-    """Of a result whose rows nobody reads, and of an image of which the first stripe reads nothing."""
+    """A result whose rows nobody reads, and an image of which the first stripe reads nothing, still have one row."""
     view = View("x", 0, 16, 16)
     over_padding = Window(1, 1, 1, 16, 3, 1, 1, 1, 1, 1, 1, 1, 3, 0, view)
     cuts = [

@@ -137,7 +137,8 @@ def test_cycles_of_a_block_are_those_of_the_decoder(largest):
     "zeros, streams", [(240, None), (244, 1), (332, 1), (336, 2), (432, 2), (436, 4), (2048, 4)]
 )
 def test_a_block_has_as_many_streams_as_make_it_smaller(zeros, streams):
-    """Of 2,048 random weights some are zero: the more, the less it matters that each stream has an end of its own."""
+    """Some of 2,048 random weights are zero: the more zeros, the less it matters that each stream has an end of its
+    own."""
     rng = np.random.default_rng(3)
     values = rng.integers(-128, 128, 2048).astype(np.int8)
     values[rng.permutation(2048)[:zeros]] = 0

@@ -48,7 +48,7 @@ def convolved(
 
 
 def told(build: LayerBuilder, output: str) -> dict[str, list[int | None]]:
-    """Of every tensor what is told, which golden must find for several inputs."""
+    """Returns the constant channels of every tensor, which golden must find for several inputs."""
     build.output(output)
     graph = build.finish()
     found = constant_channels(graph)

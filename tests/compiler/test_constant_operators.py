@@ -50,7 +50,7 @@ class Constants(LayerBuilder):
         return self.add(op, [self.some(dtype), self.some(dtype, second)], **attributes)
 
     def sum(self, op: str) -> str:
-        """Of numbers that mostly have no more than 31 bits."""
+        """Adds an operator on numbers that mostly have no more than 31 bits."""
         shapes = ((3, 1, 5), (3, 4, 1))
         return self.add(
             op, [self.random_constant(shape, DType.INT32, -(1 << 30), 1 << 30) for shape in shapes]
@@ -191,7 +191,7 @@ def test_a_product_with_a_cast_of_a_constant_costs_what_one_with_the_constant_co
 
 
 def product(make: Callable[[LayerBuilder, np.ndarray], str]) -> Graph:
-    """Of an input and what is made of a constant [1, 32, 24]."""
+    """Returns a graph that multiplies an input and the tensor that `make` makes of a constant [1, 32, 24]."""
     b = LayerBuilder(1)
     values = b.random.integers(-100, 100, (1, 32, 24))
     operands = [b.input("x", (1, 16, 32), DType.INT8), make(b, values)]

@@ -181,7 +181,8 @@ def test_as_many_elements_are_emitted_as_are_asked_for() -> None:
 def test_pieces_of_a_source_that_is_fetched_whole(
     offset: int, count: int, stride: int, pieces: list[int]
 ) -> None:
-    """Of 4096 bytes, the last one of 10000 shorter; what is there is not fetched again."""
+    """A source of 10000 bytes is fetched in pieces of 4096 bytes; the last one is shorter, and pieces that are there
+    are not fetched again."""
     address = Address(Region.DATA, 64)
     place = Placement(address, 10000)
     move = Move((count,), (Part("x", (0,), (count,), offset, (stride,)),))

@@ -239,7 +239,7 @@ def test_what_layers_leave_for_those_behind_them() -> None:
 
 
 def cut(graph: Graph, *segments: tuple[int, Grid]) -> CoresPlan:
-    """Into segments of so many layers each."""
+    """Returns the plan of a graph that is cut into segments of these numbers of layers."""
 
     class Told(Chooser):
         def segments(self) -> list[Segment]:
@@ -258,7 +258,7 @@ def cut(graph: Graph, *segments: tuple[int, Grid]) -> CoresPlan:
 
 
 def tokens(plan: CoresPlan, graph: Graph) -> list[list[int]]:
-    """For each core: those that its LOAD waits for, which are as many as the other core signals it."""
+    """Returns, for each core, the tokens for which its LOAD waits; the other core signals as many."""
     program = program_of_cores(plan, next(plans_of(task_of(graph, Choices(SMALL)))), graph, SMALL)
     memory = program.memory()
     waits: list[list[int]] = [[], []]

@@ -265,7 +265,8 @@ def test_channels_that_nothing_is_known_of_are_not_absorbed(depthwise: bool, mul
 
 @pytest.mark.parametrize("computed", [None, 1, 2])
 def test_scales_that_are_computed_keep_their_channels(computed: int | None) -> None:
-    """Of a tensor that nobody reads four channels of: multipliers, or shifts, would have to be cut."""
+    """Nobody reads four channels of a tensor; they stay, because multipliers or shifts that are computed cannot be
+    cut."""
     build = Sparse(15)
     narrow = build.rescale(build.conv(start(build), 12, (1, 1)), DType.INT8, per_channel=True)
     (scaled,) = (operator for operator in build.graph.operators if operator.op == "RESCALE")

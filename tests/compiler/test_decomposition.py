@@ -216,8 +216,8 @@ def test_convolution_in_three_dimensions(config, name):
     ],
 )
 def test_images_that_the_planes_of_a_kernel_meet(planes, pad, stride, dilation, kept, padded):
-    """Of five: the (first, count) that are kept, and how many zero points come before and behind; if all are kept, or
-    none is added, nothing is moved for it."""
+    """Of five images those from `kept` on are used, with `padded` images of zero points around them. Nothing is moved
+    if all are kept, or if none is added."""
     window = dict(pad=[*pad, 0, 0, 0, 0], stride=[stride, 1, 1], dilation=[dilation, 1, 1], input_zp=-3)
     graph = convolution("CONV3D", (2, 5, 2, 3, 3), (4, planes, 1, 2), **window)
     found = decompose(graph)

@@ -105,7 +105,7 @@ def deep_products() -> Iterator[Make]:
 
 
 def long_reductions() -> Iterator[Make]:
-    """Of every reduction, along each axis, up to more elements than the memory takes."""
+    """Yields every reduction along each axis, up to more elements than the memory takes."""
     for op, rows, axis in itertools.product((*REDUCTIONS, "ARGMAX"), (1, 3, 40, 130), (0, 1)):
 
         def make(b: LayerBuilder, op=op, rows=rows, axis=axis) -> str:
@@ -167,9 +167,9 @@ CHANGED = {
     "volumes": ("decompose operators that the machine has not", 108),
     "single rows": ("multiply single rows by matrices as they are", 12),
 }
-"""By family: a pass that it is for, and of how many of its graphs that pass makes others."""
+"""For each family, a pass that it is for, and how many of its graphs that pass changes."""
 FOLDS = {"fold constants, sink reshapes", "fold what these left"}
-"""Both run `normalise`, which most families need."""
+"""Passes that run `normalise`, which most families need."""
 OWN_EXHAUSTIVE = {"pools", "convolutions", "volumes", "single rows"}
 """Families of the other file, which compares their results."""
 

@@ -90,7 +90,7 @@ def test_the_instructions_are_those_of_the_program() -> None:
 
 
 def test_branches_lead_to_labels() -> None:
-    """Of a loop; the layers inside come before the operator that runs them."""
+    """The branches of a loop lead to labels; the layers inside come before the operator that runs them."""
     build = Control()
     x = build.input("x", (1, 16), DType.INT32)
     outputs = build.counted(build.number(4, (1,)), [x], plus(3))

@@ -91,7 +91,8 @@ def test_a_pool_reads_memory_and_what_follows_joins_it() -> None:
 
 @pytest.mark.parametrize("first, second, joined", [(24, 16, 0), (16, 24, 1), (16, 16, 0)])
 def test_of_two_convolutions_the_heavier_one_is_the_base(first: int, second: int, joined: int) -> None:
-    """By its output channels and taps; the other one's result is an operand. Of equal ones it is the first."""
+    """Output channels and taps decide which is heavier; the other one's result is an operand. If both are equal, the
+    first is the base."""
 
     def made(build: LayerBuilder) -> list[str]:
         wide = [
@@ -161,7 +162,7 @@ def test_reductions_of_neighbouring_axes() -> None:
 
 
 def test_bytes_that_leave_the_array_do_not_join_a_reduction() -> None:
-    """Of what is in memory they do."""
+    """Bytes that are in memory do."""
 
     def made(build: LayerBuilder, source: str) -> list[str]:
         y = build.rescale(source, I8)

@@ -31,7 +31,7 @@ def cycles_of(graph: Graph, config: str = "base", target: str = "emulator") -> i
 
 
 def bus_cycles(shape, config: str = "base") -> float:
-    """Of a tensor's bytes in and out."""
+    """Returns the cycles in which a tensor's bytes come in and go out."""
     return 2 * math.prod(shape) / get_config(config).word_bytes
 
 

@@ -18,7 +18,8 @@ from tosaic.sim.golden import evaluate
 
 CONFIG = CONFIGS["nano"]
 SMALL = dataclasses.replace(CONFIG, name="little memory", am_bytes=128, wm_bytes=64)
-"""So little that operators of a few elements exceed it. No machine is as small; only the splits ask for it."""
+"""A memory so small that operators of a few elements exceed it. No machine is as small; only the splits look at
+it."""
 Make = Callable[[LayerBuilder], str]
 EXTENTS = (1, 2, 3)
 
@@ -59,7 +60,8 @@ def transposes() -> Iterator[Make]:
 
 
 def reshapes() -> Iterator[Make]:
-    """Between every two shapes of as many elements, with an operator between them and one behind."""
+    """Yields reshapes between every two shapes of equally many elements, with an operator in between and one
+    after."""
     by_size = collections.defaultdict(list)
     for rank in (1, 2, 3):
         for shape in shapes(rank):
@@ -184,7 +186,7 @@ def pools() -> Iterator[Make]:
 
 
 def reductions() -> Iterator[Make]:
-    """Of each axis, up to more elements behind it than the little memory takes."""
+    """Yields reductions along each axis, with up to more elements after the axis than the little memory takes."""
     for op, shape, axis in itertools.product(("REDUCE_MAX", "REDUCE_SUM", "ARGMAX"), shapes(2, 4), range(3)):
 
         def make(b: LayerBuilder, op=op, shape=shape, axis=axis) -> str:

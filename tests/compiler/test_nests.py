@@ -142,7 +142,7 @@ def test_gos_of_a_nest(axes: list[Axis], reduced: bool, shape: list[Places]) -> 
 
 
 def test_a_nest_without_loops_is_one_element() -> None:
-    """Of every stream; a reduction repeats over its loops for it."""
+    """Every stream has that element; a reduction repeats over its loops for it."""
     one, loop = Axis(1, (0, 0)), Axis(3, (10, 0))
     assert list(pieces([], None, 3, 1, [], 2, SLOTS)) == [Piece((one,), (0, 0), SLOTS, 1, 1, 1)]
     assert list(pieces([], None, 3, 1, [loop], 2, SLOTS)) == [Piece((one, loop), (0, 0), 1, 1, 1, 1)]

@@ -33,7 +33,7 @@ def wide(b: LayerBuilder, x: str) -> str:
 
 
 def differences(shape: Shape, axis: int, dtype: DType) -> Graph:
-    """Of each element and the one before it along an axis."""
+    """Returns a graph of the differences of each element and the one before it along an axis."""
     b = LayerBuilder(1)
     x = b.input("x", shape, dtype)
     size = tuple(extent - (each == axis) for each, extent in enumerate(shape))
@@ -87,7 +87,7 @@ def by_channels(b: LayerBuilder) -> str:
 
 
 def of_computed(b: LayerBuilder) -> str:
-    """Of a convolution's result, which is resident; truth values."""
+    """Compares parts of a convolution's result, which is resident; the results are truth values."""
     x = b.rescale(b.conv(b.input("x", (1, 6, 7, 8), DType.INT8), 64, (3, 3)), DType.INT8, per_channel=True)
     low, high = (b.add("CAST", [part(b, x, (0, 0, 0, k), (1, 4, 5, 32))], dtype=DType.INT32) for k in (0, 32))
     flags = b.add("GREATER", [low, high])
@@ -96,7 +96,7 @@ def of_computed(b: LayerBuilder) -> str:
 
 
 def gate_by_channels(b: LayerBuilder) -> str:
-    """Both halves and a column, in boxes of many rows and few channels."""
+    """Reads both halves of rows and a column, in boxes of many rows and few channels."""
     x, y = b.input("x", (60, 300), DType.INT8), b.input("y", (60, 1), DType.INT8)
     a, gate = (part(b, x, (0, start), (60, 150)) for start in (0, 150))
     zero = b.zero_point(DType.INT8)
@@ -147,7 +147,7 @@ def built(make: Callable[[LayerBuilder], str]) -> Graph:
 
 
 def slices(graph: Graph) -> int:
-    """Those that are layers on base."""
+    """Returns the number of SLICEs that are layers on base."""
     return [layer.op for layer in compile_graph(graph, get_config("base")).layers].count("SLICE")
 
 

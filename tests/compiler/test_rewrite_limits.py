@@ -311,7 +311,7 @@ def shown(items: list[Item]) -> str:
 
 
 def test_loads_come_eight_before_their_use() -> None:
-    """Behind the last one that somebody waits for."""
+    """Eight loads come right after the last item for which somebody waits."""
     loads = [item(Unit.LOAD, number) for number in range(12)]
     store = item(Unit.STORE, 0)
     assert shown([store, *loads]) == "L0 L1 L2 L3 L4 L5 L6 L7 S0 L8 L9 L10 L11"
@@ -344,7 +344,7 @@ def test_words_that_are_waited_for_one_by_one_are_loaded_before() -> None:
 
 
 def test_a_load_that_waits_for_another_core_stays_where_it_is() -> None:
-    """Behind all that other units do before it."""
+    """It comes after everything that other units do before it."""
     loads = [item(Unit.LOAD, 0), item(Unit.LOAD, 1, waits_for_core=True), item(Unit.LOAD, 2)]
     stores = [item(Unit.STORE, number) for number in range(3)]
     assert shown([stores[0], loads[0], stores[1], *loads[1:], stores[2]]) == "L0 S0 S1 L1 L2 S2"

@@ -109,7 +109,7 @@ def test_stacks(dtype, count, config):
 
 
 def test_it_takes_half_the_cycles_at_most():
-    """Of one lane of sixteen that works, and of an element that is copied per cycle."""
+    """Without turning, one lane of sixteen would work, or one element would be copied per cycle."""
     rows, lanes = 4000, 16
     assert cycles(squares((rows, 2))) < rows * 6
     build = LayerBuilder(9)
@@ -172,7 +172,7 @@ def test_cycles_of_classes_by_pixel():
     ("config", "turned"), [("base", [True] * 3), ("small", [True, True, False]), ("nano", [False] * 3)]
 )
 def test_rows_that_fill_the_lanes_stay(config, turned):
-    """Of 2, 5 and 16 elements: what 4 lanes leave idle is less than to turn takes."""
+    """Rows have 2, 5 and 16 elements: turning takes longer than the idle ones of 4 lanes cost."""
     for length, expected in zip((2, 5, 16), turned, strict=True):
         build = LayerBuilder(9)
         x = build.input("x", (400, length), DType.INT8)
@@ -233,7 +233,7 @@ def test_the_fewest_rows_that_are_turned(op: str) -> None:
 
 
 def test_elements_that_are_turned_are_bytes_or_two() -> None:
-    """Of the narrowest tensors that lead to what is reduced; a second one counts, too, but not twice."""
+    """The narrowest tensors that lead to the reduction count; a second one counts, too, but not twice."""
 
     def made(count: int, dtype: DType) -> bool:
         build = LayerBuilder(9)

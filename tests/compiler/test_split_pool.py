@@ -75,7 +75,7 @@ def test_a_whole_image_of_many_channels_is_one_layer():
 
 @pytest.mark.parametrize("op", ["AVG_POOL2D", "MAX_POOL2D"])
 def test_two_windows_of_two_sizes(op):
-    """Of 300 elements and of 600, each has a scale of its own."""
+    """Windows of 300 and of 600 elements have a scale each."""
     graph = pool(op, (1, 600, 1, 2), (600, 1), (300, 0, 0, 0), (300, 1), DType.INT16)
     assert op not in [operator.op for operator in split_oversize(graph, TINY).operators]
     values = np.random.default_rng(2).integers(20_000, 30_000, (1, 600, 1, 2), dtype=np.int16)

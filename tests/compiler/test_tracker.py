@@ -126,7 +126,7 @@ PITCH = 8
 
 
 def _span(first: int, count: int, columns: tuple[int, int, int] | None) -> Span:
-    """Of some pitches, and perhaps only twice some columns of each, two apart."""
+    """Returns a span of some pitches, or of some columns of each: twice `columns`, two apart."""
     some = None if columns is None else Columns(PITCH, columns[0], columns[1], step=4, count=columns[2])
     return Span(Region.DATA, first * PITCH, (first + count) * PITCH, some)
 
@@ -149,8 +149,8 @@ def _spans(dice: random.Random) -> list[Span]:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_waits_are_those_of_a_list_of_all_accesses(seed: int) -> None:
-    """Of each other unit, the last item that wrote what is read here, or read or wrote what is written here; unless the
-    unit has waited for that one or a later one."""
+    """An item waits, for each other unit, for the last item that wrote its operands, or that read or wrote its
+    results, unless its unit has waited for that item or a later one."""
     dice = random.Random(seed)
     for _ in range(60):
         tracker, done = Tracker(), list[tuple[Item, set[int], set[int]]]()

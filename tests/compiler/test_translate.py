@@ -364,7 +364,7 @@ def test_other_scales_stay(changed: dict) -> None:
 
 
 def test_scales_of_channels() -> None:
-    """Of equal ones there is one; others are the layer's, which has them once."""
+    """Equal scales become one for all channels; others belong to the layer, which has them once."""
     layer = Layer()
     for name, multipliers, shifts in (("a", [5] * 6, [2] * 6), ("b", [5] * 6, [2] * 5 + [3])):
         output = scaled(layer, layer.build.input(name, SHAPE, I32))

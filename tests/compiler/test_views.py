@@ -15,7 +15,7 @@ BASE = get_config("base")
 
 
 def views_of(make: Callable[[LayerBuilder], object]) -> tuple[Views, list[str]]:
-    """Of what `make` builds, and the names of the tensors that need no layer."""
+    """Returns the views of the graph that `make` builds, and the names of the tensors that need no layer."""
     build = LayerBuilder(1)
     make(build)
     graph = build.finish()

@@ -30,12 +30,13 @@ from tosaic.hw.config_text import get_config
 
 BASE = get_config("base")
 Places = list[int | None]
-"""Of bytes, None for those outside the image."""
+"""Places of bytes; None for those outside the image."""
 
 
 @st.composite
 def windows(draw: st.DrawFn, *, whole: bool = False) -> Window:
-    """Over some images, of any stride, dilation and padding; `whole`: rows and images follow each other."""
+    """Draws windows over some images, of any stride, dilation and padding; with `whole`, rows and images follow each
+    other."""
 
     def axis() -> tuple[int, int, int, int, int, int]:
         extent, taps = draw(st.integers(1, 6)), draw(st.integers(1, 3))
@@ -100,7 +101,7 @@ def test_windows_with_gaps_stay_as_they_are() -> None:
 @settings(max_examples=150, deadline=None)
 @given(windows(), st.data())
 def test_rows_and_columns_of_the_image_that_outputs_need(window: Window, data: st.DataObject) -> None:
-    """From the first to the last one inside; nothing where all are outside."""
+    """The needed rows go from the first to the last one inside; none is needed where all are outside."""
     for size, count, taps, stride, apart, before, found in (
         (window.ih, window.oh, window.kh, window.sy, window.dy, window.top, window.input_rows),
         (window.iw, window.ow, window.kw, window.sx, window.dx, window.left, window.input_columns),
@@ -119,7 +120,7 @@ def test_rows_and_columns_of_the_image_that_outputs_need(window: Window, data: s
 @settings(max_examples=150, deadline=None)
 @given(windows(), st.data())
 def test_some_taps_over_every_few_pixels_see_what_they_did(window: Window, data: st.DataObject) -> None:
-    """Of a pass in the depthwise mode: its taps, counted on an image of the pixels that it takes."""
+    """The taps of a pass in the depthwise mode are counted on an image of the pixels that the pass takes."""
 
     def taps(count: int, stride: int, apart: int) -> AxisTaps:
         step = stride if apart == 1 and data.draw(st.booleans()) else 1
@@ -301,7 +302,7 @@ def test_cycles_of_boxes_of_columns(columns: int, first: int, weights: int, spee
 
 
 def test_the_boxes_of_columns_with_the_fewest_cycles() -> None:
-    """Of up to 32 boxes of up to 16 columns; for each of two images."""
+    """They are the best of up to 32 boxes of up to 16 columns, for each of two images."""
     slid = Window(2, 20, 40, 3, 18, 38, 3, 3, 1, 1, 1, 1, 0, 0, View("x", 0, 120, 2400))
     parts, speed = layout(), MemorySpeed(None, 50)
     widths = {-(-38 // boxes) for boxes in range(1, 33)}

@@ -7,7 +7,7 @@ from tosaic.driver.conformance import Verdict, bake, find_cases
 from tosaic.driver.conformance.execute import run_case
 
 ON_THE_RTL = 2
-"""Of each operator for every test of a mode: how many positive tests run on the RTL as well, the first ones."""
+"""Number of positive tests of each operator and mode that run on the RTL as well: the first ones."""
 
 
 def sampled() -> list:

@@ -10,7 +10,7 @@ from tosaic.driver.conformance.float_files import load_input
 from tosaic.sim.terms import READERS, UndecidedError
 
 ONE = "clz"
-"""For every change; the others are nightly."""
+"""The operator that is read for every change; the others are nightly."""
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,22 @@ def script(name):
     return module
 
 
+def test_links_of_the_site_lead_to_its_pages(tmp_path):
+    """Patches and SECURITY.md are not among them: links there are their text."""
+    folder = tmp_path / "pages"
+    script("site_pages").copy_pages(folder)
+    links = [
+        (page.relative_to(folder), link)
+        for page in folder.rglob("*.md")
+        for link in re.findall(r"\]\((?!\w+:|#)([^)\s#]+)", page.read_text())
+    ]
+    there = {str(page) for page, link in links if (folder / page.parent / link).exists()}
+    assert {"index.md", "CONTRIBUTING.md", "releasing.md"} <= there
+    lost = [(str(page), link) for page, link in links if not (folder / page.parent / link).exists()]
+    assert [each for each in lost if each != ("index.md", "figures/report.html")] == []
+    assert "holes switched on at the forge\n  (SECURITY.md)" in (folder / "releasing.md").read_text()
+
+
 def test_pictures_of_how_tos_are_those_that_the_script_draws():
     pictures = script("how_to_pictures").PICTURES
     kept = {file.stem.removeprefix("howto_") for file in (ROOT / "docs/figures").glob("howto_*.svg")}

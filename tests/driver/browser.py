@@ -10,7 +10,8 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 def colours_of(page: pathlib.Path, folder: pathlib.Path) -> set[tuple[int, int, int]]:
-    """Of the page's picture. The test is skipped where there is no browser; `folder` takes the picture."""
+    """Returns the colours of the page's picture, which is written to `folder`. The test is skipped where there is no
+    browser."""
     browser = next(filter(None, map(shutil.which, _NAMES)), None)
     if browser is None:
         pytest.skip(f"no browser is installed, looked for {', '.join(_NAMES)}")

@@ -10,8 +10,8 @@ from tosaic.sim.program import decode_program
 
 
 def damaged_memories(program: Program, address: int, size_bytes: int) -> Iterator[tuple[np.ndarray, str]]:
-    """For each LOAD_DECODE of the instructions at `address`: the program's memory with its stream damaged, and the name
-    of its weights."""
+    """Yields, for each LOAD_DECODE of the instructions at `address`, the program's memory with its stream damaged,
+    and the name of its weights."""
     number = 0
     for instruction in decode_program(program.image[address:][:size_bytes]):
         if instruction.opcode == Opcode.LOAD_TENSOR:

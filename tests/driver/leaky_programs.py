@@ -51,14 +51,14 @@ def _go(a: Assembler, vectors: int, slots: int = 16, repeats: int = 1, uops: int
 
 
 def _load(a: Assembler, space: Space, count: int) -> None:
-    """From address 0, and the other units wait for it."""
+    """Loads `count` bytes from address 0; the other units wait for them."""
     a.emit(Opcode.LOAD_GO, space=space, row_bytes=count, rows=1)
     for unit, semaphore in ((Opcode.ARRAY_WAIT, 0), (Opcode.VECTOR_WAIT, 1), (Opcode.STORE_WAIT, 2)):
         a.pass_token(Opcode.LOAD_SIGNAL, unit, semaphore)
 
 
 def _store(a: Assembler, local: int, count: int) -> None:
-    """To OUT_AT, when VECTOR has written it."""
+    """Stores `count` bytes to OUT_AT when VECTOR has written them."""
     a.pass_token(Opcode.VECTOR_SIGNAL, Opcode.STORE_WAIT, 3)
     a.emit(Opcode.STORE_GO, memory_address=OUT_AT, local_address=local, row_bytes=count, rows=1)
 
@@ -163,7 +163,7 @@ def parameters() -> Leak:
 
 
 def table() -> Leak:
-    """Both halves of every entry: TABLE16 at its first and second place."""
+    """Shows both halves of every entry: TABLE16 at its first and second place."""
     a = Assembler(CONFIG)
     places = np.array([-32768 + 128 * entry + step for entry in range(512) for step in (0, 1)], np.int32)
     data = np.repeat(places, 4).tobytes()

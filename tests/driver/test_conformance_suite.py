@@ -412,7 +412,7 @@ def test_what_the_reference_model_refuses_cannot_be_baked(tmp_path, graph):
 @needs_model
 @pytest.mark.parametrize("size", [-1])
 def test_the_reason_that_the_reference_model_gives_stands_first(tmp_path, size):
-    """Behind it come a backtrace and warnings."""
+    """A backtrace and warnings come after it."""
     tensors = {name: Tensor(name, (size,), DType.INT32) for name in "xy"}
     graph = Graph("abs", ["x"], ["y"], tensors, [Operator("ABS", ["x"], ["y"], {}, "ABS_0")])
     make_folder(tmp_path, "a", graph, {"x": X})

@@ -31,7 +31,7 @@ def test_a_session_compiles_for_it(monkeypatch):
     )
 
     class Named(session_module.Device):
-        """As much of a device as a session looks at before it runs."""
+        """The part of a device that a session looks at before it runs."""
 
         def __init__(self, name):
             self.name = name

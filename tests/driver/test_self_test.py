@@ -1,4 +1,4 @@
-"""Before its first program a device computes a known answer, and its clock is compared with the host's."""
+"""A device computes a known answer before its first program, and its clock is compared with the host's."""
 
 import contextlib
 import re

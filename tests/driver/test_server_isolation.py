@@ -25,7 +25,7 @@ BUFFER = 1 << 20
 
 
 class SlowHost(RtlTransport):
-    """As on a serial line: the host has no quick way to the memory, the machine has to erase it."""
+    """A host without a quick way to the memory, as on a serial line: the machine has to erase it."""
 
     def clear_memory(self, address, count):
         return False

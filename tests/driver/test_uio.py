@@ -227,7 +227,7 @@ def test_a_machine_on_the_bus_is_tested(fake):
 
 
 def test_networks_run(fake):
-    """By the ordinary driver; after a fault, too."""
+    """The ordinary driver runs them, also after a fault."""
     fake.start()
     device = tosaic.Device(PostedUio(str(fake.device), str(fake.buffer), fake.sysfs))
     program = tiny("nano")

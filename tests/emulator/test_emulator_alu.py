@@ -13,7 +13,7 @@ from tosaic.sim.emulator.domain import micro_op
 
 MAGNITUDES = (0, 1, 5, 127, 128, 32767, 32768, 1 << 20, (1 << 31) - 1, 1 << 31, 1 << 40, (1 << 47) - 1)
 DRAWS = 60
-"""Of a test."""
+"""Number of draws of a test."""
 
 
 def operand(dice: random.Random, bits: int, columns: int) -> Value:

@@ -37,7 +37,7 @@ def program_of(config: Config, *settings: Instruction, samples: int = 1) -> Unit
 
 
 def run(program: UnitProgram, *gos: Instruction, vectors: int = 0) -> None:
-    """With these GOs, which send so many vectors."""
+    """Runs these GOs, which send that number of vectors."""
     program.commands += gos
     if vectors:
         program.store_sums(OUT, vectors)
@@ -337,7 +337,7 @@ def test_partial_sums_of_a_depthwise_go(machine: str, fields: dict[str, int], sa
 
 @pytest.mark.parametrize("seed", range(24))
 def test_bytes_that_a_go_reads(seed: int) -> None:
-    """Of the image those inside alone, word by word."""
+    """A GO reads only the bytes inside the image, word by word."""
     dice = random.Random(seed)
     source, over, kernel = settings = window(dice)
     program, go = program_of(NANO, *settings), command(Opcode.ARRAY_GO, pixels=dice.choice((1, 4, 7, 12)))

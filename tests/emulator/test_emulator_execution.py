@@ -106,7 +106,8 @@ def test_a_program_may_not_lie_where_its_results_go() -> None:
     "target, legal", [(16, True), (48, True), (64, False), (40, False), (1 << 16, False)]
 )
 def test_branches_lead_to_instructions_of_the_program(target: int, legal: bool) -> None:
-    """Of four, the last one at 48; what is not taken must be there, too."""
+    """The program has four instructions, the last one at 48. The target must be there even if the branch is not
+    taken."""
     branch = (Opcode.BRANCH, {"condition": Condition.NEVER, "target": target})
     if legal:
         assert executed(branch, NOP).jumps == {}
@@ -126,7 +127,7 @@ def test_branches_lead_to_instructions_of_the_program(target: int, legal: bool) 
     ],
 )
 def test_branches_that_are_taken(condition: Condition, jumps: dict[int, int]) -> None:
-    """By their place among what was executed, with the number of the instruction that they lead to."""
+    """The trace has each taken branch by its place among the executed instructions, with the number of its target."""
     branch = (Opcode.BRANCH, {"condition": condition, "target": 48})
     trace = executed(branch, NOP)
     assert trace.jumps == jumps

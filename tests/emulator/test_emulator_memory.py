@@ -96,7 +96,7 @@ def test_words_of_weights_are_those_that_were_written_last(samples: int) -> None
 
 @pytest.mark.parametrize("seed", range(30))
 def test_bytes_of_the_activation_memory_are_those_that_were_written_last(seed: int) -> None:
-    """By addresses of each sample or of all, by rows, and by nested loops that read them; all wrap."""
+    """They are written by addresses of each sample or of all, and by rows, and read by nested loops; all wrap."""
     dice = np.random.default_rng(seed)
     samples, size = int(dice.integers(1, 4)), 64
     memory, wanted = ActivationMemory(samples, size, WORD), np.zeros((samples, size), np.uint8)

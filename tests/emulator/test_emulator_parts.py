@@ -138,7 +138,8 @@ REGISTER_2 = {"a_source": Source.REGISTER, "a_index": 2}
     ],
 )
 def test_lanes_of_a_register_that_are_defined(lanes: int, beats: int, before: dict, after: dict) -> None:
-    """Of 8: those that have a beat, unless what they are made of is defined for fewer than the GO has."""
+    """Of 8 lanes those with a beat become defined, unless the operands are defined for fewer lanes than the GO
+    has."""
     program = micro_program(**(REGISTER_2 if 2 in before else {}))
     go = command(Opcode.VECTOR_GO, lanes=lanes, tail_lanes=lanes, vectors=4, slots=4)
     StoredLanes(go, program, [beats], Stream(), 0, 8).follow(before)

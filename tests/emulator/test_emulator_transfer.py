@@ -62,7 +62,7 @@ def refused(*commands: Instruction) -> str:
 
 
 ROWS = [load_pitch(5, 4), load_go(3, 2, memory_address=10, local_address=100)]
-"""Of two bytes, 5 bytes apart outside and 4 inside."""
+"""A transfer of two rows of two bytes, 5 bytes apart outside and 4 inside."""
 
 
 def test_rows_have_pitches_on_both_sides() -> None:
@@ -110,7 +110,7 @@ def weighed(*loads: Instruction, words: tuple[int, ...], streamed: int = 0) -> l
 
 
 WEIGHTS_AT = 1 << 16
-"""In the memory of a UnitProgram."""
+"""Address of the weights in the memory of a UnitProgram."""
 
 
 def test_weights_go_to_words_that_wrap() -> None:
@@ -172,7 +172,7 @@ def test_the_last_byte_of_a_row_is_in_memory(space: Space) -> None:
 
 
 def test_rows_go_backwards_and_round() -> None:
-    """Of addresses 32 bits count in memory, 24 locally."""
+    """In memory 32 bits of an address count, locally 24."""
     backwards = [load_pitch(-3, -6), load_go(2, 2, memory_address=4, local_address=2)]
     assert shown(2, 2, *backwards) == [4, 5]
     assert shown(CONFIG.am_bytes - 4, 2, *backwards) == [1, 2]

@@ -22,7 +22,7 @@ KEPT = {"a_source": Source.REGISTER}
 
 
 class Machine(UnitProgram):
-    """With the commands of VECTOR, of one sample as a rule."""
+    """A UnitProgram with the commands of VECTOR, for one sample unless told."""
 
     def __init__(self, samples: int = 1, config: Config = CONFIG):
         super().__init__(config, samples)
@@ -158,7 +158,7 @@ def test_without_parameters_nothing_is_loaded_for_the_next_batch() -> None:
 
 
 def test_a_table_of_256_entries_leaves_the_rest_of_a_longer_one() -> None:
-    """Of the shorter one entry 1 comes first."""
+    """Entry 1 shows the shorter table, the last entries the longer one."""
     machine = Machine()
     machine.put(0, np.arange(512, dtype="<i4"))
     machine.take(Opcode.VECTOR_TABLE, address=0, entries=512)
@@ -334,7 +334,7 @@ def test_only_stores_over_the_end_of_the_memory_overlap() -> None:
 
 
 def test_lanes_without_a_beat_keep_what_the_register_held() -> None:
-    """Of int32, two lanes are in each beat; a GO of three lanes has two beats of them."""
+    """A beat of int32 has two lanes, so a GO of three lanes has two beats."""
     machine = Machine()
     machine.put(0, np.arange(100, 100 + LANES, dtype="<i4"))
     machine.stream(0, 0, [], Element.INT32)
@@ -373,7 +373,8 @@ def test_many_batches_are_as_one_after_the_other(samples: int, carried: bool) ->
 
 @pytest.mark.parametrize("missing", [None, 0, 5, 50, 53, 200, 203, 210, 213])
 def test_bytes_that_a_go_reads(missing: int | None) -> None:
-    """Of vectors of 3 and 2 lanes: those elements only, and element 0 of what goes to all lanes."""
+    """A GO with vectors of 3 and 2 lanes reads only those elements, and element 0 of a vector that goes to all
+    lanes."""
     machine = Machine()
     machine.stream(0, 100, [(2, 50)], Element.INT16)
     machine.stream(1, 300, [(2, 10)], Element.INT32, splat=1)

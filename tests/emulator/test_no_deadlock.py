@@ -21,7 +21,7 @@ from tosaic.sim.emulator.verify import verify
 
 UNITS = ("LOAD", "VECTOR", "STORE")
 WAITER = ("VECTOR", "STORE", "LOAD")
-"""By semaphore."""
+"""The unit that waits for each semaphore."""
 QUEUE, VECTORS = 1, 1
 """Places for commands of a unit beside the one that it executes, and for vectors."""
 Command = tuple[str, str, int]

@@ -10,7 +10,7 @@ from tosaic.sim.emulator.timing_parts import ARRAY_DRAIN_CYCLES, AccumulatorFifo
 
 
 class OneByOne:
-    """As AccumulatorFifo, a vector at a time."""
+    """Works like AccumulatorFifo, one vector at a time."""
 
     def __init__(self, places: int, timeline: Timeline):
         self.places, self.there, self.taken = places, [], []

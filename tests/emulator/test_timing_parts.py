@@ -226,7 +226,7 @@ def test_cycles_in_which_a_bank_is_taken(seed: int) -> None:
 
 
 def test_accesses_without_a_gap_are_one_stretch() -> None:
-    """Of one bank, in the same share of the cycles."""
+    """They are in one bank, and take the same share of the cycles."""
     accesses = Accesses(BASE)
     for start, end, bank, share in (
         (0, 4, 0, 1.0),
@@ -365,7 +365,7 @@ def test_what_is_done_at_a_cycle() -> None:
 @pytest.mark.parametrize("address", [0, 1, 32, 496, 500, 511])
 @pytest.mark.parametrize("size", [1, 4, 16, 17, 512, 513, 1100])
 def test_bursts_of_a_row(machine: str, address: int, size: int) -> None:
-    """Of the words that it touches, in blocks of 32; and of what these are on the port."""
+    """The words that a row touches make bursts in blocks of 32, and so do the port's beats that hold these words."""
     config = get_config(machine)
     blocks: dict[int, set[int]] = {}
     for place in range(address, address + size):

@@ -17,7 +17,7 @@ from tosaic.sim.emulator.transfer import UnpackedRow
 BASE = get_config("base")
 WORD = BASE.word_bytes
 LATENCY = 5000
-"""Of a memory: nothing of what is asked for comes before all has been asked for that may be."""
+"""Latency of a memory that answers only after everything that may be requested has been requested, in cycles."""
 
 
 def end(go: Opcode, rows: int, beats: int, latency: int = LATENCY) -> int:
@@ -73,8 +73,8 @@ def test_of_a_memory_that_answers_at_once_nothing_waits() -> None:
 
 @pytest.mark.parametrize("words, cycles", [(64, 40), (64, 500), (63, 501), (1, 90)])
 def test_beats_of_a_packed_row_share_its_cycles(words: int, cycles: int) -> None:
-    """Of 40 beats, a burst of 32 and one of 8: the words of each are there when its share of the cycles, or the bus,
-    is over, and the last one two cycles later."""
+    """A row has 40 beats, in a burst of 32 and one of 8. The words of each burst are there when its share of the
+    cycles, or the bus, is over, and the last word two cycles later."""
     bus = Bus(BASE, None, 0)
     fabric = Fabric(BASE, bus, 0, [])
     fabric.busy = 1

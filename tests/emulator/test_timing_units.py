@@ -28,8 +28,8 @@ ADDRESS = BANK * CONFIG.am_bank_bytes
 
 
 class Transfers:
-    """Of some beats each, by LOAD or STORE, while a bank is taken from it in stretches of cycles. A beat takes
-    `beat_cycles` on the bus."""
+    """Runs transfers of some beats each, by LOAD or STORE, while a bank is taken from it in stretches of cycles. A
+    beat takes `beat_cycles` on the bus."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ def test_tiles_of_few_pixels_divide_the_rows(
 def test_instructions_are_fetched_in_bursts_that_end_at_their_multiples(
     machine: str, address: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 128 bytes: what a burst touches of a word is a beat."""
+    """Bursts have 128 bytes; every word that a burst touches is a beat."""
     config, most, starts = get_config(machine), 128, list[int]()
     burst_of = timing.burst_of
     monkeypatch.setattr(timing, "burst_of", lambda *given: starts.append(given[1]) or burst_of(*given))

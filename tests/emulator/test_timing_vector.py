@@ -73,7 +73,7 @@ class Unit:
 
     @property
     def gos(self) -> list[tuple[int, int]]:
-        """Of each GO: the cycle in which it is taken, and the one after its last issue."""
+        """The cycle in which each GO is taken, and the one after its last issue."""
         return [(each.start, each.end) for each in self.fabric.slices]
 
     def counted(self, name: str) -> int:
@@ -157,7 +157,7 @@ def test_wide_elements_take_beats(loaded: Element, stored: Element, end: int) ->
 
 @pytest.mark.parametrize("lanes, beats", [(8, 4), (7, 4), (6, 3), (3, 2), (2, 1), (1, 1), (0, 4), (9, 4)])
 def test_beats_of_lanes(lanes: int, beats: int) -> None:
-    """Of four bytes two lanes are in a word of eight; none, or more than there are, count as all."""
+    """A word of eight bytes holds two lanes of four bytes; 0, or more lanes than there are, count as all."""
     unit = Unit(stream(0, Element.INT32), *uops(LOAD | STORED), go(4, 1, lanes=lanes))
     assert unit.counted("active") == 4 * beats
     assert unit.gos[0][1] - unit.gos[0][0] == 2 + 4 * beats

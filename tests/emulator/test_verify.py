@@ -38,7 +38,7 @@ def store(memory: int, local: int) -> tuple[Opcode, dict[str, int]]:
 
 
 def branch(number: int, condition: Condition) -> tuple[Opcode, dict[str, int]]:
-    """To instruction `number`, counted from BEGIN."""
+    """Returns a branch to instruction `number`, counted from BEGIN."""
     return Opcode.BRANCH, {"target": INSTRUCTION_BYTES * number, "condition": condition}
 
 
@@ -449,7 +449,7 @@ def test_registers_and_sums_that_nobody_made() -> None:
 
 @pytest.mark.parametrize(("pixels", "fits"), [(1, True), (2, False)])
 def test_weights_of_columns_that_nobody_looks_at(pixels: int, fits: bool) -> None:
-    """Of a word of 4 weights two are written, by a program that brings them from a place where nobody looks."""
+    """Two of a word's 4 weights are written, by a program that brings them from a place where nobody looks."""
     go = {"vectors": 1, "slots": 1, "repeats": 1, "uops": 1, "lanes": 1 + pixels, "tail_lanes": 1 + pixels}
     memory, known = np.zeros(MEMORY_BYTES, np.uint8), np.ones(MEMORY_BYTES, bool)
     known[5000 : 5000 + 64] = False

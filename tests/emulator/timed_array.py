@@ -44,7 +44,7 @@ class TimedArray:
 
     @property
     def gos(self) -> list[tuple[int, int]]:
-        """Of each GO: its first slot, and the cycle after its last one."""
+        """The cycle of each GO's first slot, and the one after its last slot."""
         return [(each.start, each.end) for each in self.fabric.slices]
 
 

@@ -23,7 +23,8 @@ from tosaic.sim.emulator import Emulator, ExternalMemory
 from tosaic.sim.emulator.verify import Verified, verify
 
 WEIGHTS_AT = 1 << 16
-"""Of external memory; the program lies before it, and what is in activation memory behind the weights."""
+"""Address of the weights in external memory. The program lies before it, and the contents of activation memory after
+the weights."""
 
 
 def command(opcode: Opcode, **fields: int) -> Instruction:
@@ -66,7 +67,7 @@ class UnitProgram:
         self.commands.append(command(opcode, **fields))
 
     def branch_over_the_next(self, condition: Condition) -> None:
-        """Behind one command."""
+        """Adds a branch over the next command."""
         self._branches[len(self.commands)] = condition
         self.take(Opcode.NOP)
 

@@ -162,7 +162,7 @@ def judge_case(data: bytes, settings: dict[str, Any]) -> str:
 
 
 def smaller_program(case: Case) -> Case:
-    """Of its instructions only those that it takes to fail."""
+    """Returns the case with only those instructions that it needs to fail."""
     address, size = case.settings["address"], case.settings["bytes"]
     code = case.data[address : address + size]
     pieces = [code[at : at + INSTRUCTION_BYTES] for at in range(0, size, INSTRUCTION_BYTES)]

@@ -46,11 +46,11 @@ FOLDERS = tuple(
 sys.path += [folder for folder in FOLDERS if folder not in sys.path]
 DIGITS = _TESTS.parent / "examples" / "digits"
 MEMORY_BYTES = 2 << 30
-"""Of address space beyond what this process has."""
+"""Bytes of address space that a case may take beyond those of this process."""
 SECONDS = 30
-"""Of the processor's time."""
+"""Processor time that a case may take, in seconds."""
 WALL_SECONDS = 300
-"""On a computer that is busy with others."""
+"""Time that a case may take on a computer that is busy with others, in seconds."""
 
 GENERAL: tuple[Damage, ...] = (bits, cut, words)
 
@@ -329,7 +329,7 @@ def in_fork(
 
 
 def _child(folder: str | pathlib.Path, work: Callable[[], object], memory_bytes: float, said: int) -> int:
-    """In the fork: the exit code that the command would have."""
+    """Runs in the fork and returns the exit code that the command would have."""
     try:
         os.chdir(folder)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

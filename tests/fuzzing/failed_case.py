@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 Piece = TypeVar("Piece")
 SHOW = pathlib.Path(__file__).resolve().parents[2] / "bench" / "show_case.py"
 MOST_TRIES = 400
-"""Of the judge, for one case: a smaller case is worth a minute, not an hour."""
+"""Largest number of times that a case is judged: a smaller case is worth a minute, not an hour."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +72,7 @@ def fewest(
 
 
 def smaller_file(case: Case, original: bytes) -> Case:
-    """Of the changes that made `original` the case's data only those that it takes, then fewer bytes."""
+    """Returns the case with only those changes of `original` that it needs to fail, and then with fewer bytes."""
     changes = [change for change in _changes(original, case.data) if change[0] != "equal"]
     if not case.fails_with(data=_applied(original, changes)):
         changes = []

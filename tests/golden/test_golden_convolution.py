@@ -38,7 +38,7 @@ def axis_parameters(draw, kernel):
 
 @st.composite
 def biases(draw, out_t, channels):
-    """Of 16 bits, which leave the sums room, or of the full width."""
+    """Draws biases of 16 bits, which leave the sums room, or of the full width."""
     dtype = draw(st.sampled_from([DType.INT16, out_t]))
     return draw(arrays(dtype, (draw(st.sampled_from([1, channels])),))).astype(out_t.numpy)
 

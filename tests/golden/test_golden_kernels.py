@@ -11,7 +11,7 @@ from tosaic.sim.golden.kernels import float_kernel, kernel
 
 @pytest.fixture(autouse=True)
 def no_kernels(monkeypatch):
-    """Those of a test alone."""
+    """Leaves only the kernels that a test registers."""
     for name in ("_INTEGER_KERNELS", "_FLOAT_KERNELS"):
         monkeypatch.setattr(f"tosaic.sim.golden.kernels.{name}", {})
 

@@ -19,7 +19,7 @@ needs_model = pytest.mark.skipif(
 )
 CASES_PER_OPERATOR = 24
 KNOWN = [op for op in CASES if OPERATORS[op].clause]
-"""Those of a clause of the specification: the model has no other one."""
+"""Operators with a clause of the specification: the model knows no others."""
 
 
 def run_reference_model(folder, graph, inputs):

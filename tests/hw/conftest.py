@@ -9,7 +9,7 @@ HERE = Path(__file__).parent
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Before pytest-xdist reads the groups; a test that has one keeps it."""
+    """Gives tests their groups before pytest-xdist reads them; a test that has one keeps it."""
     for item in items:
         folder = item.path.parent
         if HERE in folder.parents and item.get_closest_marker("xdist_group") is None:

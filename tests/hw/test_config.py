@@ -56,7 +56,7 @@ def test_each_fault_names_the_size_and_its_bound(field: str, value: object, reas
 
 @pytest.mark.parametrize(("cores", "least"), [(1, 12), (2, 14), (4, 16)])
 def test_several_cores_have_a_semaphore_more_for_each(cores: int, least: int) -> None:
-    """Of these a core waits for what another one has made."""
+    """These are for waits for another core's results."""
     assert get_config(f"nano,cores={cores},semaphores={least}").semaphores == least
     with pytest.raises(ValueError, match=f"semaphores must be at least {least}, not {least - 1}"):
         get_config(f"nano,cores={cores},semaphores={least - 1}")

@@ -69,7 +69,7 @@ class Case:
 
 
 def judged(case: Case) -> dict[str, float]:
-    """By output: the largest difference from ONNX Runtime, in parts of the output's range."""
+    """Returns, for each output, the largest difference from ONNX Runtime, as a part of the output's range."""
     made, feeds = case.model(), case.feeds()
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -63,7 +63,7 @@ EARLIER_ATTENTION = {
     "attention_*qk_matmul_softcap*": "expected as before onnx 1.22 corrected Attention: the mask before the soft cap",
     "attention_*fp16": "expected as before onnx 1.22, which rounds the scale to the inputs' type",
 }
-"""In packages before 1.23; their operators are those of later packages all the same."""
+"""Exceptions for packages before 1.23; their operators are those of later packages all the same."""
 
 
 def reason_not_to_pass(name: str) -> str | None:

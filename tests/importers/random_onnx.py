@@ -23,7 +23,7 @@ from tosaic.errors import Error
 from tosaic.sim.golden import evaluate
 
 CLOSE = 1e-4
-"""Of the output's range, or of SMALL: what cancels leaves the rounding of larger numbers."""
+"""Tolerance as a part of the output's range, or of SMALL: a difference keeps the rounding of its larger operands."""
 SMALL = 1e-3
 LARGEST = 1e4
 SIZES = (1, 2, 3, 4, 6, 8)

@@ -357,7 +357,7 @@ def cache(g: RandomOnnx) -> None:
 
 @form
 def branches(g: RandomOnnx) -> None:
-    """Both branches of a condition that the run tells."""
+    """Adds both branches of a condition that is known at run time."""
     x = g.real(1, 2, 3)
     condition = g.input("bool", (1,))
     kinds = g.pick(("Relu", "Neg"), ("Tanh", "Abs"))

@@ -223,7 +223,7 @@ def shape_of(random: np.random.Generator, rank: int, most: int = 6) -> list[int]
 
 
 ACTIVATIONS = (0, 1, 2, 3)
-"""None, RELU, RELU_N1_TO_1, RELU6."""
+"""Codes of NONE, RELU, RELU_N1_TO_1 and RELU6."""
 
 
 def _activation(random: np.random.Generator) -> int:

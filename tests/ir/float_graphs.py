@@ -158,4 +158,4 @@ GRAPHS: dict[str, Callable[..., Graph]] = {
     "PAD": pad,
     "GATHER": gather,
 }
-"""By operator, taking the type."""
+"""Builders of graphs by operator; each takes the type."""

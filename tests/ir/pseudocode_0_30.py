@@ -38,7 +38,7 @@ def transpose_conv2d(
 
 
 def resize(input, output_size, stride, offset, shift, mode):  # clause 2.12.1
-    """None if an element breaks the REQUIRE."""
+    """Returns the resized image; None if an element breaks the REQUIRE."""
     N, IH, IW, C = input.shape
     unit = 1 << shift
     output = np.empty((N, *output_size, C), np.int64)

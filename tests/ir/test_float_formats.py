@@ -59,7 +59,7 @@ def test_every_number_stays_and_survives_its_encoding(dtype: DType) -> None:
 
 
 def test_rounding_is_single() -> None:
-    """By way of float32 this would be a tie, and go down to even: 1."""
+    """Rounded to float32 first, this would be a tie, and go down to even: 1."""
     value = 1 + 2.0**-8 + 2.0**-40
     assert nearest(np.array([value]), DType.BF16)[0] == 1 + 2.0**-7
     assert nearest(np.array([1 + 2.0**-8]), DType.BF16)[0] == 1

@@ -12,12 +12,12 @@ from tosaic.driver.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = sorted(path.parent.name for path in SHARED.glob("models/*/layers.json"))
-"""Those with one input, one output and the reference model's value of every tensor."""
+"""Models with one input, one output and the reference model's value of every tensor."""
 DIGITS = ROOT / "examples" / "digits"
 
 
 def present(*names: str) -> list[str]:
-    """Those of the models that are here."""
+    """Returns those of the models that are here."""
     return [name for name in names if name in MODELS]
 
 

@@ -20,7 +20,7 @@ LIMITS_CYCLES = {
     "vww_mobilenet": 120_000,
     "ad_autoencoder": 40_000,
 }
-"""At 8 bytes per cycle on base."""
+"""Largest number of cycles at 8 bytes per cycle on base."""
 
 
 @pytest.mark.parametrize("index", first_of(range(4), 1))

@@ -18,7 +18,7 @@ from tosaic.nnr import levels as coded
 
 
 def digest() -> str:
-    """Over payloads, levels, bit positions, quantized values and messages of damage."""
+    """Returns a hash of payloads, levels, bit positions, quantized values and messages of damage."""
     found = hashlib.sha256()
     rng = np.random.default_rng(7)
     for length in (0, 1, 4, 10, 255):

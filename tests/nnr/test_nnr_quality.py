@@ -49,7 +49,7 @@ def network() -> onnx.ModelProto:
 
 
 def sqnr_decibels(model: onnx.ModelProto) -> float:
-    """By another evaluator than the search's."""
+    """Returns the signal-to-noise ratio in decibels, by another evaluator than the search's."""
     wanted, found = (ReferenceEvaluator(each).run(None, {"image": IMAGES})[0] for each in (network(), model))
     return float(10 * np.log10(np.mean(wanted**2.0) / np.mean((found - wanted) ** 2.0)))
 

@@ -9,7 +9,7 @@ import tosaic
 from tosaic import rescale, while_loop
 
 ZOO = {}
-"""By name."""
+"""The functions by name."""
 
 
 def zoo(ranges=None, **specs):

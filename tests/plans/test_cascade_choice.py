@@ -85,7 +85,7 @@ def test_what_somebody_else_needs_is_not_linked(change: str) -> None:
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_what_is_read_otherwise_is_not_linked(turned: bool) -> None:
-    """From the second row on, or column by column."""
+    """The next layer reads from the second row on, or column by column."""
     build = Bottleneck()
     y = build.expanded()
     if turned:

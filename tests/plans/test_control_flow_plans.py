@@ -21,7 +21,7 @@ OUT, AM = Address(Region.DATA, 0), Address(Region.ACTIVATION, 0)
 
 
 def planner(room: int = SMALL.am_bytes, graph: Graph | None = None) -> ControlFlowPlanner:
-    """With `room` bytes of free activation memory."""
+    """Returns a planner with `room` bytes of free activation memory."""
     memories = Memories(Arena(SMALL.am_bytes, 1), SMALL.am_bytes)
     if room < SMALL.am_bytes:
         memories.arena.allocate(SMALL.am_bytes - room)

@@ -44,9 +44,9 @@ from tosaic.hw.config_text import get_config
 CONFIG = get_config("base")
 LITTLE = get_config("base,wm_bytes=8K")
 ELEMENTS, COMPUTING = 1600, 100
-"""Of the result of an elementwise layer here, which takes a cycle for 16 of them."""
+"""Elements of the result of an elementwise layer, and the cycles that it computes: one for each 16 of them."""
 IMAGES, ROWS, COLUMNS, CHANNELS = 2, 10, 15, 40
-"""Of a result of a layer with a window of 3 by 2."""
+"""Sizes of the result of a layer with a window of 3 by 2."""
 
 
 @functools.cache
@@ -117,7 +117,7 @@ WEIGHTS = 3 * 2 * 16 * 48
 
 
 def array_cycles(rows: int, columns: int = COLUMNS) -> int:
-    """Of a box on the array."""
+    """Returns the cycles of a box on the array."""
     body = planned("array").body
     assert isinstance(body, ArrayBody)
     return box_work(body.plan, CONFIG, rows, columns).array_cycles
@@ -297,7 +297,7 @@ def test_weights_come_while_the_array_computes(count: int, ends: int, speed: flo
 
 
 def stripes(count: int = 2, depth: int = 16) -> list[LayerWork]:
-    """Of two layers; the third one is of the first layer."""
+    """Returns the stripes of two layers; the third stripe is of the first layer."""
     return [
         on_the_array(
             depth=depth,

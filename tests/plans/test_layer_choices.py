@@ -49,7 +49,7 @@ def window(**sizes: int) -> Window:
 def drained(
     pixels: tuple[int, int], channels: int, depth: int, count: int, *, depthwise: bool = False
 ) -> bool:
-    """Of a convolution with biases, and `count` operators that follow it."""
+    """Says whether the array drains a convolution with biases and `count` operators after it."""
     build = LayerBuilder(1)
     y = build.conv(build.input("x", (1, *pixels, depth), DType.INT8), channels, (1, 1), depthwise=depthwise)
     for number in range(count):
@@ -110,7 +110,8 @@ def test_only_a_convolution_drains() -> None:
     ],
 )
 def test_sums_of_rows(shape: tuple[int, ...], axis: int, summed: bool) -> None:
-    """Of an image of more pixels than rows and slots, 16 each, whose columns are two at least and fit the slots."""
+    """Rows are summed for an image with more pixels than rows and slots, 16 each, that has at least two columns, all
+    of which fit the slots."""
     build = LayerBuilder(1)
     build.add("REDUCE_SUM", [build.input("x", shape, DType.INT32)], axis=axis)
     assert sums_rows(build.graph, build.graph.operators[0], BASE) is summed

@@ -24,7 +24,7 @@ BASE = get_config("base")
 
 
 def planner(*shapes: tuple[int, ...], config=BASE) -> GraphPlanner:
-    """Of a graph that adds int32 tensors "x" and "y" of these shapes up, one after the other."""
+    """Returns the planner of a graph that adds int32 tensors "x" and "y" of these shapes."""
     build = LayerBuilder(1)
     names = [build.input(name, shape, DType.INT32) for name, shape in zip("xy", shapes, strict=False)]
     build.output(build.add("ADD", [names[0], names[-1]]))
@@ -145,8 +145,8 @@ def test_parameters_come_in_as_a_whole_up_to_a_quarter_of_the_memory(tiles: int,
 def test_parameters_of_a_layer(
     channels: int, bias: int, per_channel: bool, tiles: int, bias_bytes: int
 ) -> None:
-    """Of the channels of a convolution (none: of a layer that is no convolution), those of two pixels that share a
-    vector together: biases, and scales of 5 bytes."""
+    """The channels of a convolution have biases, and scales of 5 bytes; two pixels that share a vector share these as
+    well. With 0 channels the layer is no convolution."""
     build = LayerBuilder(1)
     if channels:
         x = build.input("x", (1, 4, 4, 16), DType.INT8)
@@ -203,7 +203,7 @@ def test_weights_begin_at_whole_steps_where_rows_may_be_divided(machine: str, st
     ],
 )
 def test_plans_that_are_clearly_better_come_first(cycles: list[int], order: list[int]) -> None:
-    """Of less residency: they take less than 0.9 of the cycles of the best one before them."""
+    """A plan with less residency comes first if it takes less than 0.9 of the cycles of the best one before it."""
     build = LayerBuilder(1)
     build.output(build.add("ABS", [build.input("x", (1, 16), DType.INT32)]))
     plan = next(plans_of(task_of(build.finish(), Choices(BASE))))

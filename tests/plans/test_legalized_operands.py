@@ -26,7 +26,7 @@ MACHINES = (
     "base,am_banks=2",
 )
 WIDEST_BITS, WIDEST_BYTES = 48, 8
-"""Of an element, in a lane and in memory."""
+"""Bits of the widest element in a lane, and its bytes in memory."""
 
 
 def wide_machine(dice: random.Random) -> Config:
@@ -71,7 +71,7 @@ def test_a_sum_of_what_exists_in_both_orders_comes_before_the_transpose(in_both_
 
 @pytest.mark.parametrize("dtype, sunk", [(DType.BOOL, False), (DType.INT32, False), (DType.INT8, True)])
 def test_a_transpose_moves_behind_what_makes_fewer_bytes(dtype: DType, sunk: bool) -> None:
-    """Of int16 elements; a bool takes a byte, as an int8 does."""
+    """Elements of int16 become fewer bytes as bool or int8, which take one each."""
     build = LayerBuilder(1)
     source = DType.INT8 if dtype is DType.BOOL else DType.INT16
     x = build.add("TRANSPOSE", [build.input("x", (1, 4, 5, 6), source)], perms=[0, 2, 3, 1])

@@ -200,7 +200,7 @@ def test_narrow_results_by_im2col(width: int, columns: int) -> None:
 
 
 def test_cycles_in_which_decoding_is_hidden() -> None:
-    """Behind the array, or behind elementwise work, but not counted twice where both are at work."""
+    """The array or elementwise work hides them; cycles in which both work do not count twice."""
 
     def hidden(*slices: tuple[str, str, int, int]) -> int:
         return hidden_cycles([Slice(unit, name, start, end) for unit, name, start, end in slices])

@@ -17,11 +17,11 @@ from tosaic.hw.config_text import get_config
 
 ONE_BANK = get_config("small,am_banks=1")
 SIZE = ONE_BANK.am_bytes
-"""Of the activation memory."""
+"""Bytes of the activation memory."""
 
 
 def placer(*sizes: int, limit: int = SIZE, config: Config = ONE_BANK, **constants: int) -> Placer:
-    """Of tensors "a", "b", ... of int8 with some bytes each, which are inputs, and of constants by name."""
+    """Returns the placer of int8 inputs "a", "b", ... of these sizes in bytes, and of constants by name."""
     build = LayerBuilder(1)
     names = [build.input(name, (1, size), DType.INT8) for name, size in zip("abcdef", sizes, strict=False)]
     for name, size in constants.items():
@@ -48,7 +48,7 @@ def taken(made: Placer, size: int) -> int:
     "limit, beside, fits", [(100, 0, True), (99, 0, False), (164, 64, True), (163, 64, False)]
 )
 def test_an_operand_is_brought_in_up_to_a_limit(limit: int, beside: int, fits: bool) -> None:
-    """Beside what else the layer needs."""
+    """The limit holds for the operand together with everything else that the layer needs."""
     made = placer(100, limit=limit)
     outside = made.external("a")
     copy = made.bring("a", beside)

@@ -1,4 +1,4 @@
-"""In which order plans come: residencies, cascades, and those that are asked for where fields overflow."""
+"""Plans come in an order: residencies, cascades, and those that are asked for where fields overflow."""
 
 import pytest
 from cascade_graphs import inverted_bottleneck

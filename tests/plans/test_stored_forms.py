@@ -400,7 +400,7 @@ def test_a_table_without_room() -> None:
 def test_buffers_of_offsets(
     batches: int, count: int, inside: bool | None, chunk: int, index: bool, batch_bytes: int
 ) -> None:
-    """Of constant ones, of computed ones, and of indices that are outside."""
+    """The offsets are constant, or computed, or made of indices that are outside."""
     there = ["values", "output", *(["indices"] if inside else [])]
     made = Rows(SMALL.am_bytes, batches=batches, count=count, inside=there, computed=inside is not None)
     plan = made.plan()

@@ -56,7 +56,7 @@ class Convolved:
         return extent, {key: (len(each.addresses), each.size_bytes) for key, each in buffers.items()}
 
     def boxes(self) -> Extent:
-        """Those where only the result is outside."""
+        """Returns the boxes where only the result is outside."""
         return self.chosen(self.result)[0]
 
 

@@ -27,9 +27,9 @@ USES = {
     "mask": "softmax(where(x, scores, -10000))",
 }
 SCALE = 0.05
-"""Of codes."""
+"""Scale of codes."""
 ROWS = 13
-"""Of the table that ids index."""
+"""Rows of the table that ids index."""
 FEATURES = 6
 """Columns of tables and of products."""
 
@@ -121,7 +121,7 @@ def kinds(*uses: str, most: int | None = None) -> pytest.MarkDecorator:
 
 SAMPLES = 16
 _CLOSE = 1e-6
-"""Of the largest result: float32 in another order."""
+"""Tolerance as a part of the largest result, for sums of float32 in another order."""
 
 
 def assert_near(

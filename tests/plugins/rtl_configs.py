@@ -1,4 +1,4 @@
-"""Of which configurations `make test` builds the RTL.
+"""Names the configurations for which `make test` builds the RTL.
 
 Elaborating `small` runs no line of hw/ that `nano` or `base` does not run; `large` has the units of `base`, doubled.
 Each is another build, so their tests are for `make nightly`.

@@ -24,7 +24,8 @@ module _register_is_a_wire (CLK, D, Q);
     assign Q = D;
 endmodule
 """
-"""In a pipeline without loops: its value when the inputs have stayed the same for long enough."""
+"""Verilog of a register in a pipeline without loops: its value when the inputs have stayed the same for long
+enough."""
 
 
 class NotProvedError(AssertionError):
@@ -37,7 +38,7 @@ def implies(condition, conclusion):
 
 
 def claim(condition, conclusion):
-    """To prove: the conclusion holds where the condition does."""
+    """Asserts that the conclusion holds where the condition does."""
     return Assert(implies(condition, conclusion))
 
 
@@ -157,7 +158,8 @@ def watch_queues(monkeypatch, module):
 
 
 class _Cut(FIFOInterface, Elaboratable):
-    """In the place of a queue: what enters is for the proof to look at, and what leaves is any word at any time."""
+    """Stands in the place of a queue: what enters is for the proof to look at, and what leaves is any word at any
+    time."""
 
     def elaborate(self, platform):
         return Module()
@@ -205,20 +207,20 @@ def inputs_of(component):
 
 
 def prove_by_induction(m, folder, ports, steps=4):
-    """For every behaviour of the ports: the assertions hold after reset, and if they held for `steps` cycles, then they
-    hold in the next one."""
+    """Proves for every behaviour of the ports that the assertions hold after reset, and that they hold in the next
+    cycle if they held for `steps` cycles."""
     domain = _without_reset(m)
     goal = f"sat -verify -show-public -prove-asserts -set-assumes -tempinduct -maxsteps {steps} proof"
     _solve(m, folder, [*ports, domain.clk], f"async2sync; {goal}")
 
 
 def prove_at_once(m, folder, ports):
-    """For all values of the ports and the registers, in one cycle."""
+    """Proves the assertions for all values of the ports and the registers, in one cycle."""
     _solve(m, folder, ports, "async2sync; sat -verify -show-public -prove-asserts -set-assumes proof")
 
 
 def prove_steady(m, folder, ports, cases=None):
-    """For all values of the ports that stay: the assertions hold once they have reached the pipeline's end.
+    """Proves the assertions for all values of the ports that stay, once they have reached the pipeline's end.
 
     `cases`, a signal, is given each of its values in turn, which is easier than all at once."""
     (folder / "registers.v").write_text(NO_REGISTERS)

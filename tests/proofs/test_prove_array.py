@@ -17,7 +17,7 @@ from tosaic.hw.interfaces import WM_ADDRESS_BITS
 pytestmark = pytest.mark.nightly
 PARTS = CONFIGS["base"]
 FEW_COLUMNS = get_config("small,weight_banks=2")
-"""For what columns do each by itself."""
+"""A machine of few columns, for what columns do each by itself."""
 ROWS, BANKS = PARTS.divided_rows, PARTS.most_row_parts
 LEVELS = split_levels(PARTS)
 PART_ROWS = [ROWS >> (level + 1) for level in range(LEVELS)]

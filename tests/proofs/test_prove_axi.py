@@ -37,7 +37,7 @@ NANO = CONFIGS["nano"]
 
 
 def address_rules(m, axi, channel):
-    """Of the address channel: AR or AW."""
+    """Asserts the rules of an address channel, AR or AW."""
     valid, ready, address, length, size, burst = (
         getattr(axi, f"a{channel}{field}") for field in ("valid", "ready", "addr", "len", "size", "burst")
     )
@@ -153,8 +153,8 @@ def test_load_asks_for_no_more_than_it_may(tmp_path):
 
 
 def test_the_wishbone_bridge_answers_bursts(tmp_path):
-    """Of the system on Wishbone: answers stay until they are taken, RLAST comes with the last beat of its burst, and a
-    write is answered once, behind its last beat, with the ID that asked."""
+    """In the system on Wishbone answers stay until they are taken, RLAST comes with the last beat of its burst, and a
+    write is answered once, after its last beat, with the ID that asked."""
     m = Module()
     m.submodules.dut = dut = MemoryBridge(NANO)
     idle = dut.idle

@@ -29,7 +29,7 @@ PROVED = {
     "ring": "test_low_bits_of_sums",
     "choice": "test_a_choice_is_one_of_two",
 }
-"""By axiom: the test that proves it."""
+"""The test that proves each axiom."""
 
 
 def grid(low: int, high: int, count: int) -> list[np.ndarray]:
@@ -70,7 +70,7 @@ def test_a_scale_of_powers_of_two_is_reduced(k: int, tmp_path) -> None:
 
 
 def test_a_clamp_of_a_clamp() -> None:
-    """Of 5 numbers, all orders; a clamp is min(max(x, low), high)."""
+    """All orders of 5 numbers are tried; a clamp is min(max(x, low), high)."""
     x, low, high, low2, high2 = grid(0, 5, 5)
     legal = (low <= high) & (low2 <= high2)
     inner = np.minimum(np.maximum(x, low), high)
@@ -87,7 +87,7 @@ def test_a_clamp_of_a_clamp() -> None:
 
 @pytest.mark.parametrize("pick", [np.maximum, np.minimum])
 def test_maxima_are_sets(pick: np.ufunc) -> None:
-    """Of 3 numbers, all orders."""
+    """All orders of 3 numbers are tried."""
     x, y, z = grid(0, 3, 3)
     assert (pick(pick(x, y), z) == pick(x, pick(y, z))).all()
     assert (pick(x, y) == pick(y, x)).all() and (pick(x, x) == x).all()
@@ -104,7 +104,7 @@ def test_a_shifted_product_is_a_scaled_number(tmp_path) -> None:
 
 
 def test_an_integer_is_the_sum_of_its_bytes(tmp_path) -> None:
-    """By SAT for 64 bits, with the highest byte signed; the bytes of 16 bits are x ASR 8 and what is left."""
+    """SAT proves it for 64 bits, with the highest byte signed; the bytes of 16 bits are x ASR 8 and the rest."""
     m, x = Module(), Signal(signed(64))
     parts = [x[8 * k : 8 * k + 8] for k in range(7)]
     total = x[56:].as_signed() << 56
@@ -133,7 +133,8 @@ def test_of_0_and_1_bits_are_polynomials() -> None:
 
 
 def test_the_low_bits_of_the_low_bits(tmp_path) -> None:
-    """By SAT: 32 of 48 bits of 64; the low 32 bits of x * 2^k, ASR k, are the low 32 - k bits of x."""
+    """SAT proves it for 32 of 48 of 64 bits, and that the low 32 bits of x * 2^k, ASR k, are the low 32 - k bits of
+    x."""
     m, x, k = Module(), Signal(signed(64)), Signal(5)
     m.d.comb += Assert(x[:48].as_signed()[:32].as_signed() == x[:32].as_signed())
     low = x[:32]
@@ -147,7 +148,7 @@ def test_the_low_bits_of_the_low_bits(tmp_path) -> None:
 
 
 def test_low_bits_of_sums(tmp_path) -> None:
-    """By SAT for 48 bits, of sums and differences, of the low 32 and fewer bits."""
+    """SAT proves it for sums and differences of 48 bits, and for their low 32 and fewer bits."""
     m, x, y = Module(), Signal(signed(48)), Signal(signed(48))
     low = x[:32].as_signed()
     for bits in (8, 16, 32):
@@ -158,7 +159,7 @@ def test_low_bits_of_sums(tmp_path) -> None:
 
 
 def test_a_choice_is_one_of_two() -> None:
-    """Of c in 0..1, b + c * (a - b) is a or b, and the interval that the algebra gives it holds both of theirs."""
+    """For c in 0..1, b + c * (a - b) is a or b, and the interval that the algebra gives it holds both of theirs."""
     a, b = grid(-3, 4, 2)
     for condition in range(2):
         assert (b + condition * (a - b) == (a if condition else b)).all()

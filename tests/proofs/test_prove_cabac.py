@@ -117,7 +117,7 @@ class Text:
             m.d.sync += [self._goes_to(Phase.BYPASS), self.left.eq(self.bits), self.remainder.eq(0)]
 
     def _bypass(self, m, value):
-        """As many bins as the engine takes at once; the last of them are the last ones of the remainder."""
+        """Follows as many bins as the engine takes at once; the last of them are the last ones of the remainder."""
         bins, window = self.dut.bypass.bins, self.dut.window
         taken, remainder = Signal(2), Signal(LEVEL_BITS)
         m.d.comb += taken.eq(window.short_shift)

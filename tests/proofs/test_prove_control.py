@@ -30,7 +30,7 @@ TWO_CORES, FOUR_CORES = get_config("nano,cores=2"), get_config("nano,cores=4")
 
 @pytest.mark.parametrize("config", [NANO, TWO_CORES], ids=["one core", "two cores"])
 def test_tokens_are_never_negative_nor_lost(config, tmp_path):
-    """Of any one semaphore: a signal is kept until its tokens are added to the counter; a grant subtracts its tokens,
+    """A signal of any one semaphore is kept until its tokens are added to the counter; a grant subtracts its tokens,
     which are there; nothing else changes the counter. Units keep to `Tokens`: a wait stays until it is granted, a
     signal comes while there is room for it; and programs keep below the counter's largest number. Tokens from another
     core come in like a unit's."""

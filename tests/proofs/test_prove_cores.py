@@ -147,8 +147,8 @@ def test_shared_writes(monkeypatch, tmp_path):
 
 
 def test_words_become_wide_beats(monkeypatch, tmp_path):
-    """Of a core's writes: a burst of words becomes the burst of those wide beats that hold them, its last beat is its
-    last, and each word lies in its place with its strobes, all others without."""
+    """A burst of words that a core writes becomes the burst of the wide beats that hold them. Its last beat is the
+    burst's last, and each word lies in its place with its strobes; all other strobes are 0."""
     queues, m = cut_queues(monkeypatch, write_share), Module()
     dut = elaborated(m, "dut", CoreWriter(TWO_WORDS))
     addresses, kept, firsts = queues
@@ -264,7 +264,7 @@ def test_shared_reads(monkeypatch, tmp_path):
 
 
 def test_wide_beats_become_words(monkeypatch, tmp_path):
-    """Of a core's reads: of each burst as many words come as were asked for, each from its place in its wide beat, the
+    """A core that reads gets as many words of each burst as it asked for, each from its place in its wide beat, the
     last one with RLAST; beats of LOAD and of the program may come mixed."""
     queues, m = cut_queues(monkeypatch, read_share), Module()
     dut = elaborated(m, "dut", CoreReader(TWO_WORDS))

@@ -74,7 +74,7 @@ class LaneUnderProof:
         prove_steady(self.module, folder, self.ports, cases)
 
     def each(self, value):
-        """For `prove(cases=...)`: a signal that is this value."""
+        """Returns a signal that is this value, for `prove(cases=...)`."""
         case = Signal.like(value, name="case")
         self.module.d.comb += Assume(value == case)
         self.ports.append(case)

@@ -39,7 +39,7 @@ PROVED = {
     "CLZ": "test_leading_zeros",
     "ABS": "test_magnitude",
 }
-"""By function: the test that shows it."""
+"""The test that shows the lemma of each function."""
 
 
 def test_every_lemma_is_shown() -> None:
@@ -48,7 +48,7 @@ def test_every_lemma_is_shown() -> None:
 
 
 def micro_operation(op: Op, **fields: int) -> Instruction:
-    """Of a register, or two."""
+    """Returns a micro-operation on a register, or on two."""
     given = {field.name: 0 for field in FIELDS[Opcode.VECTOR_UOP]} | {"a_source": Source.REGISTER, "op": op}
     return make(Opcode.VECTOR_UOP, **given | fields)
 
@@ -100,7 +100,7 @@ def test_comparisons(op: str) -> None:
 
 @pytest.mark.parametrize("name", ["ASR", "ASRR", "LSL", "LSR"])
 def test_shifts(name: str) -> None:
-    """By 0..31: all of int16, and both sides of every step."""
+    """Shifts by 0..31 are compared for all of int16, and on both sides of every step."""
     op = {"A": "ARITHMETIC_RIGHT_SHIFT", "LSL": "LOGICAL_LEFT_SHIFT", "LSR": "LOGICAL_RIGHT_SHIFT"}
     operator, attributes = (
         op["A" if name[0] == "A" else name],
@@ -121,7 +121,7 @@ def test_shifts(name: str) -> None:
 
 
 def test_low_bits() -> None:
-    """Of 48 bits, around every power of 2."""
+    """They are compared for numbers of 48 bits around every power of 2."""
     wide = np.unique(
         np.concatenate([s * (1 << np.arange(47)) + d for s in (-1, 1) for d in range(-130, 131)])
     )
@@ -186,7 +186,7 @@ def test_clamp() -> None:
 
 
 def tables(entries: int) -> list[np.ndarray]:
-    """Of which no step leaves int16, and the ends are reached."""
+    """Returns tables in which no step leaves int16, and which reach its ends."""
     rng = np.random.default_rng(1)
     ramp = np.linspace(-(1 << 15), (1 << 15) - 1, entries).astype(np.int64)
     return [ramp, -ramp - 1, rng.integers(-(1 << 14), 1 << 14, entries), np.full(entries, -(1 << 15))]

@@ -25,7 +25,7 @@ class KeptAccesses(ActivationMemory):
     a prepared access are told by what is on the port."""
 
     prepared: ClassVar[dict[int, Signal]] = {}
-    """By port: whether it prepared anything at all."""
+    """Whether each port prepared anything at all."""
 
     def __init__(self, config):
         super().__init__(config)
@@ -70,9 +70,9 @@ class Prepared:
 
 
 def test_a_read_gives_what_was_written_last(tmp_path):
-    """Of any one byte: a granted write with its lane's mask changes it, nothing else does, and each granted read of it
-    gives what it was at the grant, unless it is written in this cycle. Reads that are granted together do not disturb
-    each other, nor do writes; LOAD's are held up by VECTOR's alone, ARRAY's reads by VECTOR's, STORE's by both."""
+    """A granted write with its lane's mask changes a byte, nothing else does, and each granted read gives the byte's
+    value at the grant, unless it is written in this cycle. Reads that are granted together do not disturb each other,
+    nor do writes; only VECTOR's hold up LOAD's writes and ARRAY's reads, and VECTOR's and ARRAY's hold up STORE's."""
     m = Module()
     dut = elaborated(m, "dut", KeptAccesses(SMALL))
     byte = constant(m, Signal(ADDRESS_BITS, name="byte"))

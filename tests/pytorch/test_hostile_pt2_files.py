@@ -260,7 +260,8 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 
 
 def test_damage_is_told_in_one_line(members, tmp_path):
-    """Of no line of PyTorch's own machine a user learns anything: no address, no place in its sources."""
+    """The line has nothing of PyTorch's own machinery, from which a user learns nothing: no address, no place in its
+    sources."""
     path = tmp_path / "net.pt2"
     for member in ("archive_format", "archive_version", "models/model.json", WEIGHTS):
         for changed in ({}, {member: members[member][:-1]}, {member: b"{}"}):

@@ -11,10 +11,10 @@ from tosaic.compiler.ir import Graph
 TOKENS, WIDTH = 6, 8
 LEAST = float(np.finfo(np.float32).min)
 FORMS: dict[str, Callable[["Masked"], str]] = {}
-"""By name: what gives the scores of an attention with a mask in them."""
+"""Builders of the scores of an attention with a mask in them, by name."""
 
 NETWORKS: dict[str, Callable[["Masked"], str]] = {}
-"""By name: what gives an output of another kind of network with a mask."""
+"""Builders of an output of another kind of network with a mask, by name."""
 
 _TYPES = {"f": TensorProto.FLOAT, "i": TensorProto.INT64, "b": TensorProto.BOOL}
 

@@ -399,6 +399,6 @@ def sums_of_squares_of_steps(low):
 
 @network
 def a_part_of_a_wider_range_that_is_in_memory_anyway(low):
-    """In coarser steps it is made from those that the convolution reads, in finer ones from the sums."""
+    """Makes the part in coarser steps from those that the convolution reads, in finer ones from the sums."""
     x = _point(low, low.input("x", SMALL), 4)
     return _point(low, x, 2), low.concat([x, low.times(x, 16.0)], 3)

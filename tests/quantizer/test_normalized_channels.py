@@ -19,8 +19,8 @@ def convolve(low: Floats, x: str, out: int, kernel: int, groups: int = 1) -> str
 
 
 def normalized() -> Graph:
-    """As in a ConvNeXt block: a depthwise convolution, each pixel less its mean, a factor of each channel, and what
-    many products read."""
+    """Returns a graph like a ConvNeXt block: a depthwise convolution, each pixel less its mean, a factor of each
+    channel, and what many products read."""
     low = Floats()
     y = convolve(low, low.input("x", IMAGE), 32, 3, groups=32)
     mean = low.mul(low.op("REDUCE_SUM", y, axis=3), low.constant(np.full((1, 1, 1, 1), 1 / 32), DType.FP32))

@@ -83,7 +83,7 @@ NETWORKS = (
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_differences_of_likes(network) -> None:
-    """Of operands in 8 bits the variances have 40.7 dB, the residual 4.2, the others 27."""
+    """With operands in 8 bits the variances would have 40.7 dB, the residual 4.2, the others 27."""
     found = {}
     for kind in ("int8", "int16"):
         low = Floats()

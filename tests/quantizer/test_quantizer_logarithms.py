@@ -77,7 +77,8 @@ def test_decibels_of_quiet_and_loud(filters):
 
 
 def test_small_powers_are_computed_in_finer_steps():
-    """From numbers that saturate, whose squares are chosen where the power is small; filters hide the squares."""
+    """The finer steps are those of numbers that saturate, whose squares are chosen where the power is small. Filters
+    between them hide the squares."""
     for filters, finer in ((False, True), (True, False)):
         low = Floats()
         graph = quantize_graph(

@@ -29,7 +29,7 @@ def _both(low: Floats, axis: int = 2, times: float = 300.0) -> str:
 
 
 def _assigned(low: Floats) -> str:
-    """As `y[..., 2:] = scores` of a tensor of boxes."""
+    """Computes `y[..., 2:] = scores` of a tensor of boxes."""
     return low.select(low.constant(np.arange(4).reshape(1, 1, 4) < 2, DType.BOOL), _boxes(low), _scores(low))
 
 

@@ -64,7 +64,7 @@ def test_how_far_weights_may_lie_beside_integers(beside: float, found: bool) -> 
 
 
 def test_many_elements_are_all_looked_at() -> None:
-    """Of the first 16 alone, 2 steps would do; the last one takes 8."""
+    """The first 16 alone need 2 steps; the last one needs 8."""
     row = [2.0, 1.0] * 8 + [0.25]
     found = weight_grid(np.array([row]))
     assert found is not None and found.scales.tolist() == [0.25]
@@ -298,7 +298,7 @@ def test_what_is_in_an_encoding() -> None:
 def test_an_upper_bound_that_saturation_applies(
     factors: list[float], seen: float, bounded: bool, doubled: bool
 ) -> None:
-    """Of a clamp at 2 before a factor for each channel: no result was seen above the least bound, 1."""
+    """A clamp at 2 stands before a factor for each channel; no result was seen above the least bound, 1."""
     model = Floats()
     x = model.build.add("CLAMP", [model.input("x", (1, 4, 4, 2))], min_val=-3.0, max_val=2.0)
     line = model.constant(np.array(factors, np.float32).reshape(1, 1, 1, 2), DType.FP32)

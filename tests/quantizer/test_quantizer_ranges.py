@@ -20,8 +20,8 @@ LEVELS = 256
 
 
 def squared_error(histogram: list[int], low: float, high: float, first: float, last: float) -> float:
-    """Of what is inside the rounding's, a twelfth of a step's square; outside the distance's. What is in the bin of 0
-    is exact."""
+    """Returns the squared error of rounding for values inside, a twelfth of a step's square, and of the distance for
+    those outside. Values in the bin of 0 are exact."""
     width, step = (high - low) / len(histogram), (last - first) / 255
     total = 0.0
     for number, count in enumerate(histogram):
@@ -92,7 +92,8 @@ def test_errors_of_a_range(kind: str, low: float, high: float) -> None:
 @pytest.mark.parametrize("method, cost", [("mse", squared_error), ("entropy", divergence)])
 @pytest.mark.parametrize("low, high", SPANS)
 def test_the_range_of_the_least_error(method: str, cost, low: float, high: float) -> None:
-    """From all of it to 0.3 of it, in steps of a twentieth below zero and a fortieth above."""
+    """It is sought from all of the range seen to 0.3 of it, in steps of a twentieth below zero and a fortieth
+    above."""
     histogram = histogram_of("tails")
     lows = [1 - 0.05 * number for number in range(15)] if low < 0 else [0.0]
     highs = [1 - 0.025 * number for number in range(29)] if high > 0 else [0.0]

@@ -19,12 +19,13 @@ from tosaic.sim.golden import evaluate
 HEADS, TOKENS, SIZE = 4, 96, 8
 WIDTH = HEADS * SIZE
 GAINS = np.repeat([30.0, 0.01, 0.01, 0.01], SIZE)
-"""Of the queries: one head attends a few tokens, the others all alike."""
+"""Gains of the queries: one head attends a few tokens, the others attend all alike."""
 LOUDNESS = np.repeat([1.0, 12.0, 12.0, 12.0], SIZE)
-"""Of the results: means of all tokens are small, and count as much."""
+"""Gains of the results: means of all tokens are small, and count as much."""
 Form = Callable[[Floats, str, str, str], str]
 FORMS: dict[str, Form] = {}
-"""Of queries, keys and values [1, heads, tokens, size]: the values attended, in the same shape."""
+"""Builders of an attention by name. Each takes queries, keys and values [1, heads, tokens, size] and gives the values
+attended, in the same shape."""
 
 
 def form(function: Form) -> Form:
@@ -136,7 +137,7 @@ def multiplied_afterwards(low, q, k, v):
 
 @form
 def nan_becomes_zero(low, q, k, v):
-    """As PyTorch writes scaled_dot_product_attention with a mask."""
+    """Computes scaled_dot_product_attention with a mask as PyTorch writes it."""
     hidden = attention.infinite(low, causal(low), DType.FP32)
     shares = statistics.softmax(low, low.add(scores(low, q, k), hidden), (3,))
     nan = low.op("LOGICAL_NOT", low.equal(shares, shares))
@@ -188,7 +189,7 @@ def test_rows_that_are_hidden_give_zeros() -> None:
 
 
 def test_a_product_is_kept_in_16_bits_by_its_tensor() -> None:
-    """By the name that it has in the network, whatever is computed behind the product."""
+    """The tensor has the name of the network, whatever is computed after the product."""
     low = Floats()
     q, k, v = (low.input(name, (1, 4, 8)) for name in "qkv")
     shares = statistics.softmax(low, matmul(low, q, low.transpose(k, (0, 2, 1))), (2,))

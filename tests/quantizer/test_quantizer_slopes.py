@@ -12,7 +12,7 @@ from tosaic.driver.quantize import quantize_graph
 from tosaic.driver.session import Session
 
 SPREAD = (2.0 ** (-0.75 * np.arange(8))).reshape(1, 1, 1, 8)
-"""Of channels, wide enough that evening them out pays."""
+"""Gains of the channels, different enough that evening them out pays."""
 
 
 def convolve(low, x, out, groups=1):
@@ -63,7 +63,7 @@ def steep(low):
 
 
 def behind_a_matrix(low):
-    """Of rank 2, as Keras' PReLU behind a dense layer; and of what the network is given."""
+    """Applies slopes to a tensor of rank 2, as Keras' PReLU does after a dense layer, and to the network's input."""
     x = low.reshape(activations.leaky_relu(low, low.input("x", IMAGE), slopes(low, 8)), (1, 288))
     y = matmul(low, x, low.normal(288, 16, scale=0.1))
     line = low.constant(np.linspace(-0.5, 1.5, 16).reshape(1, 16), DType.FP32)
@@ -79,7 +79,7 @@ LAYERS = {
     steep: None,
     behind_a_matrix: None,
 }
-"""None: more than there are convolutions."""
+"""Number of layers; None for more than there are convolutions."""
 
 
 @pytest.mark.parametrize("network, layers", LAYERS.items())

@@ -12,7 +12,7 @@ from tosaic.hw.legal import ENGINES, FETCH_INSTRUCTIONS, LANE_COLUMNS, VECTOR_BI
 
 SIMPLE = CONFIGS["nano"]
 MOST_MULTIPLIERS = 64
-"""So that a simulator is built in about a minute."""
+"""Largest number of multipliers, so that a simulator is built in about a minute."""
 
 
 def random_config(dice: random.Random) -> Config:
@@ -51,7 +51,7 @@ def random_config(dice: random.Random) -> Config:
 
 
 def smaller_config(case: Case) -> Case:
-    """Of the sizes that differ from `SIMPLE` only those that it takes to fail."""
+    """Returns the case with only those sizes other than `SIMPLE`'s that it needs to fail."""
     sizes = get_config(case.settings["config"]).sizes
     changed = [name for name, size in sizes.items() if size != SIMPLE.sizes[name]]
 

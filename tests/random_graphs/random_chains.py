@@ -11,7 +11,7 @@ from tosaic.compiler.ir import DType
 SMALL_NANO = "nano,am_bytes=4096"
 """A configuration that most of the chains do not fit."""
 _MOST_PRODUCTS = 2_000_000
-"""Of a layer, to stay fast."""
+"""Largest number of multiplications of a layer, so that it stays fast."""
 
 
 def random_chain(draw: Draw) -> RandomGraph:

@@ -69,7 +69,7 @@ def run_graph(
     keep_layers: bool = False,
     speed: MemorySpeed = FULL_SPEED,
 ) -> Program | None:
-    """As `run_random`, of one sample; the program, None where the compiler rejects the graph."""
+    """Works like `run_random` for one sample; returns the program, or None where the compiler rejects the graph."""
     names = [operator.op for part in graph.walk() for operator in part.operators]
     golden = evaluate(graph, feeds, keep=True)
     try:

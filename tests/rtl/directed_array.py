@@ -14,7 +14,7 @@ from tosaic.sim.assembler import Assembler
 from tosaic.sim.stimulus import Stimulus
 
 ROOM = 1 << 16
-"""For instructions."""
+"""Bytes for instructions."""
 ENDS_AT = OUTPUT_AT + OUTPUT_BYTES
 BUSY = 40
 """Vectors for which VECTOR keeps a bank busy."""

@@ -12,9 +12,9 @@ from tosaic.sim.stimulus import Stimulus
 
 BYTE_BITS = 8
 FIRST_FIELD_BIT = 16
-"""Behind an instruction's opcode and its check byte."""
+"""Number of the first bit after an instruction's opcode and check byte."""
 PLACE_BITS = range(5)
-"""Of a program's place, which is a multiple of 32."""
+"""Bits of a program's place, which is a multiple of 32."""
 
 
 def begin_bits(config: Config) -> Iterator[tuple[str, Stimulus]]:

@@ -128,8 +128,8 @@ def full_queues(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 
 def full_and_stuck(config: Config) -> Iterator[tuple[str, list[Run]]]:
-    """As many instructions as a unit's queue holds, and a few less or more, behind one for whose token the unit waits
-    for ever: it is not idle, so that the program has no end."""
+    """Yields as many instructions as a unit's queue holds, and a few less or more, after one for whose token the unit
+    waits for ever: it is not idle, so that the program has no end."""
     for unit in UNITS:
         waits, signals = ((Opcode[f"{unit}_{kind}"], {"count": 1}) for kind in ("WAIT", "SIGNAL"))
         amounts = range(config.queue_commands - 3, config.queue_commands + 3)

@@ -18,7 +18,7 @@ from tosaic.sim.stimulus import Stimulus
 BLOCKS_AT = 1 << 12
 """Where streams begin in external memory; where outputs are, in front of the program, are more."""
 WEIGHTS_AT = 1 << 12
-"""In the activation memory, behind what the others use."""
+"""Address of the weights in the activation memory, after what the others use."""
 LARGE = 1 << 31
 
 

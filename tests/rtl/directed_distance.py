@@ -13,7 +13,7 @@ from tosaic.sim.stimulus import Stimulus
 
 Run = tuple[Stimulus, Conditions]
 FIRST_BASE = 1 << 12
-"""Of a window that may reach to the end of all addresses."""
+"""Least base of a window that may reach to the end of all addresses."""
 BEFORE = 2048
 """Bytes in front of a power of two."""
 ROW_AT, PROGRAM_BYTES = 1 << 10, 1 << 10

@@ -271,13 +271,13 @@ def branch(config: Config) -> Stimulus:
 
 
 def all_directed(config: Config) -> Iterator[tuple[str, Stimulus]]:
-    """Those of directed_programs.py, too, by name."""
+    """Yields the programs of this file and of directed_programs.py, by name."""
     yield from directed_programs(config)
     yield from field_programs(config)
 
 
 def field_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
-    """Those of this file, by name."""
+    """Yields the programs of this file, by name."""
     yield "fields of ARRAY", array_fields(config)
     yield "sums with streamed weights", streamed_sums(config)
     yield "fields of depthwise", depthwise_fields(config)

@@ -24,9 +24,9 @@ LASTING = ("LOAD_BUSY", "LOAD_STALL_BUS", "ARRAY_WAIT", "VECTOR_WAIT", "STORE_WA
 LASTING += ("STORE_STALL_BUS", "FETCH_WAIT")
 """Counters of what may last for many cycles."""
 MANY_READS = 2000
-"""Of a counter, about three cycles each."""
+"""Number of reads of a counter, about three cycles each."""
 MOMENTS = range(40, 440, 25)
-"""At which a host loses its patience."""
+"""Cycles in which a host loses its patience."""
 
 
 def watched(config: Config) -> Iterator[tuple[str, list[Run]]]:

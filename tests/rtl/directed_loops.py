@@ -14,26 +14,27 @@ from tosaic.sim.assembler import Assembler
 from tosaic.sim.stimulus import Stimulus
 
 KERNEL_BITS = range(4, 13)
-"""Of the turns of a kernel's loops, each of which takes four cycles."""
+"""Bits of the turns of a kernel's loops, each of which takes four cycles."""
 STREAM_BITS = range(9, 14)
-"""Of the turns of a stream's loops, each of which takes one cycle; programs of fewer turns are elsewhere."""
+"""Bits of the turns of a stream's loops, each of which takes one cycle; other programs have fewer turns."""
 TURN_BITS = 14
-"""Of the turns of a stream's loop that counts through all numbers."""
+"""Bits of the turns of a stream's loop that counts through all numbers."""
 MOST_TURNS = (1 << 16) - 1
 UNFINISHED, UNFINISHED_VECTORS, UNFINISHED_BYTES = 12, 16, 1536
 """Loops that are not run to their end; vectors of each, and bytes between what they leave."""
 WHOLE_BITS = range(4, 11)
-"""Of turns of a kernel's loops that are powers of two."""
+"""Bits of turns of a kernel's loops that are powers of two."""
 LINE_BITS = 18
-"""Of the row of an image that a kernel reads."""
+"""Bits of the length of an image row that a kernel reads."""
 BLOCK_BITS = range(4, 14)
-"""Of blocks, each of which takes some cycles."""
+"""Bits of the number of blocks, each of which takes some cycles."""
 REPEAT_BITS = range(6, 12)
-"""Of repetitions of a body."""
+"""Bits of the repetitions of a body."""
 OUTPUT_BITS = {"out_height": range(4, 15), "skip": range(12, 17), "line": range(12, 16)}
-"""Of outputs, of vectors before the first one, and of those of a line; each takes a cycle."""
+"""Bits of the numbers of outputs, of vectors before the first output, and of vectors in a line; each takes a
+cycle."""
 OFFSET_BITS, OFFSETS_BYTES = range(3, 9), 1040
-"""Of the number of offsets; where they are made."""
+"""Bits of the number of offsets, and the bytes at which they are made."""
 TEMPLATE = {"row_bytes": 1 << 20, "height": 1 << 14, "y_step": 1, "y_step_bytes": 77, "drain": 1}
 """An image in which every place is."""
 COUNTED = {
@@ -149,7 +150,8 @@ def unfinished_loops(config: Config, number: int) -> Stimulus:
 
 
 def most_vectors(config: Config, vectors: int) -> Stimulus:
-    """Of 2^18 vectors and some the last one remains in memory, one place further for each 2^15."""
+    """Returns a program of 2^18 vectors and some more, of which the last one remains in memory, one place further for
+    each 2^15."""
 
     def emit(assembler: Assembler) -> None:
         assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.MOV, a_source=Source.LOAD, to_memory=1)
@@ -182,7 +184,8 @@ def whole_kernels(config: Config, loop: str) -> Stimulus:
 
 
 def many_blocks(config: Config, more: int) -> Stimulus:
-    """As many blocks as each power of two, and `more`; VECTOR stores all of them in one place."""
+    """Returns a program of as many blocks as each power of two, and `more`; VECTOR stores all of them in one
+    place."""
     rng = np.random.default_rng(more)
 
     def emit(assembler: Assembler) -> None:
@@ -269,8 +272,8 @@ def room_and_weights(config: Config, more: int) -> Stimulus:
 
 
 def all_outputs(config: Config, name: str) -> Stimulus:
-    """As many outputs below one another as each power of two and some more, as many skipped vectors, or vectors of a
-    line; VECTOR stores the last few outputs."""
+    """Returns a program of as many outputs below one another as each power of two and some more, or as many skipped
+    vectors, or vectors of a line; VECTOR stores the last few outputs."""
     rng = np.random.default_rng(len(name))
 
     def emit(assembler: Assembler) -> None:

@@ -97,8 +97,8 @@ def border(config: Config, number: int, other: int, offset: int) -> Stimulus:
 
 
 def near_border(config: Config, number: int, word: int) -> Stimulus:
-    """As if at the end of a bank, but for one bit of the number of the word: LOAD and STORE do not wait for VECTOR in
-    the next bank, nor does the array."""
+    """Returns a program with accesses that differ in one bit of the word's number from those at the end of a bank:
+    LOAD and STORE do not wait for VECTOR in the next bank, nor does the array."""
     a, bank = Assembler(config), config.am_bank_bytes
     last = bank // config.columns - 1
     place = number * bank + (last ^ word) * config.columns + 1

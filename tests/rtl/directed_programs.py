@@ -16,7 +16,7 @@ OUTPUT_BYTES = 1 << 13
 PROGRAM_AT = 1 << 15
 MEMORY_BYTES = 1 << 16
 AMOUNTS = (0, 1, 2, 7, 15, 30, 31, 32, 33, 40, 47, 62, 63, -1, -32)
-"""Of shifts: the low 6 bits count."""
+"""Amounts of shifts, of which the low 6 bits count."""
 
 
 def program(config: Config, emit: Callable[[Assembler], None], stored: int = 1) -> Stimulus:

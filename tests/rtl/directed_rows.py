@@ -15,7 +15,7 @@ from tosaic.sim.stimulus import Stimulus
 FAR_BYTES = 1 << 28
 KINDS = ("LOAD", "STORE")
 BITS = {field.name: field.bits for opcode in (Opcode.LOAD_GO, Opcode.LOAD_PITCH) for field in FIELDS[opcode]}
-"""Of the fields of LOAD's instructions; STORE's are as wide."""
+"""Bits of the fields of LOAD's instructions; STORE's are as wide."""
 ROWS_OF = {"memory": 1 << 14, "local": 1 << 11}
 """Bytes of the part of each memory in which a transfer's rows begin."""
 

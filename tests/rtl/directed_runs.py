@@ -55,7 +55,7 @@ def all_runs(config: Config) -> Iterator[tuple[str, list[tuple[Stimulus, Conditi
 
 
 def more_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
-    """Those that run alone, and end well."""
+    """Yields programs that run alone, and end well."""
     yield from vector_programs(config)
     yield from number_programs(config)
     yield from loop_programs(config)

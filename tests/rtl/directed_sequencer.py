@@ -34,13 +34,13 @@ STARVES = Conditions(latency_cycles=5, watchdog_cycles=250)
 GATE = 15
 """A semaphore for which a unit waits before it signals."""
 TOKENS = 4095
-"""Most tokens that a semaphore holds."""
+"""Largest number of tokens that a semaphore holds."""
 MOST = 255
 """Tokens of a SIGNAL."""
 MANY = 1023
 """Instructions of a long program."""
 VERY_MANY = (1 << 14) + 0x28
-"""Of the longest one: each bit of what is left behind its jump is set in it, or in the other ones."""
+"""Number of instructions of the longest program: each bit of the count after a jump is set in it, or in the others."""
 NEAR_TARGETS = (0xAAA, 0x555, 0xCCC, 0x333, 0xF0F)
 """Instructions to which programs jump: each two bits of their numbers differ somewhere."""
 LATER_TARGETS = (0xAAA, 0x40001, 0x2C940)
@@ -49,7 +49,7 @@ FAR_TARGET = 0x153D70
 FARTHEST_TARGET = 0xC0002A
 """A number with the two highest bits of one, behind 192 MiB."""
 FAR_ENDS = (FAR_TARGET, 0x0AC28F)
-"""Of these two each bit differs."""
+"""Two places of which each bit differs."""
 GIVEN_UP = 65536
 """Cycles that a soft reset waits for the bus."""
 
@@ -80,7 +80,8 @@ def crowded_signals(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 
 def full_semaphores(config: Config) -> Iterator[tuple[str, list[Run]]]:
-    """As many tokens as a semaphore holds, and then each of them is taken: by two units, then by all, from all."""
+    """Fills semaphores with all the tokens that they hold, of which each is then taken: by two units, then by all,
+    from all."""
     some = [("VECTOR", "LOAD"), ("STORE", "ARRAY")]
     others = [pair for pair in itertools.product(UNITS, UNITS) if pair not in some]
     for name, pairs in (("full semaphores", some), ("full semaphores of all units", others)):

@@ -167,7 +167,7 @@ def behind_errors(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 
 def under_way(config: Config) -> Iterator[tuple[str, list[Run]]]:
-    """As many bursts under way as the machine may have, of each length in beats, by one unit and by both."""
+    """Yields as many bursts under way as the machine may have, of each length in beats, by one unit and by both."""
     word = config.word_bytes
     for kinds in (["LOAD"], ["STORE"], ["LOAD", "STORE"]):
         runs = []
@@ -189,8 +189,8 @@ def under_way(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 
 def some_under_way(config: Config) -> Iterator[tuple[str, list[Run]]]:
-    """About as many bursts as may be under way, in rows of one beat: the last one is issued before the first answer, or
-    waits for that."""
+    """Yields about as many bursts as may be under way, in rows of one beat: the last one is issued before the first
+    answer, or waits for that."""
     pitch = {"memory_pitch": config.word_bytes, "local_pitch": config.word_bytes}
     for kind in KINDS:
         runs = []

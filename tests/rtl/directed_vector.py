@@ -287,8 +287,8 @@ def high_parameters(config: Config) -> Stimulus:
 
 
 def parts_in_turn(config: Config) -> Iterator[tuple[Stimulus, Conditions]]:
-    """As `missing_parts`, of instructions that VECTOR takes one in each cycle, for they wait in its queue; some cycles
-    later each time, in order and in the opposite one."""
+    """Yields `missing_parts` of instructions that VECTOR takes one in each cycle, because they wait in its queue;
+    some cycles later each time, in order and in the opposite one."""
     last = config.vector_uops
     run = (Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "uops": last, "repeats": 1, "body_end": last})
     holds = [(Opcode.LOAD_GO, {"row_bytes": 900, "rows": 1}), (Opcode.LOAD_SIGNAL, {"count": 1})]
@@ -385,7 +385,7 @@ SEEDED: dict[str, tuple[Callable[[Config, int], Stimulus], Sequence[int]]] = {
 
 
 def vector_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
-    """Those that end well, by name."""
+    """Yields programs that end well, by name."""
     yield "elements of all sizes", sizes(config)
     yield "lanes that are stored", stored_lanes(config)
     yield "few turns", few_turns(config)

@@ -26,7 +26,7 @@ def between(rng: np.random.Generator, low: int, high: int) -> int:
 
 
 def wide(rng: np.random.Generator, bits: int, signed: bool = False) -> int:
-    """Of a random number of bits up to `bits`."""
+    """Returns a number of random width, up to `bits` bits."""
     value = int(rng.integers(0, 1 << 62)) & (1 << between(rng, 0, bits)) - 1
     return -value if signed and rng.random() < 0.4 else value
 

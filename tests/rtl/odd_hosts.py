@@ -15,7 +15,7 @@ from tosaic.sim.rtl.library import Answer, Harness, Write
 from tosaic.sim.stimulus import Stimulus
 
 BLIND_CYCLES = 200
-"""In which a short program ends, if it has begun."""
+"""Cycles in which a short program ends, if it has begun."""
 PORT_BYTES = 1 << 12
 WRITABLE = tuple(
     register.offset
@@ -41,7 +41,7 @@ class Hasty(Conditions):
     reset_after: int = 0
     """Cycles."""
     rest_cycles: int = 0
-    """Before the host looks for the first time."""
+    """Cycles before the host looks for the first time."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -277,7 +277,7 @@ def any_write(rng: random.Random) -> Write:
 
 
 def any_place(rng: random.Random) -> int:
-    """Of a register that has the same value on all machines, or of none."""
+    """Returns an offset in a register that has the same value on all machines, or where there is no register."""
     known = [each.offset for each in REGISTERS if each.reset is not None and each.name not in KEPT]
     place = rng.choice(known) if rng.random() < 0.8 else rng.randrange(PORT_BYTES // 2, PORT_BYTES)
     return place | rng.randrange(REGISTER_BYTES)
@@ -307,7 +307,7 @@ def _answered(places: Sequence[int], found: Sequence[Answer]) -> list[tuple[str,
 def run_any(
     harness: Harness, config: Config, program: Stimulus, conditions: Conditions, max_cycles: int
 ) -> Seen:
-    """Of a program with the host that its conditions tell of."""
+    """Runs a program with the host that its conditions describe."""
     match conditions:
         case Hasty():
             return run_hastily(harness, config, program, conditions)

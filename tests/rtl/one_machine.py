@@ -24,7 +24,7 @@ MARKS = ("MARK_INDEX", "MARK_LAYER", "MARK_CYCLE")
 """A window on the marks, whose memory keeps those of earlier programs; a run's own are compared apart."""
 READ = tuple(register.name for register in REGISTERS if register.name not in KEPT + MARKS)
 RESET_READS = 1000
-"""Of STATUS, until a soft reset has ended."""
+"""Largest number of reads of STATUS until a soft reset has ended."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Seen:
     memory: str = ""
     """A hash of external memory."""
     registers: tuple[tuple[str, int], ...] = ()
-    """Those of READ: cycles, counters, status, error, what the host set."""
+    """Values of the registers in READ: cycles, counters, status, error, what the host set."""
     marks: tuple[tuple[int, int], ...] = ()
 
 
@@ -50,7 +50,7 @@ class Conditions:
     write_error_at: int | None = None
     watchdog_cycles: int = 20_000
     mem_base: int = dataclasses.field(default=MEM_BASE, repr=False)
-    """Not in its text: it is a register that is seen, as is what a host that polls reads."""
+    """MEM_BASE, which is not in the text: it is a register that is seen, as is what a host that polls reads."""
     polls: bool = dataclasses.field(default=False, repr=False)
     """The host reads all registers while the machine runs, one after the other."""
 

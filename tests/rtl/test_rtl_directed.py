@@ -40,7 +40,7 @@ PROGRAMS = {
     for number, (name, _) in enumerate(all_directed(CONFIGS[config]))
 }
 SEEDS = {"nano": 6, "small": 2}
-"""Of programs with fields of all magnitudes; those of nano judge mutants, too."""
+"""Number of programs with fields of all magnitudes; those of nano judge mutants, too."""
 BY_CONFIG = [on_rtl(name) for name in ("nano", "small")]
 
 

@@ -48,7 +48,7 @@ def place(commands):
 
 
 def faults(commands):
-    """Of the emulator and of the RTL."""
+    """Returns the faults of the emulator and of the RTL."""
     found = []
     for machine in (Emulator(CONFIG), simulator()):
         memory, size = place(commands)

@@ -51,7 +51,7 @@ def units_at(program, places: set[int]) -> set[Unit]:
 
 
 def test_a_host_that_watches_finds_each_unit_at_its_own_instructions():
-    """Behind the place where the program before left it."""
+    """The instructions are not those at which the program before left the unit."""
     found = 0
     for name, program, conditions, seen in runs_of(watched(CONFIG)):
         assert seen.memory == memory_of(program), name

@@ -16,7 +16,7 @@ from tosaic.hw.csr_map import EVENT_COUNTERS
 DIGITS = pathlib.Path(tosaic.__path__[0]) / "examples/digits/digits_tiny.tosa"
 CYCLE_TICKS = 10
 FOLLOW_CYCLES = 4
-"""At most from a unit's taking an instruction to its name in the waveform."""
+"""Largest number of cycles from a unit's taking an instruction to its name in the waveform."""
 
 pytestmark = pytest.mark.nightly
 

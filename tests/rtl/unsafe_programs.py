@@ -64,7 +64,7 @@ class Made(Assembler):
         self.emit(Opcode.STORE_GO, **fields)
 
     def place_of(self, count: int, end: int = LOADED) -> int:
-        """Of `count` bytes before `end`, unless the program is not to be safe: then some lie behind it."""
+        """Returns a place for `count` bytes before `end`; in an unsafe program some of them lie beyond it."""
         if self.safe:
             return self.pick(end - count, self.draw(0, end - count))
         return end - count + self.pick(1, self.draw(1, count), self.draw(count, 4 * count))
@@ -104,7 +104,7 @@ def _streamed(made: Made) -> None:
 
 
 def _loaded_once(made: Made) -> None:
-    """Only one way around a branch writes what VECTOR reads."""
+    """Adds a branch of which only one way writes what VECTOR reads."""
     made.load("VECTOR")
     made.emit(Opcode.VECTOR_TEST, address=made.draw(0, 100))
     branch = len(made.instructions)

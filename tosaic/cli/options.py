@@ -138,7 +138,7 @@ Shape = Annotated[
     ),
 ]
 RunShape = Annotated[list[str] | None, typer.Option("--shape", metavar="NAME=SIZES", help=_SHAPE_HELP)]
-"""Of a verb whose `--input` gives arrays."""
+"""Option of a verb whose `--input` gives arrays."""
 Value = Annotated[
     list[str] | None,
     typer.Option(

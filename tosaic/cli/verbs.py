@@ -14,7 +14,7 @@ class Verb:
 
     module: str
     function: str
-    """In the module; or the `typer.Typer` of a verb that has verbs of its own."""
+    """Name of the function in the module, or of the `typer.Typer` of a verb that has verbs of its own."""
     help: str
     """A few words for the list of all verbs."""
     examples: tuple[str, ...]

@@ -128,7 +128,7 @@ def test_every_cycle_shows_the_same(aligned):
 
 
 def test_every_cycle_shows_the_same_behind_a_factors_register():
-    """Of the two factors one has the block's register."""
+    """One of the two factors has the block's register, the other has its own."""
     dice = random.Random(4)
     steps = [(dice.randint(-256, 255), dice.randint(-256, 255), dice.randint(0, 1)) for _ in range(80)]
     design = with_factor_registers()

@@ -16,7 +16,7 @@ WORDS = st.integers(0, 2**32 - 1)
 
 
 class Ecp5:
-    """As much of a Lattice platform as the adder looks at."""
+    """The part of a Lattice platform that the adder looks at."""
 
     family = "ecp5"
 

@@ -11,7 +11,7 @@ from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Instruction, Opcode, make
 
 LATENCY_CYCLES = 16
-"""From the cycle in which a GO is taken to the cycle of its first vector, less the slots before that."""
+"""Cycles from taking a GO to its first vector, without those of the slots in between."""
 
 
 def configuration(steps: int) -> list[Instruction]:

@@ -308,7 +308,7 @@ def test_operand_fetch():
 
 
 def wrapped(value: int) -> int:
-    """As an operand: modulo 2**OPERAND_BITS, signed."""
+    """Returns the value as an operand: modulo 2**OPERAND_BITS, signed."""
     return (value + (1 << OPERAND_BITS - 1)) % (1 << OPERAND_BITS) - (1 << OPERAND_BITS - 1)
 
 

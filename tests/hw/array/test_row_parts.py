@@ -13,7 +13,7 @@ from tosaic.hw.isa import Instruction, Opcode, make
 
 
 def banked(banks: int, rows: int = 0, columns: int = 0) -> Config:
-    """As few rows as the banks need, if not `rows`; a square, if not `columns`."""
+    """Returns a machine with as few rows as the banks need, if not `rows`, and as many columns, if not `columns`."""
     rows = rows or 4 * banks
     return Config(
         f"{banks} banks",

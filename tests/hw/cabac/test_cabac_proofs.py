@@ -112,7 +112,7 @@ def test_adaptation_is_the_one_of_the_text(tmp_path, value):
 
 
 def test_contexts_stay_in_bounds(tmp_path):
-    """From the initial context, all zeros, no bin leads beyond the tables."""
+    """Starting with the initial context, all zeros, no bin leads beyond the tables."""
     m = Module()
     context, value = Signal(Context), Signal()
     m.submodules.adapt0 = adapt0 = Adaptation(0)

@@ -223,7 +223,7 @@ class LocalMemories:
         self.prepared = ()
 
     def prepare(self, ctx, dut, *signals):
-        """After what was prepared before is done."""
+        """Notes the access that is prepared, after the one before is done."""
         if ctx.get(dut.am.prepare):
             self.prepared = tuple(ctx.get(signal) for signal in signals)
 
@@ -310,7 +310,7 @@ class Bench:
         self.cycle += 1
 
     def run(self, limit=20000, stop_when=None):
-        """Until `stop_when` (default: the program is taken and the unit idle); fails after `limit` cycles."""
+        """Runs until `stop_when` (default: the program is taken and the unit idle); fails after `limit` cycles."""
 
         async def testbench(ctx):
             ctx.set(self.dut.mem_base, self.mem_base)

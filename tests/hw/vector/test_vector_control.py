@@ -194,7 +194,7 @@ def test_next_params_follow_the_last_ones(bias, scale, words):
 
 
 def lanes_of_group(config: Config, log2: int, number: int) -> range:
-    """Of group `number` of 2**log2 groups."""
+    """Returns the lanes of group `number` of 2**log2 groups."""
     size = config.columns >> log2
     return range(number * size, number * size + size)
 

@@ -139,7 +139,7 @@ class Reference:
                 self.events.append(("wait", command.semaphore, command.count))
 
     def next_params(self) -> None:
-        """As the last VECTOR_PARAM, behind what was read last."""
+        """Does what the last VECTOR_PARAM did, with the parameters after those read last."""
         address, bias_bytes, scale = self.params
         lanes = self.config.columns
         if bias_bytes:

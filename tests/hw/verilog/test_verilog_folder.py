@@ -147,7 +147,7 @@ def test_a_new_warning_is_seen_in_spite_of_the_waivers(folder, tmp_path):
 
 @pytest.mark.nightly
 def test_every_waiver_is_needed(tmp_path):
-    """By one of the configurations, and none of them needs another; but for those of results without a name."""
+    """One of the configurations needs it, and none needs another one, except for results without a name."""
     waivers = set(
         re.findall(
             r'^lint_off -rule (\w+) -file "(\S+_\S+)" -match "(.*)"$',

@@ -38,7 +38,7 @@ class Residual(nn.Module):
 
 
 class Unet(nn.Module):
-    """Down and up again: transposed convolutions, both resamplings, reflection, pixel shuffle."""
+    """A network that goes down and up again: transposed convolutions, both resamplings, reflection, pixel shuffle."""
 
     def __init__(self):
         super().__init__()

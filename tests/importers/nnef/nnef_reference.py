@@ -135,7 +135,8 @@ def _axes(
 
 
 def taps(x: np.ndarray, maps: list[list[list[int | None]]]) -> Iterator[tuple[tuple[int, ...], Any, Any]]:
-    """For each tap of a window over the last dimensions: its index, input~ there, and where that is an element."""
+    """Yields, for each tap of a window over the last dimensions, its index, input~ there, and where that is an
+    element."""
     first = x.ndim - len(maps)
     for tap in itertools.product(*(range(len(table[0])) for table in maps)):
         values, valid = x, np.ones((), bool)

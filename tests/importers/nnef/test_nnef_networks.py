@@ -34,7 +34,8 @@ def thinned(name: str, by: int, least: int) -> str:
 
 
 def data_of(graph: FlatGraph, seed: int = 1) -> Arrays:
-    """By label. Weights that keep the size of what flows; statistics of batch normalizations are positive."""
+    """Returns data by label: weights that keep the size of the values, and positive statistics of batch
+    normalizations."""
     random = np.random.default_rng(seed)
     found = {}
     for variable, *_ in graph.variables.values():
@@ -49,7 +50,7 @@ def data_of(graph: FlatGraph, seed: int = 1) -> Arrays:
 
 
 def exact(arrays: Arrays) -> Arrays:
-    """In float64, labels in lower case too."""
+    """Returns the arrays in float64, by labels in lower case too."""
     found = {name: value.astype(np.float64) for name, value in arrays.items()}
     return found | {name.lower(): value for name, value in found.items()}
 
