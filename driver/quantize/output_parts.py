@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Graph, Operator
-from tosaic.compiler.quantizer import Encoding
+from tosaic.compiler.ir import DType, Encoding, Graph, Operator
 from tosaic.compiler.quantizer.functions import ELEMENTWISE, data_operands, is_real
 from tosaic.compiler.quantizer.plan import MOVES
 from tosaic.errors import ModelWarning

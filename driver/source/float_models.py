@@ -12,8 +12,7 @@ import numpy as np
 from tosaic.compiler.importers import import_model, is_imported
 from tosaic.compiler.importers.bindings import Bindings, Bound, bound_array
 from tosaic.compiler.importers.torch_models.program import inputs_of, outputs_of, read_program
-from tosaic.compiler.ir import Graph, unsigned_ports
-from tosaic.compiler.quantizer import unsigned_type
+from tosaic.compiler.ir import Graph, unsigned_ports, unsigned_type
 from tosaic.driver.models import open_model
 from tosaic.errors import InputError, ModelError, in_words, reading
 from tosaic.sim.golden import evaluate

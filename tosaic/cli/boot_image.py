@@ -11,8 +11,9 @@ from tosaic.cli import options
 from tosaic.cli.build import find_board
 from tosaic.cli.files import check_file, writing_whole
 from tosaic.cli.progress import progress_bar
+from tosaic.driver.configuration import find_config
 from tosaic.driver.flash_image import program_boot_image
-from tosaic.driver.session import Session, find_config
+from tosaic.driver.session import Session
 from tosaic.errors import InputError
 from tosaic.virtual import board_speed
 

@@ -14,7 +14,7 @@ from tosaic.boards.board import PARTS, Board
 from tosaic.boards.catalogue import get_board
 from tosaic.cli import options
 from tosaic.cli.files import make_folder, writing
-from tosaic.driver.session import find_config
+from tosaic.driver.configuration import find_config
 from tosaic.errors import Error, InputError
 from tosaic.install import install_command
 

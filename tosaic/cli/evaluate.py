@@ -11,6 +11,7 @@ from rich.table import Table
 from tosaic.cli import options
 from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.cli.progress import progress_bar
+from tosaic.driver.configuration import find_config
 from tosaic.driver.evaluate import Evaluation
 from tosaic.driver.evaluate.evaluation import Terms, evaluation_of
 from tosaic.driver.evaluate.page import shown, write_report
@@ -18,7 +19,6 @@ from tosaic.driver.evaluate.parts import evaluate_in_parts
 from tosaic.driver.function_files import model_files
 from tosaic.driver.jobs import RecordFile, place_of
 from tosaic.driver.quantize import load_samples
-from tosaic.driver.session import find_config
 
 
 def evaluate(

@@ -17,7 +17,8 @@ import numpy as np
 from executorch.extension.pybindings import portable_lib  # noqa: F401  loads ExecuTorch's own library first
 
 from tosaic.compiler.program import Program
-from tosaic.driver.session import Session, find_config
+from tosaic.driver.configuration import find_config
+from tosaic.driver.session import Session
 from tosaic.driver.targets import find_target
 from tosaic.errors import Error
 from tosaic.sim.rtl.build import simulator_library
