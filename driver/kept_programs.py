@@ -40,7 +40,7 @@ class KeptProgram:
         """The program, if it was kept."""
         if self._key is None:
             return None
-        from tosaic.sim.rtl.cache import kept
+        from tosaic.sim.cache import kept
 
         with contextlib.suppress(Error, OSError):
             return _read(*(kept(_KIND, self._name, self._key, suffix) for suffix in (_PROGRAM, _BLOCKS)))
@@ -50,7 +50,7 @@ class KeptProgram:
         """Keeps the program for the next time, if its compilation, which began when this object was made, took long."""
         if self._key is None or time.process_time() - self._started < LONG_SECONDS:
             return
-        from tosaic.sim.rtl.cache import cached
+        from tosaic.sim.cache import cached
 
         with contextlib.suppress(Error, OSError):
             cached(_KIND, self._name, self._key, _PROGRAM, program.save)
@@ -80,7 +80,7 @@ def _key(graph: Graph, config: Config, options: dict[str, Any]) -> str | None:
     """A hash of all that the program depends on; None for graphs that are not kept."""
     if len(graph.operators) < LARGE_OPERATORS:
         return None
-    from tosaic.driver.jobs.content import KEY_DIGITS, code_digest
+    from tosaic.driver.digests import KEY_DIGITS, code_digest
 
     try:
         data = write_tosa(graph)

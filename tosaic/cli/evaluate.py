@@ -5,8 +5,6 @@ import pathlib
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from tosaic.cli import options
 from tosaic.cli.files import check_file, writing, writing_whole
@@ -108,6 +106,9 @@ def evaluate(
 
 
 def _print(found: Evaluation) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False)
     rows = shown(found)
     for place, title in enumerate(rows[0]):
