@@ -27,7 +27,7 @@ from tosaic.boards.project import Project, make_project  # noqa: E402
 from tosaic.boards.tools import ToolError, check_tools, tool_version  # noqa: E402
 from tosaic.boards.ulx3s import LEAN, LEANER  # noqa: E402
 from tosaic.hw.config_text import get_config  # noqa: E402
-from tosaic.sim.rtl.cache import make_cache_directory  # noqa: E402
+from tosaic.sim.cache import make_cache_directory  # noqa: E402
 
 DESIGNS = (
     "ulx3s-85f",

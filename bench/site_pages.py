@@ -14,9 +14,9 @@ import numpy as np
 
 import tosaic
 from tosaic.driver.bench import Row, plot_svg
+from tosaic.driver.layer_figures import layer_figures
 from tosaic.driver.pages import render
 from tosaic.driver.playground import chat_demo, digits_demo, write_single
-from tosaic.driver.report.layers import layer_figures
 from tosaic.driver.report.roofline import roofline
 from tosaic.driver.report.units import unit_bars
 from tosaic.driver.units import unit_figures

@@ -18,8 +18,6 @@ import numpy as np
 
 from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
-from tosaic.hw.top import VERILOG_NAME, VerilogTop
-from tosaic.hw.verilog import convert
 
 from .board import Capacity, Family
 from .report import Usage, parse_stat, usage_of_cells
@@ -223,6 +221,10 @@ def synthesize(config: Config, fabric: Fabric, folder: pathlib.Path, unit: str |
     """Yosys' count of the accelerator, or of one unit by itself; `folder` takes the files in between. ToolError where
     Yosys is missing or fails."""
     check_tool("yosys", _FAMILY[fabric])
+    # Imported here: an estimate needs the samples alone.
+    from tosaic.hw.top import VERILOG_NAME, VerilogTop
+    from tosaic.hw.verilog import convert
+
     modules = convert(VerilogTop(config), VERILOG_NAME)
     top = VERILOG_NAME if unit is None else f"{VERILOG_NAME}_{unit}"
     own = [name for name in modules if name == top or name.startswith(f"{top}_")]

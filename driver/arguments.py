@@ -5,9 +5,8 @@ from collections.abc import Container, Mapping
 
 import numpy as np
 
-from tosaic.compiler.ir import Declared, DType, Tensor, nearest
+from tosaic.compiler.ir import Declared, DType, Encoding, Tensor, nearest, unsigned_type
 from tosaic.compiler.program import Port
-from tosaic.compiler.quantizer import Encoding, unsigned_type
 from tosaic.errors import InputError
 
 from .encodings import Encodings

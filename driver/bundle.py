@@ -20,7 +20,6 @@ from tosaic.compiler.ir import Graph, read_tosa, write_tosa
 from tosaic.compiler.program import Program
 from tosaic.driver.session import Session
 from tosaic.driver.targets import is_device
-from tosaic.driver.transports.uri import masked
 from tosaic.errors import InputError, MismatchError, ModelError, UnsupportedError, in_words
 from tosaic.hw.config import Config
 
@@ -122,7 +121,7 @@ def write_bundle(
     text = {
         "format": FORMAT,
         "made_by": made_by(),
-        "target": masked(session.target) if is_device(session.target) else session.target,
+        "target": _named(session.target),
         "config": dataclasses.asdict(session.config),
         "options": {name: options[name] for name in _OPTIONS},
         **places,
@@ -191,3 +190,12 @@ def _printable(value: Any) -> str:
 
 def _array(data: bytes) -> np.ndarray:
     return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+
+
+def _named(target: str) -> str:
+    """The target's name; a device's URI without what is secret in it."""
+    if not is_device(target):
+        return target
+    from tosaic.driver.transports.uri import masked
+
+    return masked(target)

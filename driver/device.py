@@ -79,6 +79,11 @@ class Device:
         found: MemorySpeed | None = speed_of(self.identity.name)
         return found
 
+    @property
+    def size(self) -> int:
+        """Number of programs that run at a time."""
+        return 1
+
     def close(self) -> None:
         """Lets go of the device."""
         if self._marks is not None:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tosaic.compiler.ir import Declared, DType, Graph
-from tosaic.compiler.quantizer import Encoding, unsigned_type
+from tosaic.compiler.ir import Declared, DType, Encoding, Graph, unsigned_type
 from tosaic.driver.replacing import replacing
 from tosaic.errors import InputError, in_words
 

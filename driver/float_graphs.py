@@ -11,6 +11,12 @@ from tosaic.compiler.program import Program
 from tosaic.errors import UnsupportedError
 
 
+def computes_floats(graph: Graph) -> bool:
+    """Whether there is something to quantize."""
+    computed = [*graph.inputs, *(name for op in graph.operators for name in op.outputs)]
+    return any(graph.tensors[name].dtype.is_float for name in computed)
+
+
 def refuse_floats(opened: Graph | Program, model: str, target: str, bound: Bindings) -> None:
     """Raises UnsupportedError for a float graph on the accelerator: with the command that helps, or with the
     reason of its own that a quantized model has.

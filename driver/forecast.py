@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tosaic.compiler.ir import Graph
+from tosaic.driver.layer_figures import layer_figures
 from tosaic.driver.quantize import Quantization, quantize_graph
-from tosaic.driver.report.layers import layer_figures
 from tosaic.driver.session import Progress, Session
 from tosaic.errors import ModelWarning
 from tosaic.hw.config import Config

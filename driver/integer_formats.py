@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tosaic.compiler.importers.bindings import Bindings, Bound, bind_values
-from tosaic.compiler.ir import Graph
+from tosaic.compiler.ir import Encoding, Graph
 from tosaic.driver.encodings import Encodings, parse_encodings
 from tosaic.plugins import load_plugin, plugins
 
@@ -34,7 +34,6 @@ def open_nnr(path: pathlib.Path, bound: Bindings) -> tuple[Graph, Encodings] | N
 def open_tflite(path: pathlib.Path, bound: Bindings) -> tuple[Graph, Encodings]:
     """Of a TFLite model: what is between QUANTIZE and DEQUANTIZE."""
     from tosaic.compiler.importers.tflite import import_tflite_integers
-    from tosaic.compiler.quantizer import Encoding
 
     graph, held = import_tflite_integers(path, bound.sizes)
     encodings = {name: Encoding(*encoding) for name, encoding in held.items()}

@@ -13,11 +13,9 @@ import numpy as np
 from tosaic.compiler.ir import Graph, write_tosa
 from tosaic.compiler.memory_history import MemoryBlock
 from tosaic.compiler.program import Program
-from tosaic.driver.jobs.content import KEY_DIGITS, code_digest
 from tosaic.errors import Error, ModelError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import ISA_HASH
-from tosaic.sim.rtl.cache import cached, kept
 
 LARGE_OPERATORS = 32
 """Smaller graphs are compiled in less time than it takes to look for them."""
@@ -42,6 +40,8 @@ class KeptProgram:
         """The program, if it was kept."""
         if self._key is None:
             return None
+        from tosaic.sim.cache import kept
+
         with contextlib.suppress(Error, OSError):
             return _read(*(kept(_KIND, self._name, self._key, suffix) for suffix in (_PROGRAM, _BLOCKS)))
         return None
@@ -50,6 +50,8 @@ class KeptProgram:
         """Keeps the program for the next time, if its compilation, which began when this object was made, took long."""
         if self._key is None or time.process_time() - self._started < LONG_SECONDS:
             return
+        from tosaic.sim.cache import cached
+
         with contextlib.suppress(Error, OSError):
             cached(_KIND, self._name, self._key, _PROGRAM, program.save)
             cached(_KIND, self._name, self._key, _BLOCKS, lambda path: _write_blocks(program, path))
@@ -78,6 +80,8 @@ def _key(graph: Graph, config: Config, options: dict[str, Any]) -> str | None:
     """A hash of all that the program depends on; None for graphs that are not kept."""
     if len(graph.operators) < LARGE_OPERATORS:
         return None
+    from tosaic.driver.digests import KEY_DIGITS, code_digest
+
     try:
         data = write_tosa(graph)
     except Error:

@@ -1,33 +1,29 @@
-"""What users hand in, made ready to run: a TOSA file, a model to import or a compiled program is opened, and then
-compiled for the accelerator or checked for golden."""
+"""What users hand in, opened: a TOSA file, a model to import, a NumPy function or a compiled program."""
 
 import contextlib
-import dataclasses
 import pathlib
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-from tosaic.compiler.build import compile_graph
 from tosaic.compiler.importers import import_model, is_imported, suffixes, survey_model
 from tosaic.compiler.importers.bindings import Bindings, Bound, bind_values, refuse_types
 from tosaic.compiler.importers.foreign_formats import is_saved_model, refusal
 from tosaic.compiler.importers.formats import NATIVE_SUFFIXES
 from tosaic.compiler.importers.survey import SourceOperator
-from tosaic.compiler.ir import Graph, read_tosa, unsigned_ports, validate
+from tosaic.compiler.ir import Graph, read_tosa
 from tosaic.compiler.ir.file_builder import IDENTIFIER
 from tosaic.compiler.ir.flatbuffer import Reader
-from tosaic.compiler.legalize.custom import without_custom
-from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.program import Program
-from tosaic.compiler.quantizer import Quantized
-from tosaic.driver.arguments import NodeArg, argument
 from tosaic.driver.encodings import Encodings, declared_of, encodings_of
 from tosaic.driver.function_files import is_function, open_function
 from tosaic.driver.integer_formats import open_integers
-from tosaic.driver.kept_programs import KeptProgram
-from tosaic.driver.state import SessionState
 from tosaic.errors import InputError, ModelError, UnsupportedError, reading
-from tosaic.hw.config import Config
-from tosaic.hw.config_text import get_config
+
+if TYPE_CHECKING:
+    from tosaic.compiler.quantizer import Quantized
+
+Progress = Callable[[str, int, int], None]
+"""Told (what, done, total) while long work goes on."""
 
 
 def open_model(source: "str | pathlib.Path | Graph | Program", bound: Bound = None) -> Graph | Program:
@@ -54,7 +50,7 @@ def open_with_encodings(
     """
     if isinstance(source, Graph | Program):
         return source, {}
-    if isinstance(source, Quantized):
+    if not isinstance(source, str | pathlib.Path):
         return source.graph, {**source.inputs, **source.outputs}
     path = pathlib.Path(source)
     if is_function(source):
@@ -141,142 +137,3 @@ def _file_named(path: pathlib.Path) -> Iterator[None]:
             raise
         error.args = (f"{path}: {text}",)
         raise
-
-
-# --- ready to run
-
-DEFAULT_CONFIG = "base"
-Progress = Callable[[str, int, int], None]
-"""Told (what, done, total) while long work goes on."""
-
-
-@dataclasses.dataclass(frozen=True)
-class CompileOptions:
-    """How a graph is compiled, see `compile_graph`."""
-
-    optimize: bool = True
-    drop_dead_channels: bool = False
-    keep_layers: bool = False
-    compress: str | None = None
-    progress: Progress | None = None
-    speed: MemorySpeed = FULL_SPEED
-
-
-@dataclasses.dataclass(frozen=True)
-class Loaded:
-    """A model that can run."""
-
-    graph: Graph | None
-    """The graph; None for a compiled program."""
-    program: Program | None
-    """The program; None on golden."""
-    config: Config
-    inputs: list[NodeArg]
-    outputs: list[NodeArg]
-    state: SessionState
-
-
-def find_config(config: str | Config) -> Config:
-    """A configuration by name; InputError lists the names there are."""
-    if isinstance(config, Config):
-        return config
-    try:
-        return get_config(config)
-    except ValueError as error:
-        raise InputError(str(error)) from None
-
-
-def load(
-    opened: Graph | Program, encodings: Encodings, config: Config | None, golden: bool, how: CompileOptions
-) -> Loaded:
-    """The model for a configuration (None: a program's own, or the default one), for golden or for the accelerator.
-
-    Raises InputError where the options contradict each other or the target, and what `compile_graph` raises."""
-    if how.drop_dead_channels and how.keep_layers:
-        raise InputError(
-            "layers cannot be compared with golden when dead channels are removed: leave out one of them"
-        )
-    if golden:
-        return _for_golden(opened, encodings, config or get_config(DEFAULT_CONFIG))
-    if isinstance(opened, Program):
-        program = _compiled_before(opened, config, how)
-    else:
-        program = _compiled(opened, config or get_config(DEFAULT_CONFIG), how)
-    graph = opened if isinstance(opened, Graph) else None
-    unsigned = unsigned_ports(graph) if graph is not None else ()
-    inputs, outputs, states = (
-        [argument(port, encodings, those, program.declared.get(port.name)) for port in ports]
-        for ports, those in (
-            (program.inputs, unsigned),
-            (program.outputs, unsigned),
-            (program.states, ()),
-        )
-    )
-    return Loaded(
-        graph,
-        program,
-        program.config,
-        inputs,
-        outputs,
-        SessionState(
-            states,
-            {port.name: port.initial(program.image) for port in program.states},
-        ),
-    )
-
-
-def _for_golden(opened: Graph | Program, encodings: Encodings, config: Config) -> Loaded:
-    if isinstance(opened, Program):
-        raise InputError(
-            "a compiled program cannot run on golden, which needs the graph: give the .tosa file"
-        )
-    validate(opened)
-    unsigned = unsigned_ports(opened)
-    inputs, outputs, states = (
-        [argument(opened.tensors[name], encodings, unsigned, opened.declared.get(name)) for name in names]
-        for names in (opened.run_inputs, opened.run_outputs, opened.states)
-    )
-    initial = {
-        each.name: opened.states[each.name].initial.astype(each.numpy).reshape(each.shape) for each in states
-    }
-    return Loaded(opened, None, config, inputs, outputs, SessionState(states, initial))
-
-
-def _compiled_before(program: Program, config: Config | None, how: CompileOptions) -> Program:
-    if config is not None and program.config.hash != config.hash:
-        raise InputError(
-            f"the program was compiled for configuration {program.config.name}, not {config.name}: "
-            f"compile the model for {config.name}, or do not name a configuration"
-        )
-    if how.compress is not None:
-        raise InputError("a compiled program cannot be compressed: compile the model again with it")
-    return program
-
-
-def _compiled(graph: Graph, config: Config, how: CompileOptions) -> Program:
-    progress = how.progress
-    place = None
-    # The compiler warns where compressed weights are slower, each time.
-    if how.compress is None:
-        options = {
-            "optimize": how.optimize,
-            "drop_dead_channels": how.drop_dead_channels,
-            "keep_layers": how.keep_layers,
-            "speed": dataclasses.asdict(how.speed),
-        }
-        place = KeptProgram(without_custom(graph), config, options)
-        if (found := place.read()) is not None:
-            return found
-    program = compile_graph(
-        graph,
-        config,
-        optimize=how.optimize,
-        drop_dead_channels=how.drop_dead_channels,
-        keep_layers=how.keep_layers,
-        compress=how.compress,
-        speed=how.speed,
-        on_layer=(lambda name, i, n: progress(f"compile {name}", i, n)) if progress else None,
-    )
-    if place is not None:
-        place.keep(program)
-    return program

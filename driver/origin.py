@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from tosaic.compiler.importers.bindings import Bindings
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.program import Program
-from tosaic.compiler.quantizer import Quantized
 from tosaic.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,8 +52,15 @@ def checked_model(model: Any) -> Any:
             f"{getattr(model, '__name__', type(model).__name__)} is a function: tosaic.function(f).session(target, "
             'config, x="uint8[240,320,3]") opens it, see docs/numpy.md'
         )
-    if not isinstance(model, str | pathlib.Path | Graph | Program | Quantized):
+    if not isinstance(model, str | pathlib.Path | Graph | Program) and not _is_quantized(model):
         raise InputError(
             f"a session opens a path, a Graph, a Quantized graph or a Program, not {type(model).__name__}"
         )
     return model
+
+
+def _is_quantized(model: Any) -> bool:
+    # Imported here: most models are files, and then the quantizer has no work.
+    from tosaic.compiler.quantizer import Quantized
+
+    return isinstance(model, Quantized)

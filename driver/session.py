@@ -1,7 +1,6 @@
 """`Session`: a model on a target, in the manner of onnxruntime."""
 
 import collections
-import concurrent.futures
 import dataclasses
 import pathlib
 import time
@@ -14,26 +13,35 @@ from tosaic.compiler.importers.bindings import Bindings, Shapes, Values
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.legalize.batched import batched
 from tosaic.compiler.program import Program
-from tosaic.compiler.quantizer import Quantized
 from tosaic.errors import DeviceError, InputError, MismatchError
 from tosaic.hw.config import Config
 from tosaic.sim.result import RunResult, Slice
 
 from .arguments import NodeArg, checked_inputs, checked_samples, entering, reals
-from .batches import batch_size, booted_image, run_samples
-from .board_pool import BoardPool, open_device
 from .check import blame, compare
-from .device import Device
+from .configuration import find_config
 from .feeds import GOLDEN, SOURCE, Check, ValueInfo, array_of, checks_of, feed_of, samples_in, value_info
 from .float_graphs import refuse_floats
-from .models import CompileOptions, Progress, find_config, load, open_with_encodings
+from .loading import CompileOptions, load
+from .models import Progress, open_with_encodings
 from .origin import Origin, checked_model
 from .statistics import statistics_of
-from .targets import DEVICE, Runner, RunOptions, find_target, make_runner, naming_weights, wave_of
+from .targets import (
+    DEVICE,
+    Runner,
+    RunOptions,
+    find_target,
+    make_runner,
+    naming_weights,
+    open_device_of,
+    wave_of,
+)
 
 if TYPE_CHECKING:
+    from tosaic.compiler.quantizer import Quantized
     from tosaic.sim.rtl.wave import Wave
 
+    from .device import Device
     from .source import Agreement
 
 __all__ = ["NodeArg", "Progress", "Session", "find_config", "run"]
@@ -47,7 +55,7 @@ class Session:
 
     def __init__(
         self,
-        model: str | pathlib.Path | Graph | Program | Quantized,
+        model: "str | pathlib.Path | Graph | Program | Quantized",
         target: "str | Device" = "sim",
         config: str | Config | None = None,
         *,
@@ -93,11 +101,11 @@ class Session:
         """
         self.model = str(model) if isinstance(model, str | pathlib.Path) else f"<{type(model).__name__}>"
         """The path that was given; the type of an object that has none."""
-        self.device: Device | None = target if isinstance(target, Device) else None
+        self.device: Device | None = open_device_of(target)
         """The device that runs the program, if the target is one."""
         self._owns_device = False
         self._kind = find_target(target)
-        self.target = target.name if isinstance(target, Device) else target
+        self.target = target if isinstance(target, str) else target.name
         self._options = RunOptions(memory_bandwidth, memory_latency, max_cycles, wave_of(wave))
         self._kind.check(self.target, self._options)
         self._origin = Origin(model, source, Bindings(shapes or {}, values or {}))
@@ -105,6 +113,8 @@ class Session:
         refuse_floats(single, self.model, self.target, self._origin.bound)
         opened = _batched(single, batch)
         if self.device is None and self._kind is DEVICE:
+            from .board_pool import open_device
+
             self.device, self._owns_device = open_device(self.target), True
         # What is known of a device's memory is more than what options may say of it: nothing.
         speed = (self.device.memory_speed if self.device else None) or self._options.speed
@@ -301,6 +311,8 @@ class Session:
         values = checked_samples([*self.inputs, *self.state.arguments], inputs, self.state)
         count, size, parts = len(next(iter(values.values()))), 1, []
         if self.target == "emulator":
+            from .batches import batch_size
+
             assert self.program is not None
             size = batch_size(self.program)
         for first in range(0, count, size):
@@ -323,14 +335,16 @@ class Session:
         """
         if self.state:
             raise InputError("a model with state has runs that depend on each other: call run for each")
-        boards = self.device.size if isinstance(self.device, BoardPool) else 1
+        boards = self.device.size if self.device else 1
 
         def one(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             values = checked_inputs(self.inputs, inputs)
             return self._golden(values, keep=False) if self.target == "golden" else self._execute(values)[0]
 
-        with concurrent.futures.ThreadPoolExecutor(boards) as threads:
-            ahead: collections.deque[concurrent.futures.Future[dict[str, np.ndarray]]] = collections.deque()
+        from concurrent.futures import Future, ThreadPoolExecutor
+
+        with ThreadPoolExecutor(boards) as threads:
+            ahead: collections.deque[Future[dict[str, np.ndarray]]] = collections.deque()
             for inputs in batches:
                 ahead.append(threads.submit(one, inputs))
                 if len(ahead) > 2 * boards:
@@ -492,6 +506,8 @@ class Session:
     def _execute_samples(self, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outputs [samples, ...]; those of the emulator with what was kept of layers, too."""
         if self.target == "emulator":
+            from .batches import booted_image, run_samples
+
             assert self.program is not None
             run = naming_weights(self.program, run_samples)
             if self._booted is None:

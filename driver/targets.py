@@ -15,11 +15,11 @@ from tosaic.hw.spelling import meant
 from tosaic.sim.result import RunResult
 
 from .boot import Booted, boot, boot_limit
-from .device import Device
-from .transports.uri import EXAMPLES, check_uri, masked
 
 if TYPE_CHECKING:
     from tosaic.sim.rtl.wave import Wave
+
+    from .device import Device
 
 Runner = Callable[[np.ndarray], RunResult]
 """Runs a program on a memory window, which it changes in place."""
@@ -176,27 +176,44 @@ def is_device(target: str) -> bool:
     return "://" in target
 
 
-def find_target(target: str | Device) -> Target:
+def open_device_of(target: "str | Device") -> "Device | None":
+    """The device, where an open one is the target; InputError where it is none."""
+    if isinstance(target, str):
+        return None
+    from .device import Device
+
+    if not isinstance(target, Device):
+        raise InputError(f"a target is a name, a device's URI or an open Device, not {type(target).__name__}")
+    return target
+
+
+def find_target(target: "str | Device") -> Target:
     """Raises InputError for a target or a device URI that cannot be."""
-    if isinstance(target, Device):
+    if open_device_of(target) is not None:
         return DEVICE
+    assert isinstance(target, str)
+    if target in TARGETS:
+        return TARGETS[target]
+    # What it takes to reach devices is imported where one is meant.
+    from . import board_pool  # noqa: F401  (registers its scheme)
+    from .transports.uri import EXAMPLES, check_uri, masked
+
     if is_device(target):
         check_uri(target)
         return DEVICE
-    if target not in TARGETS:
-        raise InputError(
-            f"there is no target {masked(target)!r}; {meant(target, TARGETS)}use one of {', '.join(TARGETS)}, or a "
-            f"device: {EXAMPLES}"
-        )
-    return TARGETS[target]
+    raise InputError(
+        f"there is no target {masked(target)!r}; {meant(target, TARGETS)}use one of {', '.join(TARGETS)}, or a "
+        f"device: {EXAMPLES}"
+    )
 
 
-def make_runner(target: str | Device, program: Program, options: RunOptions | None = None) -> Runner:
+def make_runner(target: "str | Device", program: Program, options: RunOptions | None = None) -> Runner:
     """A function that runs the program on a memory window (changed in place); `target` is one of those with a name
     that execute programs, or an open device."""
     options = options or RunOptions()
-    if isinstance(target, Device):
-        return lambda window: target.run(program, window, options.max_cycles)
+    device = open_device_of(target)
+    if device is not None:
+        return lambda window: device.run(program, window, options.max_cycles)
     runner = find_target(target).runner
     if runner is None:
         raise InputError(f"target {target!r} does not execute programs")

@@ -5,7 +5,6 @@ a simulator's cache, a worker on another computer, a report.
 """
 
 import dataclasses
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +63,8 @@ def _setting(text: str) -> tuple[str, int]:
 
 
 def _from_file(path: Path) -> Config:
+    import tomllib
+
     try:
         read: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

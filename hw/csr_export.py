@@ -1,8 +1,8 @@
 """The register map for other languages: JSON, a C header, CMSIS-SVD; all from `csr_map`."""
 
 import enum
+import html
 import json
-from xml.sax.saxutils import escape
 
 from . import csr_map
 from .config import Config
@@ -135,7 +135,7 @@ def csr_svd(config: Config) -> str:
         lines += [
             "        <register>",
             f"          <name>{register.name}</name>",
-            f"          <description>{escape(register.doc)}</description>",
+            f"          <description>{html.escape(register.doc, quote=False)}</description>",
             f"          <addressOffset>0x{register.offset:03X}</addressOffset>",
             f"          <resetValue>0x{reset or 0:08X}</resetValue>",
             f"          <resetMask>0x{0 if reset is None else 0xFFFFFFFF:08X}</resetMask>",
@@ -145,7 +145,7 @@ def csr_svd(config: Config) -> str:
             lines += [
                 "            <field>",
                 f"              <name>{field.name}</name>",
-                f"              <description>{escape(field.doc)}</description>",
+                f"              <description>{html.escape(field.doc, quote=False)}</description>",
                 f"              <bitOffset>{field.lsb}</bitOffset><bitWidth>{field.bits}</bitWidth>",
                 f"              {_svd_access(field.access)}",
                 "            </field>",

@@ -1,10 +1,6 @@
 """Commands that install: the one place that knows where Tosaic is installed from."""
 
-import importlib.metadata
-import json
 import pathlib
-import urllib.parse
-import urllib.request
 
 _PUBLISHED = False
 """Whether the name `tosaic` on PyPI is ours. The only line to change when a person has published a release."""
@@ -29,11 +25,21 @@ def _source() -> str:
     path = _installed_from()
     if path is not None:
         return "." if path == pathlib.Path.cwd() else str(path)
-    return "tosaic" if _PUBLISHED else f"tosaic-{importlib.metadata.version('tosaic')}-py3-none-any.whl"
+    if _PUBLISHED:
+        return "tosaic"
+    from importlib.metadata import version
+
+    return f"tosaic-{version('tosaic')}-py3-none-any.whl"
 
 
 def _installed_from() -> pathlib.Path | None:
     """The wheel or folder that pip noted (PEP 610); None where an index was asked."""
+    # A command is asked for where something is missing: until then nothing of this is needed.
+    import importlib.metadata
+    import json
+    import urllib.parse
+    import urllib.request
+
     noted = importlib.metadata.distribution("tosaic").read_text("direct_url.json")
     url = urllib.parse.urlsplit(json.loads(noted)["url"]) if noted else None
     return pathlib.Path(urllib.request.url2pathname(url.path)) if url and url.scheme == "file" else None

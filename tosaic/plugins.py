@@ -4,35 +4,37 @@
 """
 
 import functools
-import importlib.metadata
 import sys
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tosaic.errors import Error
 from tosaic.install import reinstall_command
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 _OURS = "tosaic"
 
 
-def origin(point: importlib.metadata.EntryPoint) -> str:
+def origin(point: "EntryPoint") -> str:
     """An entry point and whose it is, in words."""
     package = f" of {point.dist.name}" if point.dist else ""
     return f"entry point {point.name}{package} in the group {point.group}"
 
 
-def points_of(group: str) -> list[importlib.metadata.EntryPoint]:
+def points_of(group: str) -> "list[EntryPoint]":
     """The entry points of a group: this package's first, then the others' by name."""
     return list(_points(group, tuple(sys.path)))
 
 
-def plugins(group: str) -> Mapping[str, importlib.metadata.EntryPoint]:
+def plugins(group: str) -> "Mapping[str, EntryPoint]":
     """The entry points of a group that this package has members of, by name; none is loaded.
 
     Of several of one name the first counts. Error where the installation is older than the code and lists none of ours.
     """
-    found: dict[str, importlib.metadata.EntryPoint] = {}
+    found: dict[str, EntryPoint] = {}
     for point in points_of(group):
         found.setdefault(point.name, point)
     if not any(_is_ours(point) for point in found.values()):
@@ -66,12 +68,14 @@ def load_plugin(group: str, name: str, kind: Any) -> Any:
     return found
 
 
-def _is_ours(point: importlib.metadata.EntryPoint) -> bool:
+def _is_ours(point: "EntryPoint") -> bool:
     return point.dist is not None and point.dist.name == _OURS
 
 
 @functools.cache
-def _points(group: str, path: tuple[str, ...]) -> tuple[importlib.metadata.EntryPoint, ...]:
+def _points(group: str, path: tuple[str, ...]) -> "tuple[EntryPoint, ...]":
     """Kept for each `path`, which is what decides: to look through all packages takes milliseconds."""
-    found = importlib.metadata.entry_points(group=group)
+    from importlib.metadata import entry_points
+
+    found = entry_points(group=group)
     return tuple(sorted(found, key=lambda point: (not _is_ours(point), point.name)))

@@ -3,13 +3,14 @@
 In come `.tosa` files and what builders add; out come graphs that `validate` accepts, and files again. The rest of the
 compiler, the importers, the quantizer and the golden model stand on this folder; it may import `errors` only.
 
-Its floors, each of which imports lower ones: `dtypes`, `tensors`; `operators` (the table: shapes, types and rules of
-each operator); `graph`; `topology`, `validate`; `building` (builder, constant folder, cleaning); `schema_0_30` and
-`schema_1_0` (the file formats); `tosa_file`.
+Its floors, each of which imports lower ones: `dtypes`, `encoding`, `tensors`; `operators` (the table: shapes, types and
+rules of each operator); `graph`; `topology`, `validate`; `building` (builder, constant folder, cleaning);
+`schema_0_30` and `schema_1_0` (the file formats); `tosa_file`.
 """
 
 from tosaic.compiler.ir.building import GraphBuilder
 from tosaic.compiler.ir.dtypes import DType
+from tosaic.compiler.ir.encoding import Encoding, unsigned_type
 from tosaic.compiler.ir.float_formats import is_representable, nearest
 from tosaic.compiler.ir.graph import Declared, Graph, GraphIndex, State
 from tosaic.compiler.ir.operators import OPERATORS, ByOperator, Trait, data_inputs, operators_with
@@ -23,6 +24,7 @@ __all__ = [
     "ByOperator",
     "DType",
     "Declared",
+    "Encoding",
     "Graph",
     "GraphBuilder",
     "GraphIndex",
@@ -36,6 +38,7 @@ __all__ = [
     "operators_with",
     "read_tosa",
     "unsigned_ports",
+    "unsigned_type",
     "validate",
     "write_tosa",
 ]

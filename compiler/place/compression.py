@@ -25,7 +25,6 @@ from tosaic.hw.cabac_timing import block_cycles
 from tosaic.hw.config import Config
 from tosaic.hw.isa import FIELDS, INSTRUCTION_BYTES, Opcode
 from tosaic.hw.nnr_streams import interleave, stream_levels
-from tosaic.nnr import levels as codec
 
 
 class Method(enum.Enum):
@@ -137,6 +136,9 @@ class WeightCoder:
         return ()
 
     def _block(self, weights: np.ndarray, streams: int) -> CodedBlock:
+        # Imported here: most networks keep their weights as they are.
+        from tosaic.nnr import levels as codec
+
         word_bytes = self._config.word_bytes
         while streams > 1 and weights.size < streams * CODED_STREAM_WEIGHTS:
             streams //= 2

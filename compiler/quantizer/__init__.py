@@ -6,9 +6,10 @@ emits integers. It may import the IR and `errors`; what runs graphs (calibration
 `tosaic.driver.quantize`, which hands its evaluator in.
 """
 
+from tosaic.compiler.ir import Encoding, unsigned_type
 from tosaic.compiler.quantizer.calibration import METHODS, Statistics, wanted_channels
 from tosaic.compiler.quantizer.canonical import canonical
-from tosaic.compiler.quantizer.encoding import Encoding, ScaleError, unsigned_type
+from tosaic.compiler.quantizer.encoding import ScaleError
 from tosaic.compiler.quantizer.equalize import equalize
 from tosaic.compiler.quantizer.grids import take_grids
 from tosaic.compiler.quantizer.kept_grids import keep_grids, moved_encoding

@@ -11,8 +11,8 @@ import time
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import Graph, write_tosa
 from tosaic.compiler.program import Program
+from tosaic.driver.configuration import find_config
 from tosaic.driver.models import open_model
-from tosaic.driver.session import find_config
 from tosaic.errors import InputError, MismatchError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import ISA_HASH

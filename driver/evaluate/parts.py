@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tosaic.compiler.importers.bindings import Bindings
+from tosaic.driver.digests import digest_of
 from tosaic.driver.encodings import sidecar
 from tosaic.driver.jobs import Done, Executor, Job, RecordFile, Work, result_of, run_jobs
-from tosaic.driver.jobs.content import digest_of
 from tosaic.driver.models import Progress
 from tosaic.driver.quantize import load_samples
 from tosaic.driver.runnable import plain

@@ -18,10 +18,11 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tosaic.driver.digests import CODE_SUFFIXES, code_digest, digest_of
 from tosaic.errors import DeviceError, InputError
 from tosaic.install import install_command
 
-from .content import CODE_SUFFIXES, code_digest, digest_of, pack, read_by, unpack
+from .content import pack, read_by, unpack
 from .job import Job, Record, Task, Work
 from .local import LocalProcesses
 from .perform import ALL, failed

@@ -1,23 +1,18 @@
 """What a job is by content: the files it reads, the code that does it, the machine it is for."""
 
-import functools
 import hashlib
 import io
 import json
-import os
 import pathlib
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+from tosaic.driver.digests import CODE_SUFFIXES, KEY_DIGITS, code_digest, digest_of, files_below, tree_digest
 from tosaic.errors import InputError
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import ISA_HASH
 
 from .job import Job, require_plain
-
-KEY_DIGITS = 32
-CODE_SUFFIXES = frozenset({".py", ".c", ".h", ".cpp", ".v", ".csv", ".toml", ".proto", ".nnef"})
-"""Files of the package, and of folders of code beside it, that decide what it computes."""
 
 
 def key_of(job: Job) -> str:
@@ -30,7 +25,7 @@ def key_of(job: Job) -> str:
         raise InputError(str(error)) from None
     parts = {
         "work": job.work.function,
-        "code": [code_digest(), *(_tree_digest(folder, CODE_SUFFIXES) for folder in job.work.folders)],
+        "code": [code_digest(), *(tree_digest(folder, CODE_SUFFIXES) for folder in job.work.folders)],
         "isa": ISA_HASH,
         "config": config,
         "files": [digest_of(path) for path in read_by(job)],
@@ -44,47 +39,6 @@ def key_of(job: Job) -> str:
 def read_by(job: Job) -> list[pathlib.Path]:
     """Files and folders that the job reads, the model first."""
     return [*((job.model,) if job.model else ()), *job.files]
-
-
-@functools.cache
-def code_digest() -> str:
-    """Returns the digest of this package: a record belongs to the code that made it."""
-    return _tree_digest(pathlib.Path(__file__).parents[2], CODE_SUFFIXES)
-
-
-def digest_of(path: pathlib.Path) -> str:
-    """Returns the digest of a file's bytes, or of the names and bytes of all that is in a folder."""
-    if path.is_dir():
-        return _tree_digest(path, None)
-    try:
-        known = path.stat()
-        return _file_digest(path, known.st_mtime_ns, known.st_size)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-@functools.lru_cache(1 << 12)
-def _file_digest(path: pathlib.Path, changed: int, size: int) -> str:
-    """The time and the size are asked again for each job: a file that has changed is read again."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _tree_digest(folder: pathlib.Path, suffixes: frozenset[str] | None) -> str:
-    found = hashlib.sha256()
-    for path in files_below(folder, suffixes):
-        found.update(f"{path.relative_to(folder).as_posix()}\0{digest_of(path)}\0".encode())
-    return found.hexdigest()
-
-
-def files_below(folder: pathlib.Path, suffixes: frozenset[str] | None = None) -> Iterator[pathlib.Path]:
-    """Regular files below a folder, in the order of their paths, of some suffixes (None: of all). The package's parts
-    are links to folders, so links are followed."""
-    for place, folders, names in os.walk(folder, followlinks=True):
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        for name in sorted(names):
-            path = pathlib.Path(place, name)
-            if (suffixes is None or path.suffix in suffixes) and path.is_file():
-                yield path
 
 
 def pack(paths: Sequence[pathlib.Path], suffixes: frozenset[str] | None = None) -> bytes:

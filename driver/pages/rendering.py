@@ -3,19 +3,23 @@
 import functools
 import pathlib
 import re
-from typing import Any
-
-import jinja2
-import markupsafe
+from typing import TYPE_CHECKING, Any
 
 from tosaic.driver.replacing import replacing
+
+if TYPE_CHECKING:
+    import jinja2
+    import markupsafe
 
 _FRAME = "tosaic.driver.pages"
 
 
 @functools.cache
-def _environment(package: str) -> jinja2.Environment:
+def _environment(package: str) -> "jinja2.Environment":
     """Templates of a package, and the frame's. What a value says is escaped; a value that is missing is an error."""
+    # Imported here: what is on a page is computed for runs and verdicts without one, too.
+    import jinja2
+
     made = jinja2.Environment(
         loader=jinja2.ChoiceLoader([jinja2.PackageLoader(name) for name in dict.fromkeys((package, _FRAME))]),
         autoescape=True,
@@ -29,8 +33,10 @@ def _environment(package: str) -> jinja2.Environment:
     return made
 
 
-def _breakable(name: str) -> markupsafe.Markup:
+def _breakable(name: str) -> "markupsafe.Markup":
     """A long name that may go on in the next line behind its slashes, dots and underscores."""
+    import markupsafe
+
     return markupsafe.Markup(re.sub(r"([/._])(?=\w)", r"\1<wbr>", str(markupsafe.escape(name))))
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.program import Program
-from tosaic.driver.models import CompileOptions, Loaded, load, open_with_encodings
+from tosaic.driver.loading import CompileOptions, Loaded, load
+from tosaic.driver.models import open_with_encodings
 from tosaic.errors import InputError
 from tosaic.hw.config import Config
 

@@ -14,7 +14,7 @@ from tosaic.compiler.ir import Graph, read_tosa, write_tosa
 from tosaic.driver.encodings import Encodings, read_encodings, write_encodings
 from tosaic.driver.quantize.encoded_models import import_encoded
 from tosaic.errors import Error
-from tosaic.sim.rtl.cache import cached, kept
+from tosaic.sim.cache import cached, kept
 
 _KIND = "models"
 _GRAPH, _ENCODINGS = ".tosa", ".quant.json"

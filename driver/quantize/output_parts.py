@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Graph, Operator, Trait, data_inputs, operators_with
-from tosaic.compiler.quantizer import Encoding
+from tosaic.compiler.ir import DType, Encoding, Graph, Operator, Trait, data_inputs, operators_with
 from tosaic.compiler.quantizer.functions import is_real
 from tosaic.compiler.quantizer.plan import MOVES
 from tosaic.errors import ModelWarning

@@ -26,6 +26,7 @@ from tosaic.compiler.quantizer import (
 )
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.equalize import EVEN
+from tosaic.driver.float_graphs import computes_floats
 from tosaic.errors import InputError
 from tosaic.sim.golden import evaluate, evaluate_operator
 
@@ -160,12 +161,6 @@ def check_floats(graph: Graph) -> None:
         raise InputError(
             f"graph {graph.name!r} computes no floats: it is quantized already, or has nothing to quantize"
         )
-
-
-def computes_floats(graph: Graph) -> bool:
-    """Whether there is something to quantize."""
-    computed = [*graph.inputs, *(name for op in graph.operators for name in op.outputs)]
-    return any(graph.tensors[name].dtype.is_float for name in computed)
 
 
 def calibrate(

@@ -20,11 +20,12 @@ from tosaic.compiler.importers.torch_models.program import (
 )
 from tosaic.compiler.quantizer import Encoding, Quantized
 from tosaic.driver.feeds import array_of
+from tosaic.driver.float_graphs import computes_floats
 from tosaic.errors import InputError, UnsupportedError
 
 from .encoded_models import FloatPortError, import_encoded
 from .prepared import Quantization
-from .quantization import computes_floats, quantize_graph
+from .quantization import quantize_graph
 from .torch_samples import Sample, samples_of, stacked
 
 ROADS = ("onnx", "executorch")

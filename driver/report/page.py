@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from tosaic.compiler.memory_history import MemoryBlock
+from tosaic.driver.layer_figures import layer_figures, macs_per_cycle_of, worst_layers
 from tosaic.driver.pages import Column, render, share_shown
 from tosaic.driver.replacing import replacing
 from tosaic.driver.run_display import run_cards
@@ -15,7 +16,6 @@ from tosaic.driver.units import unit_figures
 from tosaic.hw.config import Config
 from tosaic.sim.result import Slice
 
-from .layers import layer_figures, macs_per_cycle_of, worst_layers
 from .memory_map import memory_map
 from .roofline import roofline
 from .timeline import timeline_data

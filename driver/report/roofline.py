@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from .layers import LayerFigures
+from tosaic.driver.layer_figures import LayerFigures
 
 _WIDTH, _HEIGHT, _MARGIN = 900, 320, 50
 

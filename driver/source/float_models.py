@@ -11,9 +11,7 @@ import numpy as np
 
 from tosaic.compiler.importers import import_model, is_imported
 from tosaic.compiler.importers.bindings import Bindings, Bound, bound_array
-from tosaic.compiler.importers.torch_models.program import inputs_of, outputs_of, read_program
-from tosaic.compiler.ir import Graph, unsigned_ports
-from tosaic.compiler.quantizer import unsigned_type
+from tosaic.compiler.ir import Graph, unsigned_ports, unsigned_type
 from tosaic.driver.models import open_model
 from tosaic.errors import InputError, ModelError, in_words, reading
 from tosaic.sim.golden import evaluate
@@ -229,6 +227,8 @@ def _reals(value: np.ndarray, details: Mapping[str, Any]) -> np.ndarray:
 
 
 def _torch(path: pathlib.Path, _: Bindings) -> FloatModel:
+    from tosaic.compiler.importers.torch_models.program import read_program
+
     program = read_program(path)
     with reading(path, "export it again"):
         return torch_model(program)
@@ -238,6 +238,8 @@ def torch_model(program: Any) -> FloatModel:
     """An exported program, by PyTorch; outputs by the names of `outputs_of`, whatever structure holds them."""
     import torch
     import torch.utils._pytree as pytree
+
+    from tosaic.compiler.importers.torch_models.program import inputs_of, outputs_of
 
     module, inputs, outputs = program.module(), inputs_of(program), outputs_of(program)
 

@@ -9,7 +9,7 @@ import numpy as np
 from tosaic.compiler.importers.bindings import Bindings
 from tosaic.compiler.quantizer import Quantized
 from tosaic.driver.arguments import NodeArg, argument
-from tosaic.driver.jobs.content import digest_of
+from tosaic.driver.digests import digest_of
 from tosaic.driver.quantize.measurement import Measurement
 from tosaic.driver.quantize.prepared import Quantization
 from tosaic.errors import Error

@@ -13,8 +13,6 @@ import numpy as np
 
 from tosaic.compiler.importers import is_imported
 from tosaic.compiler.importers.bindings import Bindings
-from tosaic.compiler.importers.torch_models.onnx_road import onnx_of
-from tosaic.compiler.importers.torch_models.program import read_program
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.quantizer import Quantized
 from tosaic.driver.arguments import NodeArg
@@ -173,6 +171,9 @@ def _inside(model: Any, source: Any, bound: Bindings, note: SourceNote | None) -
     if suffix == ".tflite":
         return litert_tensors(pathlib.Path(source), bound)
     if suffix == ".pt2":
+        from tosaic.compiler.importers.torch_models.onnx_road import onnx_of
+        from tosaic.compiler.importers.torch_models.program import read_program
+
         source = onnx_of(read_program(pathlib.Path(source)))
     found = quantized_pairs(source, bound) if suffix in (".onnx", ".pt2") else None
     return (found[0], layers_of(*found[1:])) if found is not None else (None, {})

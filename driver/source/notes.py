@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.importers.bindings import Bindings
-from tosaic.driver.jobs.content import digest_of
+from tosaic.driver.digests import digest_of
 from tosaic.driver.runnable import plain
 from tosaic.errors import InputError
 

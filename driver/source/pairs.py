@@ -6,7 +6,6 @@ import numpy as np
 
 from tosaic.compiler.importers.bindings import Bound
 from tosaic.compiler.importers.lowering.encoding_marker import marked
-from tosaic.compiler.importers.onnx_models import import_onnx_pairs
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.quantizer import Encoding, Quantized
 from tosaic.driver.quantize.encoded_models import encode
@@ -18,6 +17,8 @@ from .float_models import FloatModel
 def quantized_pairs(source: Any, bound: Bound = None) -> tuple[FloatModel, Quantized, dict[str, str]] | None:
     """What gives all tensors of an ONNX model with pairs, in floats that go through each pair; its integers; and the
     model's operators by tensor. None for any other model."""
+    from tosaic.compiler.importers.onnx_models import import_onnx_pairs
+
     graph = import_onnx_pairs(source, bound)
     found = None if graph is None else encode(graph)
     if graph is None or found is None:

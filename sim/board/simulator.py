@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from tosaic.errors import DeviceError
 
+from ..cache import cached, progress
 from ..rtl.build import (
     COMMON_FLAGS,
     FAST_FLAGS,
@@ -16,7 +17,6 @@ from ..rtl.build import (
     compiler_version,
     verilate,
 )
-from ..rtl.cache import cached, progress
 from ..rtl.packages import simulator_package
 from ..rtl.verilog import check_sources, source_digest
 from .chip import BrokenC, ChipReport, ChipSetting, ChipSettingC, report_of

@@ -7,7 +7,6 @@ from tosaic.hw.cabac_timing import block_cycles
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Error, Instruction, Opcode
 from tosaic.hw.nnr_streams import UNARY_MAX, block_words, separate, stream_levels
-from tosaic.nnr import levels as codec
 
 from .faults import Fault
 from .hazards import AM, MEMORY, WM
@@ -81,6 +80,9 @@ def _levels(
     if tensor.unary_length > UNARY_MAX:
         reason = f"cabac_unary_length {tensor.unary_length} is above {UNARY_MAX}"
         raise Fault(Error.DECODE, reason, tensor_number=tensor.tensor)
+    # Imported here: most programs have no coded weights.
+    from tosaic.nnr import levels as codec
+
     levels, dependent = [], False
     payloads = separate(block, lengths, word_bytes)
     shares = stream_levels(weights, len(lengths), word_bytes)

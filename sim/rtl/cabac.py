@@ -11,8 +11,8 @@ from amaranth.back import verilog
 from tosaic.hw.cabac import CabacDecoder, DecodeError, TensorJob, TensorResult
 from tosaic.hw.config import Config
 
+from ..cache import cached, progress
 from .build import verilate
-from .cache import cached, progress
 
 HARNESS = pathlib.Path(__file__).parent / "cabac_harness.cpp"
 OPTIONS = (

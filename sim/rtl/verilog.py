@@ -9,7 +9,7 @@ import tosaic.hw
 from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
 
-from .cache import cached, progress
+from ..cache import cached, progress
 from .packages import simulator_package
 
 _HARDWARE = pathlib.Path(tosaic.hw.__path__[0])

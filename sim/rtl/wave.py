@@ -14,9 +14,9 @@ from tosaic.hw.config import Config
 from tosaic.hw.csr_map import EVENT_COUNTERS
 from tosaic.hw.isa import Unit
 
+from ..cache import cached, progress
 from ..program import decode_program
 from .build import FST, PLAIN, VCD, Variant
-from .cache import cached, progress
 from .library import Harness, WaveNames
 from .verilog import hardware_digest
 

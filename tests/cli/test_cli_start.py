@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 
+import page_models
 import pytest
 
 import tosaic as api
@@ -82,6 +83,71 @@ def test_help_is_short_and_loads_no_heavy_package():
     groups = ["Run:", "Hardware:", "Study:", "Maintain:"]
     assert [line for line in lines if line in groups] == groups
     assert {line.split()[0] for line in lines if line.startswith("  ")} >= set(VERBS)
+
+
+PLUGINS = (
+    "tosaic.boards.micro",
+    "tosaic.compiler.importers.coreml",
+    "tosaic.compiler.importers.nnef",
+    "tosaic.compiler.importers.onnx_models",
+    "tosaic.compiler.importers.torch_models",
+    "tosaic.hw.micro",
+)
+HARDWARE = ("amaranth", "litex", "migen", "tosaic.hw.top")
+FRAMEWORKS = ("ai_edge_litert", "executorch", "google.protobuf", "numba", "onnx", "onnxruntime", "torch")
+PAGES = ("jinja2", "rich")
+NETWORK = ("asyncio", "distributed", "http.client", "ssl", "urllib.request")
+QUANTIZER = ("tosaic.compiler.quantizer", "tosaic.driver.quantize")
+DEVICES = ("tosaic.driver.device", "tosaic.driver.transports", "tosaic.sim.rtl")
+ALWAYS = (*PLUGINS, *HARDWARE, *FRAMEWORKS, *NETWORK)
+INTEGERS = (*ALWAYS, *PAGES, *QUANTIZER, *DEVICES, "tosaic.nnr.encoder", "tosaic.sim.golden")
+
+
+@pytest.mark.parametrize(
+    ("words", "absent"),
+    [
+        (["check", "tiny.tosa"], (*INTEGERS, "tosaic.sim.emulator", "tflite")),
+        (["check", "int8.tflite"], (*INTEGERS, "tosaic.sim.emulator")),
+        (["check", "float.tflite"], (*ALWAYS, *PAGES, *DEVICES)),
+        (
+            ["check", "net.onnx"],
+            ({*ALWAYS} - {"tosaic.compiler.importers.onnx_models", "onnx", "google.protobuf"}),
+        ),
+        (["compile", "tiny.tosa", "-o", "tiny.tsc"], (*INTEGERS, "tosaic.sim.emulator", "tflite")),
+        (["run", "tiny.tosa", "--random", "1", "--on", "emulator"], (*INTEGERS, "tflite")),
+        (["run", "tiny.tosa", "--random", "1", "--on", "golden"], ({*INTEGERS} - {"tosaic.sim.golden"})),
+        (
+            ["import", "int8.tflite", "-o", "net.tosa"],
+            (*INTEGERS, "tosaic.sim.emulator", "tosaic.compiler.build"),
+        ),
+        (["boards"], (*ALWAYS, *PAGES, "tosaic.compiler", "tosaic.sim")),
+        (["configs"], (*ALWAYS, *PAGES, "numpy", "tosaic.compiler", "tosaic.sim")),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else "",
+)
+def test_what_a_verb_does_not_need_is_not_imported(here, words, absent):
+    page_models.write_tflite(here / "int8.tflite", floats=False)
+    page_models.write_tflite(here / "float.tflite", floats=True)
+    page_models.write_onnx(here / "net.onnx")
+    code = (
+        f"import sys, tosaic.cli.app as app; sys.argv[1:] = {words}\n"
+        "try: app.main()\n"
+        f"finally: print([name for name in {sorted(absent)} if name in sys.modules])"
+    )
+    assert python(["-c", code]).splitlines()[-1] == "[]"
+
+
+def test_help_of_verbs_imports_no_plug_in_and_no_other_package():
+    """In one process: no verb's help does."""
+    code = (
+        "import sys, tosaic.cli.app as app\n"
+        f"for verb in {list(VERBS)}:\n"
+        "    sys.argv[1:] = [verb, '--help']\n"
+        "    try: app.main()\n"
+        "    except SystemExit: pass\n"
+        f"    assert [name for name in {sorted({*ALWAYS, *PAGES})} if name in sys.modules] == [], verb\n"
+    )
+    assert python(["-c", code]).count("Usage: tosaic ") == len(VERBS)
 
 
 def test_examples_have_verbs_and_options_that_exist(tosaic):

@@ -8,7 +8,7 @@ import pytest
 
 from tosaic import Session
 from tosaic.compiler.ir import DType, Graph, GraphBuilder
-from tosaic.driver import kept_programs, models
+from tosaic.driver import kept_programs, loading
 from tosaic.sim.golden import evaluate
 
 INPUTS = {"x": np.arange(-8, 8, dtype=np.int8).reshape(2, 8)}
@@ -36,13 +36,13 @@ def cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pa
 @pytest.fixture
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The configuration of each graph that is compiled."""
-    done, compile_graph = [], models.compile_graph
+    done, compile_graph = [], loading.compile_graph
 
     def counted(graph, config, **options):
         done.append(config.name)
         return compile_graph(graph, config, **options)
 
-    monkeypatch.setattr(models, "compile_graph", counted)
+    monkeypatch.setattr(loading, "compile_graph", counted)
     return done
 
 

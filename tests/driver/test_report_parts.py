@@ -8,11 +8,11 @@ import pytest
 
 from tosaic.compiler.ir import DType, GraphBuilder
 from tosaic.compiler.memory_history import MemoryBlock
+from tosaic.driver.layer_figures import layer_figures, worst_layers
 from tosaic.driver.limits import Limit, limit, pieces_of_layers
 from tosaic.driver.pages import bytes_shown, render, share_shown
 from tosaic.driver.quantize.histogram import BINS, Histogram
 from tosaic.driver.report import RunReport, SavedRun, compare_runs, read_run, write_comparison, write_run
-from tosaic.driver.report.layers import layer_figures, worst_layers
 from tosaic.driver.report.memory_map import memory_map
 from tosaic.driver.report.roofline import roofline
 from tosaic.driver.session import Session

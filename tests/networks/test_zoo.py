@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from tosaic.compiler.ir import DType, Graph, Tensor
+from tosaic.driver.digests import CODE_SUFFIXES
 from tosaic.driver.jobs import Job, Work
-from tosaic.driver.jobs.content import CODE_SUFFIXES, pack, unpack
+from tosaic.driver.jobs.content import pack, unpack
 
 ZOO = pathlib.Path(__file__).parents[2] / "bench" / "zoo"
 

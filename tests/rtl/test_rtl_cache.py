@@ -8,8 +8,8 @@ import time
 import pytest
 
 from tosaic.errors import DeviceError, Error, InputError
+from tosaic.sim.cache import KEPT, STALE_SECONDS, cache_directory, cached, kept
 from tosaic.sim.rtl.build import failure_reason
-from tosaic.sim.rtl.cache import KEPT, STALE_SECONDS, cache_directory, cached, kept
 from tosaic.sim.rtl.verilog import check_sources, source_digest
 
 
@@ -201,7 +201,7 @@ def test_a_folder_of_another_user_is_refused(monkeypatch, tmp_path):
     tmp_path.chmod(0o755)
     own = tmp_path.stat().st_uid
     monkeypatch.setattr("os.getuid", lambda: own + 1)
-    monkeypatch.setattr("tosaic.sim.rtl.cache.ADMINISTRATOR", own + 2)
+    monkeypatch.setattr("tosaic.sim.cache.ADMINISTRATOR", own + 2)
     with pytest.raises(
         InputError, match=r": this cache folder belongs to another user, .*: set TOSAIC_CACHE to a "
     ):

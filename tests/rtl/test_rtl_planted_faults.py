@@ -29,8 +29,8 @@ from tosaic.hw.sequencer.semaphores import Semaphores
 from tosaic.hw.top import VERILOG_NAME, VerilogTop
 from tosaic.hw.vector.loop_counter import LoopCounter
 from tosaic.hw.vector.store import Store
+from tosaic.sim.cache import cached
 from tosaic.sim.rtl.build import PLAIN, Variant, simulator_library
-from tosaic.sim.rtl.cache import cached
 from tosaic.sim.rtl.library import Harness
 from tosaic.sim.rtl.verilog import cached_verilog
 

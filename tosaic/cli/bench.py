@@ -8,10 +8,10 @@ import typer
 from tosaic.cli import options
 from tosaic.cli.files import check_file, writing_whole
 from tosaic.cli.progress import progress_bar
+from tosaic.driver.configuration import find_config
 from tosaic.driver.function_files import model_files
 from tosaic.driver.jobs import RecordFile, place_of, run_jobs
 from tosaic.driver.runnable import runnable
-from tosaic.driver.session import find_config
 from tosaic.driver.targets import find_target
 from tosaic.errors import InputError
 

@@ -6,15 +6,14 @@ from typing import Annotated
 import typer
 
 from tosaic.boards.catalogue import known_boards
-from tosaic.boards.soc import MEMORY_BASE
 from tosaic.cli import options
 from tosaic.cli.build import find_board
 from tosaic.cli.files import check_file, writing_whole
 from tosaic.cli.progress import progress_bar
+from tosaic.driver.configuration import find_config
 from tosaic.driver.flash_image import program_boot_image
-from tosaic.driver.session import Session, find_config
+from tosaic.driver.session import Session
 from tosaic.errors import InputError
-from tosaic.virtual import board_speed
 
 
 def boot_image(
@@ -40,6 +39,8 @@ def boot_image(
     if config is not None:
         chosen = chosen.with_config(find_config(config).name)
     check_file(output)
+    from tosaic.virtual import board_speed
+
     speed = board_speed(board)
     with progress_bar(f"open {model}") as progress:
         # The emulator needs no device: this compiles, and runs nothing.
@@ -57,6 +58,8 @@ def boot_image(
         raise InputError(
             f"{model} needs {program.memory_bytes} bytes of external memory, {board} has {chosen.memory_bytes}"
         )
+    from tosaic.boards.soc import MEMORY_BASE
+
     image = program_boot_image(program, MEMORY_BASE)
     with writing_whole(output) as path:
         path.write_bytes(image)

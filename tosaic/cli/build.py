@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from tosaic.boards.board import PARTS, Board
 from tosaic.boards.catalogue import get_board
 from tosaic.cli import options
 from tosaic.cli.files import make_folder, writing
-from tosaic.driver.session import find_config
+from tosaic.driver.configuration import find_config
 from tosaic.errors import Error, InputError
 from tosaic.install import install_command
 
@@ -117,10 +116,12 @@ def build(
         chosen = _with_baud(chosen, baud)
     from tosaic.boards.flow import build as run_flow
     from tosaic.boards.report import usage_table
-    from tosaic.sim.rtl.cache import make_cache_directory
+    from tosaic.sim.cache import make_cache_directory
 
     make_folder(output)
     cache = make_cache_directory()
+    from rich.console import Console
+
     console = Console(stderr=True)
     began = time.monotonic()
     said = ""

@@ -8,7 +8,7 @@ import typer
 from tosaic.cli import options
 from tosaic.cli.files import writing
 from tosaic.driver.c_kit.desk_kit import install_desk_kit
-from tosaic.driver.session import find_config
+from tosaic.driver.configuration import find_config
 
 
 def c_kit(

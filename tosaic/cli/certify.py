@@ -11,8 +11,8 @@ from tosaic.cli.progress import progress_bar
 from tosaic.driver.certify import DIFFERENT, EQUAL, Certificate
 from tosaic.driver.certify import certify as certify_model
 from tosaic.driver.certify import check_certificate as check_again
+from tosaic.driver.configuration import find_config
 from tosaic.driver.models import open_model
-from tosaic.driver.session import find_config
 from tosaic.errors import InputError
 
 EXIT_CODES = {EQUAL: 0, DIFFERENT: 3}

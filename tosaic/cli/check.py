@@ -1,7 +1,7 @@
 """`tosaic check`: what TOSA makes of a model's own operators, and which TOSA operators the accelerator runs."""
 
 from collections import Counter
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,12 +10,14 @@ from tosaic.cli.progress import progress_bar
 from tosaic.compiler.importers.survey import Form, SourceOperator
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.operator_support import check_support
-from tosaic.driver.forecast import Forecast, forecast
+from tosaic.driver.configuration import find_config
+from tosaic.driver.float_graphs import computes_floats
 from tosaic.driver.models import survey_source
-from tosaic.driver.quantize import computes_floats
-from tosaic.driver.session import find_config
 from tosaic.errors import Error, InputError
-from tosaic.hw.config import Config as HardwareConfig
+
+if TYPE_CHECKING:
+    from tosaic.driver.forecast import Forecast
+    from tosaic.hw.config import Config as HardwareConfig
 
 
 def check(
@@ -65,17 +67,17 @@ def check(
         print(f"NO  {graph.why_floats}")
     elif told is not None:
         _print_forecast(told, chosen)
-    if missing and not isinstance(told, Forecast):
+    if missing and (told is None or isinstance(told, Error)):
         raise typer.Exit(1)
 
 
 def _verdict(
-    model: str, config: HardwareConfig, operators: int, missing: int, told: Forecast | Error | None
+    model: str, config: "HardwareConfig", operators: int, missing: int, told: "Forecast | Error | None"
 ) -> str:
     """The line that answers the question."""
     if not missing:
         return f"yes: all {operators} operators of {model} run on {config.name}"
-    if isinstance(told, Forecast):
+    if told is not None and not isinstance(told, Error):
         return (
             f"yes, once quantized: {told.layers} layers run on {config.name}, {told.cycles:,} predicted cycles; next: "
             f"tosaic quantize {model} -c CALIB.npz -o OUT.tosa"
@@ -83,8 +85,11 @@ def _verdict(
     return f"no: {missing} of {operators} operators of {model} do not run on {config.name}"
 
 
-def _forecast(graph: Graph, config: HardwareConfig) -> Forecast | Error:
+def _forecast(graph: Graph, config: "HardwareConfig") -> "Forecast | Error":
     """What a float model will do once it is quantized, or why it will not run."""
+    # A network of integers needs no quantizer and no emulator.
+    from tosaic.driver.forecast import forecast
+
     try:
         with progress_bar("check") as progress:
             return forecast(graph, config, progress)
@@ -92,7 +97,7 @@ def _forecast(graph: Graph, config: HardwareConfig) -> Forecast | Error:
         return error
 
 
-def _print_forecast(told: Forecast | Error, config: HardwareConfig) -> None:
+def _print_forecast(told: "Forecast | Error", config: "HardwareConfig") -> None:
     """Prints what a float model will do, with a line for each of the dearest layers; or why it will not run."""
     print(
         "after `tosaic quantize`, with one sample of random numbers in the place of yours (data changes cycles):"

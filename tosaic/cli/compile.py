@@ -14,8 +14,9 @@ from tosaic.compiler.ir import Graph
 from tosaic.compiler.legalize.batched import batched
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.driver.c_kit import C_SUFFIXES, check_model_file, write_c_kit
+from tosaic.driver.configuration import find_config
 from tosaic.driver.models import open_model
-from tosaic.driver.session import Session, find_config
+from tosaic.driver.session import Session
 from tosaic.driver.targets import RunOptions
 from tosaic.errors import InputError
 

@@ -10,9 +10,9 @@ from tosaic.cli import options
 from tosaic.cli.files import check_file, writing
 from tosaic.cli.progress import progress_bar
 from tosaic.driver import conformance as suite
+from tosaic.driver.configuration import find_config
 from tosaic.driver.conformance import Result, Verdict
 from tosaic.driver.jobs import RecordFile, place_of
-from tosaic.driver.session import find_config
 from tosaic.driver.targets import find_target
 from tosaic.errors import InputError
 

@@ -2,17 +2,18 @@
 
 import importlib.resources
 import pathlib
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from tosaic.cli import options
 from tosaic.cli.files import check_file, writing
 from tosaic.cli.progress import progress_bar
 from tosaic.driver.session import Session
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _SHADES = " .:-=+*#%@"
 
@@ -34,6 +35,9 @@ def demo(
         )
     check_file(report)
     folder = importlib.resources.files("tosaic.examples") / "digits"
+    from rich.console import Console
+    from rich.table import Table
+
     console = Console(highlight=False, soft_wrap=True)
     with importlib.resources.as_file(folder / "images.npz") as path:
         data = np.load(path)
@@ -71,7 +75,7 @@ def demo(
     console.print(f"report: {report}")
 
 
-def _show(console: Console, pixels: np.ndarray, results: list[tuple[int, int, dict]]) -> None:
+def _show(console: "Console", pixels: np.ndarray, results: list[tuple[int, int, dict]]) -> None:
     """A few images side by side, as characters."""
     rows = pixels.reshape(len(pixels), 8, 8)
     for y in range(8):

@@ -5,12 +5,11 @@ import pathlib
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from tosaic.cli import options
 from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.cli.progress import progress_bar
+from tosaic.driver.configuration import find_config
 from tosaic.driver.evaluate import Evaluation
 from tosaic.driver.evaluate.evaluation import Terms, evaluation_of
 from tosaic.driver.evaluate.page import shown, write_report
@@ -18,7 +17,6 @@ from tosaic.driver.evaluate.parts import evaluate_in_parts
 from tosaic.driver.function_files import model_files
 from tosaic.driver.jobs import RecordFile, place_of
 from tosaic.driver.quantize import load_samples
-from tosaic.driver.session import find_config
 
 
 def evaluate(
@@ -108,6 +106,9 @@ def evaluate(
 
 
 def _print(found: Evaluation) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False)
     rows = shown(found)
     for place, title in enumerate(rows[0]):

@@ -12,6 +12,7 @@ from tosaic.cli import options
 from tosaic.cli.explore_checks import check_points
 from tosaic.cli.files import check_file, writing
 from tosaic.cli.progress import progress_bar
+from tosaic.driver.configuration import find_config
 from tosaic.driver.explore import (
     Exploration,
     Goal,
@@ -27,7 +28,6 @@ from tosaic.driver.explore import explore as run_exploration
 from tosaic.driver.function_files import model_files
 from tosaic.driver.jobs import RecordFile, place_of
 from tosaic.driver.runnable import runnable
-from tosaic.driver.session import find_config
 from tosaic.errors import InputError
 from tosaic.hw.spelling import meant
 

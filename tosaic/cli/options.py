@@ -2,12 +2,14 @@
 
 import pathlib
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tosaic.compiler.importers.bindings import Bindings
 from tosaic.errors import InputError
+
+if TYPE_CHECKING:
+    from tosaic.compiler.importers.bindings import Bindings
 
 Config = Annotated[
     str,
@@ -192,8 +194,10 @@ def sized(config: str, sizes: list[str] | None) -> str:
     return ",".join([config, *(sizes or ())])
 
 
-def bindings(shapes: list[str] | None, values: list[str] | None) -> Bindings:
+def bindings(shapes: list[str] | None, values: list[str] | None) -> "Bindings":
     """What `--shape` and `--value` options bind."""
+    from tosaic.compiler.importers.bindings import Bindings
+
     return Bindings(_shapes(shapes), _values(values))
 
 

@@ -8,7 +8,7 @@ import typer
 from tosaic.cli import options
 from tosaic.cli.files import make_folder, writing
 from tosaic.cli.progress import progress_bar
-from tosaic.driver.models import find_config
+from tosaic.driver.configuration import find_config
 
 DEMOS = ("digits", "chat")
 

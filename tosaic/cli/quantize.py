@@ -5,8 +5,6 @@ import pathlib
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from tosaic.cli import options
 from tosaic.cli.files import check_file, writing, writing_whole
@@ -158,6 +156,9 @@ def _tell(found: Quantization, measured: Measurement, agreement: Agreement) -> N
 
 
 def _print(measured: Measurement) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False)
     for title in ("layer", "operator", "integers"):
         table.add_column(title, overflow="fold")

@@ -19,7 +19,6 @@ from tosaic.driver.bundle import SUFFIX as BUNDLE_SUFFIX
 from tosaic.driver.bundle import read_bundle, write_bundle
 from tosaic.driver.function_files import is_function
 from tosaic.driver.session import Session
-from tosaic.driver.source import NOT_THE_NETWORK
 from tosaic.errors import Error, InputError, MismatchError
 
 if TYPE_CHECKING:
@@ -226,6 +225,8 @@ def _of_made_up(seed: int | None) -> Iterator[None]:
     try:
         yield
     except MismatchError as error:
+        from tosaic.driver.source import NOT_THE_NETWORK
+
         if seed is None or not str(error).startswith(NOT_THE_NETWORK):
             raise
         raise MismatchError(f"{error}; the inputs were made up (--random): give real ones by -i") from None

@@ -4,7 +4,6 @@ import ipaddress
 import os
 import pathlib
 import signal
-import ssl
 import sys
 import threading
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +14,8 @@ from tosaic.cli import options
 from tosaic.errors import InputError
 
 if TYPE_CHECKING:
+    import ssl
+
     from tosaic.driver.transports import RegisterTransport
 
 TOKEN_FILE = Annotated[
@@ -134,11 +135,13 @@ def _token(file: pathlib.Path | None) -> tuple[str, str]:
     return token, f"{TOKEN_VARIABLE}={token}"
 
 
-def _tls(certificate: pathlib.Path | None, key: pathlib.Path | None) -> ssl.SSLContext | None:
+def _tls(certificate: pathlib.Path | None, key: pathlib.Path | None) -> "ssl.SSLContext | None":
     if certificate is None:
         if key is not None:
             raise typer.BadParameter("--tls-key is of no use without --tls-cert")
         return None
+    import ssl
+
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
         context.load_cert_chain(certificate, key)

@@ -7,8 +7,8 @@ import typer
 from tosaic.cli import options
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import Graph
+from tosaic.driver.configuration import find_config
 from tosaic.driver.models import open_model
-from tosaic.driver.session import find_config
 from tosaic.errors import DeviceError, UnsafeProgramError, UnsupportedError
 
 DEFAULT_CONFIG = "base"

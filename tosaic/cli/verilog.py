@@ -9,7 +9,7 @@ from tosaic.cli import options
 from tosaic.cli.build import board_errors, find_board, require_yosys
 from tosaic.cli.files import make_folder, writing
 from tosaic.cli.progress import progress_bar
-from tosaic.driver.session import find_config
+from tosaic.driver.configuration import find_config
 
 
 def verilog(

@@ -12,7 +12,7 @@ from torch.export.exported_program import ExportedProgram
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import Graph, read_tosa, validate
-from tosaic.driver.session import find_config
+from tosaic.driver.configuration import find_config
 from tosaic.errors import ModelWarning
 from tosaic_executorch.program_blob import program_blob
 

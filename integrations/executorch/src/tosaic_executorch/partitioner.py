@@ -9,7 +9,7 @@ from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import DelegationSpec
 
 from tosaic.compiler.importers.torch_models.tosa_backend import operator_of, rejections
-from tosaic.driver.session import find_config
+from tosaic.driver.configuration import find_config
 from tosaic_executorch.backend import CONFIG_KEY, TosaicBackend
 
 BORDER = ("quantize_per_tensor", "dequantize_per_tensor")

@@ -17,11 +17,12 @@ import numpy as np
 from executorch.extension.pybindings import portable_lib  # noqa: F401  loads ExecuTorch's own library first
 
 from tosaic.compiler.program import Program
-from tosaic.driver.session import Session, find_config
+from tosaic.driver.configuration import find_config
+from tosaic.driver.session import Session
 from tosaic.driver.targets import find_target
 from tosaic.errors import Error
+from tosaic.sim.cache import cached
 from tosaic.sim.rtl.build import simulator_library
-from tosaic.sim.rtl.cache import cached
 from tosaic_executorch.building import LIBRARY, build_library, sources_digest
 
 _OPENS = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64))

@@ -11,8 +11,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 
-from rich.console import Console
-
 from tosaic.errors import Error, InputError
 
 VARIABLE = "TOSAIC_CACHE"
@@ -31,6 +29,8 @@ STALE_SECONDS = 3600
 
 def progress(text: str) -> contextlib.AbstractContextManager[object]:
     """Say on stderr what takes so long: a spinner in a terminal, a line in a log."""
+    from rich.console import Console
+
     console = Console(stderr=True)
     if not console.is_terminal:
         console.print(text, soft_wrap=True, highlight=False)
