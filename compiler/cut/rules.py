@@ -20,14 +20,20 @@ CHANNELS = "input channels"
 REDUCED = "reduced axis"
 """The inner loop of reductions."""
 
-_CATEGORIES = ("activation", "comparison", "elementwise", "type conversion")
+ELEMENTWISE = tuple(
+    name
+    for name, spec in OPERATORS.items()
+    if spec.category.startswith(("activation", "comparison", "elementwise", "type conversion"))
+    or name == "IDENTITY"
+)
+"""Operators of which each element of the result is made of the elements at its place."""
 
 
 def nest_of(graph: Graph, operator: Operator) -> Cuttable | NotCut:
     """What an operator reads for a box of its result, or of each of its results, which have one shape."""
     rule = _RULES.get(operator.op)
     if rule is None:
-        return NotCut(f"{operator.op} is not cut: its results are not computed element by element")
+        return NotCut(f"the results of {operator.op} are not computed element by element")
     return rule(graph, operator)
 
 
@@ -309,11 +315,7 @@ def _resize(graph: Graph, operator: Operator) -> Cuttable | NotCut:
 
 
 _RULES: dict[str, Rule] = {
-    **{
-        name: _elementwise
-        for name, spec in OPERATORS.items()
-        if spec.category.startswith(_CATEGORIES) or name == "IDENTITY"
-    },
+    **dict.fromkeys(ELEMENTWISE, _elementwise),
     **dict.fromkeys(_JOINS, _reduction),
     **dict.fromkeys(("CONV2D", "CONV3D"), _convolution),
     **dict.fromkeys(("AVG_POOL2D", "MAX_POOL2D"), _pool),
