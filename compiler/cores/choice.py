@@ -4,10 +4,10 @@ import dataclasses
 import math
 from collections.abc import Hashable
 
-from tosaic.compiler.cores.boxes import CannotCut
 from tosaic.compiler.cores.grids import Grid, grids
 from tosaic.compiler.cores.share import Share
 from tosaic.compiler.cores.share_plan import SharePlanner, any_addresses
+from tosaic.compiler.cut.boxes import NotCut
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.machine_numbers import (
     SEGMENT_BORDER_CYCLES,
@@ -70,14 +70,10 @@ class Chooser:
         """Layers [first, last) cut by a grid, with the cycles of the core that has most to do. None where they cannot
         be cut so, or surely take more than `most` cycles."""
         planner, config = self.planner, self.planner.choices.config
-        try:
-            shares = [planner.share(first, last, grid, core) for core in range(grid.cores)]
-        except CannotCut:
+        shares = planner.shares(first, last, grid)
+        if isinstance(shares, NotCut) or len(shares) < min(2, grid.cores):
             return None
-        present = [share for share in shares if share is not None]
-        if len(present) < min(2, grid.cores):
-            return None
-        heaviest = max(present, key=lambda share: multiplications(share.graph))
+        heaviest = max(shares.values(), key=lambda share: multiplications(share.graph))
         if multiplications(heaviest.graph) > most * config.rows * config.columns:
             return None
         key = (grid.cores, _signature(heaviest.graph))

@@ -5,6 +5,7 @@ import dataclasses
 from tosaic.compiler.cores.choice import Chooser, Segment
 from tosaic.compiler.cores.network import Network, network_of
 from tosaic.compiler.cores.share_plan import PlannedShare, SharePlanner
+from tosaic.compiler.cut.boxes import NotCut
 from tosaic.compiler.machine import KIND, Kind
 from tosaic.compiler.machine_numbers import SEGMENT_OUT_OF_STEP_FACTOR
 from tosaic.compiler.place.address import Address, Span
@@ -102,10 +103,9 @@ def _placed(planner: SharePlanner, chooser: Chooser, sources: list[str]) -> Core
         speed = planner.choices.speed.shared(planner.choices.config, segment.grid.cores)
         choices = dataclasses.replace(planner.choices, speed=speed)
         shares, written = {}, {}
-        for core in range(segment.grid.cores):
-            share = planner.share(segment.first, segment.last, segment.grid, core)
-            if share is None:
-                continue
+        found = planner.shares(segment.first, segment.last, segment.grid)
+        assert not isinstance(found, NotCut), found.reason
+        for core, share in found.items():
             plan = planner.plan(share, external, addresses, choices, left.get(core, ()))
             left[core] = plan.memories.last_used
             external = plan.memories.external

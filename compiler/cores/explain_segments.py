@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from tosaic.compiler.cores.boxes import Box
 from tosaic.compiler.cores.cores_plan import CoresPlan
+from tosaic.compiler.cut.boxes import Box
 
 
 def segments(plan: CoresPlan) -> Iterator[str]:

@@ -4,7 +4,7 @@
 import dataclasses
 from collections.abc import Iterator
 
-from tosaic.compiler.cores.boxes import Box, leading_axis, whole
+from tosaic.compiler.cut.boxes import Box, leading_axis, whole
 
 
 @dataclasses.dataclass(frozen=True, order=True)

@@ -5,17 +5,8 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from tosaic.compiler.cores.boxes import (
-    Box,
-    CannotCut,
-    CutOperator,
-    cut_constant,
-    cut_operator,
-    hull,
-    leading_axis,
-    shape_of,
-    whole,
-)
+from tosaic.compiler.cut.boxes import Box, NotCut, hull, leading_axis, part_of_array, shape_of, whole
+from tosaic.compiler.cut.cut_operator import CutOperator, cut_operator
 from tosaic.compiler.ir import DType, Graph, Operator, Tensor
 
 
@@ -60,15 +51,14 @@ class _Backwards:
 
     def _visit(self, number: int, operator: Operator) -> None:
         tensors = self.network.tensors
-        try:
-            cut = cut_operator(self.network, operator, self.boxes[operator.outputs[0]])
-        except CannotCut:
+        cut = cut_operator(self.network, operator, self.boxes[operator.outputs[0]])
+        if isinstance(cut, NotCut):
             cut = CutOperator({})
         if not cut.operands:
             self.boxes |= {name: whole(tensors[name].shape) for name in operator.outputs}
         self.cuts[number] = cut
         for place, name in enumerate(operator.inputs):
-            if tensors[name].data is None:
+            if tensors[name].data is None and place not in cut.unread:
                 box = cut.operands.get(place, whole(tensors[name].shape))
                 self.boxes[name] = hull(self.boxes.get(name), box)
 
@@ -115,6 +105,8 @@ class _Forwards:
             here, box = self.boxes[operator.inputs[0]], cut.operands[0]
             cut = CutOperator({0: here}, constants={1: _start_within(here, box), 2: list(shape_of(box))})
         for place, name in enumerate(operator.inputs):
+            if place in cut.unread:
+                continue
             if place in cut.constants:
                 inputs.append(self._numbers(cut.constants[place]))
                 continue
@@ -151,7 +143,7 @@ class _Forwards:
         if key not in self._parts:
             part = self._fresh(tensor.name)
             self.graph.tensors[part] = Tensor(
-                part, shape_of(box), tensor.dtype, cut_constant(tensor.data, box)
+                part, shape_of(box), tensor.dtype, part_of_array(tensor.data, box)
             )
             self._parts[key] = part
         return self._parts[key]

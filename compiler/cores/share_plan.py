@@ -4,10 +4,10 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
-from tosaic.compiler.cores.boxes import Box, CannotCut, leading_axis, shape_of
 from tosaic.compiler.cores.grids import Grid, box_of
 from tosaic.compiler.cores.network import Network
 from tosaic.compiler.cores.share import Share, make_share
+from tosaic.compiler.cut.boxes import Box, NotCut, leading_axis, shape_of
 from tosaic.compiler.place.address import Address, Region, Span
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.placement import PartOutside, RowsApart
@@ -29,13 +29,13 @@ class Place:
         return (tensor + self.offset).span(self.span_bytes)
 
 
-def place_of(shape: tuple[int, ...], box: Box, element_bytes: int) -> Place:
-    """The place of a box that is cut along the leading and the last axis. CannotCut for others."""
+def place_of(shape: tuple[int, ...], box: Box, element_bytes: int) -> Place | NotCut:
+    """The place of a box that is cut along the leading and the last axis only."""
     axis, channel = leading_axis(shape), len(shape) - 1
     if not shape:
         return Place(0, element_bytes, None)
     if any(box[i] != (0, shape[i]) for i in range(len(shape)) if i not in (axis, channel)):
-        raise CannotCut("a box that is cut along an axis in the middle")
+        return NotCut("a box that is cut along an axis in the middle lies in too many pieces")
     row, inner = shape[channel] * element_bytes, math.prod(shape[axis + 1 :]) * element_bytes
     (first, last), (low, high) = box[axis], box[channel]
     if axis == channel or (low, high) == (0, shape[channel]):
@@ -70,17 +70,24 @@ class SharePlanner:
 
     def __init__(self, network: Network, names: set[str], choices: Choices):
         self.network, self.names, self.choices = network, names, choices
-        self._shares: dict[tuple[int, int, Grid, int], Share | None] = {}
+        self._shares: dict[tuple[int, int, Grid, int], Share | NotCut | None] = {}
 
-    def share(self, first: int, last: int, grid: Grid, core: int) -> Share | None:
-        """What a core computes of layers [first, last); None: nothing. CannotCut where a result is no box that can
-        be written, or more of one than the core's part of the channels."""
-        key = (first, last, grid, core)
-        if key not in self._shares:
-            self._shares[key] = self._made(*key)
-        return self._shares[key]
+    def shares(self, first: int, last: int, grid: Grid) -> dict[int, Share] | NotCut:
+        """What each core computes of layers [first, last); cores that compute nothing are left out. Not cut where a
+        result is no box that can be written, or a core has to compute channels of others."""
+        found: dict[int, Share] = {}
+        for core in range(grid.cores):
+            key = (first, last, grid, core)
+            if key not in self._shares:
+                self._shares[key] = self._made(*key)
+            share = self._shares[key]
+            if isinstance(share, NotCut):
+                return share
+            if share is not None:
+                found[core] = share
+        return found
 
-    def _made(self, first: int, last: int, grid: Grid, core: int) -> Share | None:
+    def _made(self, first: int, last: int, grid: Grid, core: int) -> Share | NotCut | None:
         network, unit = self.network, self.choices.config.columns
         wanted: dict[str, Box] = {}
         for name in network.results(first, last):
@@ -97,13 +104,19 @@ class SharePlanner:
                 for i, (mine, needed) in enumerate(zip(share.boxes[name], box, strict=True))
                 if i != axis
             ):
-                raise CannotCut("a core would compute channels of other cores")
-        for name in [*share.graph.inputs, *share.graph.outputs]:
-            self.place(name, share.boxes[name])
-        return share
+                return NotCut("a core would compute channels of other cores")
+        places = (
+            self._place(name, share.boxes[name]) for name in [*share.graph.inputs, *share.graph.outputs]
+        )
+        return next((each for each in places if isinstance(each, NotCut)), share)
 
     def place(self, name: str, box: Box) -> Place:
-        """Where a box of a tensor is."""
+        """Where a box of a tensor of a share is."""
+        found = self._place(name, box)
+        assert isinstance(found, Place), f"{name}: {found.reason}"
+        return found
+
+    def _place(self, name: str, box: Box) -> Place | NotCut:
         tensors = self.network.tensors
         return place_of(tensors.shape(name), box, tensors.element(name).bytes)
 

@@ -116,11 +116,12 @@ class Nest(Cuttable):
 
     def follows(self, operand: int, axis: int) -> bool:
         """Whether an axis of an operand is that axis of the result, position by position, and no other axis of the
-        operand depends on it."""
-        return self.operands[operand][axis] == Reads(self.shape[axis], ((axis, 1),)) and all(
-            other == axis or all(loop != axis for loop, _ in reads.terms)
-            for other, reads in enumerate(self.operands[operand])
-        )
+        operand depends on it; not where the result has no such axis."""
+        if axis >= len(self.shape):
+            return False
+        axes = self.operands[operand]
+        readers = [place for place, reads in enumerate(axes) if any(loop == axis for loop, _ in reads.terms)]
+        return readers == [axis] and axes[axis] == Reads(self.shape[axis], ((axis, 1),))
 
     def ignores(self, operand: int, axis: int) -> bool:
         """Whether an operand is read alike by all along an axis of the result."""

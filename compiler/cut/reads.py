@@ -65,6 +65,13 @@ class Reads:
             last = min(last, most // abs(step) + 1)
         return first, last
 
+    def readers(self, loop: int, extent: int) -> Range:
+        """The positions of a loop of `extent` for which the axis is read: of elements that only move, each by one."""
+        ((mine, step),) = self.terms
+        assert mine == loop and abs(step) == self.divisor == 1 and not self.more
+        first = -self.offset if step > 0 else self.offset - self.extent + 1
+        return clipped(first, first + self.extent, extent)
+
     def halo(self, loop: int, loops: Sequence[Range], unit: int) -> int:
         """The most positions that two neighbouring ranges of `loop` both read, which meet at a multiple of `unit`."""
         if self.repeated:

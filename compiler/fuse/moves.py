@@ -7,7 +7,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tosaic.compiler.cut.boxes import NotCut
+from tosaic.compiler.cut.nests import Nest
+from tosaic.compiler.cut.reads import Reads
+from tosaic.compiler.cut.rules import nest_of
 from tosaic.compiler.ir import Graph, Operator
+from tosaic.errors import UnsupportedError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,54 +58,47 @@ def move_sources(operator: Operator) -> list[str]:
 
 def plan_move(graph: Graph, operator: Operator) -> Move:
     """How the operator's output is put together."""
-    shape, target = graph.tensors[operator.inputs[0]].shape, graph.tensors[operator.outputs[0]].shape
-    strides = _dense(shape)
-    zero = (0,) * len(target)
-    source = operator.inputs[0]
-    match operator.op:
-        case "CONCAT":
-            return Move(target, tuple(_joined(graph, operator)))
-        case "PAD":
-            return Move(target, tuple(_padded(graph, operator)))
-        case "REVERSE":
-            axis = operator.attributes["axis"]
-            offset = (shape[axis] - 1) * strides[axis]
-            back = tuple(-s if i == axis else s for i, s in enumerate(strides))
-            return Move(target, (Part(source, zero, target, offset, back),))
-        case "SLICE":
-            starts = [int(v) for v in graph.operand_value(operator, "start")]
-            offset = sum(start * stride for start, stride in zip(starts, strides, strict=True))
-            return Move(target, (Part(source, zero, target, offset, strides),))
-        case "TILE":
-            pairs = list(zip(graph.operand_value(operator, "multiples"), shape, strict=True))
-            split = tuple(int(n) for pair in pairs for n in pair)
-            repeated = tuple(s for stride in strides for s in (0, stride))
-            return Move(split, (Part(source, (0,) * len(split), split, 0, repeated),))
-        case "TRANSPOSE":
-            order = operator.attributes["perms"]
-            return Move(target, (Part(source, zero, target, 0, tuple(strides[i] for i in order)),))
-    raise AssertionError(f"{operator} does not move elements")
+    target = graph.tensors[operator.outputs[0]].shape
+    if operator.op == "TILE":
+        return _repeated(graph, operator)
+    nest = nest_of(graph, operator)
+    if isinstance(nest, NotCut):
+        raise UnsupportedError(f"{operator}: {nest.reason}; only constants are supported there")
+    assert isinstance(nest, Nest), f"{operator} does not move elements"
+    sources = enumerate(move_sources(operator))
+    parts = [_part(name, target, nest.operands[number]) for number, name in sources]
+    fills = _fills(graph, operator, parts[0]) if operator.op == "PAD" else ()
+    return Move(target, (*parts, *fills))
 
 
 def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
-def _joined(graph: Graph, operator: Operator) -> Iterator[Part]:
-    axis, start = operator.attributes["axis"], 0
-    for name in operator.inputs:
-        shape = graph.tensors[name].shape
-        low = tuple(start if i == axis else 0 for i in range(len(shape)))
-        yield Part(name, low, shape, 0, _dense(shape))
-        start += shape[axis]
+def _part(source: str, target: tuple[int, ...], axes: tuple[Reads, ...]) -> Part:
+    """The box of the output whose elements come from an operand that is read so."""
+    low, counts, strides, offset = [0] * len(target), list(target), [0] * len(target), 0
+    for reads, stride in zip(axes, _dense(tuple(reads.extent for reads in axes)), strict=True):
+        ((axis, step),) = reads.terms
+        low[axis], last = reads.readers(axis, target[axis])
+        counts[axis], strides[axis] = last - low[axis], step * stride
+        offset += (step * low[axis] + reads.offset) * stride
+    return Part(source, tuple(low), tuple(counts), offset, tuple(strides))
 
 
-def _padded(graph: Graph, operator: Operator) -> Iterator[Part]:
-    """The input, and per axis a slab before and one behind it: inside the slabs of the axes before, across the rest."""
-    shape, target = graph.tensors[operator.inputs[0]].shape, graph.tensors[operator.outputs[0]].shape
+def _repeated(graph: Graph, operator: Operator) -> Move:
+    """A TILE: each axis is one of copies and one of elements."""
+    shape = graph.tensors[operator.inputs[0]].shape
+    pairs = zip(graph.operand_value(operator, "multiples"), shape, strict=True)
+    split = tuple(int(n) for pair in pairs for n in pair)
+    strides = tuple(s for stride in _dense(shape) for s in (0, stride))
+    return Move(split, (Part(operator.inputs[0], (0,) * len(split), split, 0, strides),))
+
+
+def _fills(graph: Graph, operator: Operator, inside: Part) -> Iterator[Part]:
+    """Per axis a slab before the input and one after it: inside the slabs of the axes before, across the rest."""
+    target, front, shape = graph.tensors[operator.outputs[0]].shape, inside.low, inside.counts
     fill = int(graph.operand_value(operator, "pad_const").reshape(-1)[0])
-    front = tuple(int(v) for v in graph.operand_value(operator, "padding").reshape(-1)[::2])
-    yield Part(operator.inputs[0], front, shape, 0, _dense(shape))
     for axis in range(len(shape)):
         for start, count in (
             (0, front[axis]),

@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from tosaic.compiler.cut.boxes import NotCut, whole
+from tosaic.compiler.cut.nests import Nest
+from tosaic.compiler.cut.rules import nest_of
 from tosaic.compiler.ir import (
     OPERATORS,
     ByOperator,
@@ -36,14 +39,14 @@ def batched(graph: Graph, samples: int) -> Graph:
     """
     if samples < 1:
         raise InputError(f"a batch has at least 1 sample, not {samples}")
-    return graph if samples == 1 else _Batching(graph.copy(), samples).run()
+    return graph if samples == 1 else _Batching(graph, samples).run()
 
 
 class _Batching:
-    """The rewrite of one graph, in place."""
+    """The rewrite of a copy of a graph."""
 
     def __init__(self, graph: Graph, samples: int):
-        self.graph, self.samples = graph, samples
+        self.one, self.graph, self.samples = graph, graph.copy(), samples
         self.single: dict[str, Shape] = {}
         """Shapes of one sample, of the tensors that hold all samples."""
 
@@ -87,11 +90,8 @@ class _Batching:
 
     def _rewritten(self, operator: Operator) -> list[Operator]:
         """The operators that compute its result for all samples."""
-        rule = _RULES.get(operator.op)
-        if rule is None:
-            raise UnsupportedError(f"{operator}: {operator.op} has no batch; {_WAY_OUT}")
         step = _Step(self, operator)
-        rule(step)
+        _RULES.get(operator.op, _between_samples)(step)
         return step.new.operators if step.replaced else [operator]
 
 
@@ -116,12 +116,33 @@ class _Step:
     def refuse(self, why: str) -> UnsupportedError:
         return UnsupportedError(f"{self.operator}: {why}; {_WAY_OUT}")
 
-    def only_first(self, *positions: int) -> None:
+    def refuse_operand(self, position: int) -> UnsupportedError:
+        operand = OPERATORS[self.operator.op].operands[position].name
+        name = self.operator.inputs[position]
+        return self.refuse(f"its {operand} ({name!r}) is another one for each sample of a batch")
+
+    def refuse_others(self, *positions: int) -> None:
         """Refuses operands of all samples but at these positions."""
         for position, name in enumerate(self.operator.inputs):
             if position not in positions and self.of_samples(name):
-                operand = OPERATORS[self.operator.op].operands[position].name
-                raise self.refuse(f"its {operand} ({name!r}) is another one for each sample of a batch")
+                raise self.refuse_operand(position)
+
+    def mixed(self) -> list[int]:
+        """Positions of the operands by which an element of the result would read other samples than its own, if the
+        samples lay one after the other along the first axis."""
+        operator, nest = self.operator, nest_of(self._batching.one, self.operator)
+        if isinstance(nest, NotCut):
+            raise self.refuse(f"{operator.op} has no batch, as {nest.reason}")
+        assert isinstance(nest, Nest), f"{operator.op} has a rule of its own"
+        self.refuse_others(*nest.needs(whole(nest.shape)))
+        return [position for position in range(len(operator.inputs)) if not self._apart(nest, position)]
+
+    def _apart(self, nest: Nest, position: int) -> bool:
+        name = self.operator.inputs[position]
+        if self.of_samples(name):
+            return nest.follows(position, 0)
+        spread = position < len(data_inputs(self.operator)) and self.graph.tensors[name].shape[:1] == (1,)
+        return spread or nest.ignores(position, 0)
 
     def keep(self) -> None:
         """The operator works on all samples as it is."""
@@ -171,41 +192,52 @@ class _Step:
 
 # --- rules
 
+
 _RULES = ByOperator[Callable[[_Step], None]]()
-"""The rewrite of an operator that reads all samples."""
+"""Operators that need more than an axis more; all others are `_between_samples`."""
+_WITH_AN_AXIS_MORE = ByOperator[Callable[[_Step], str]]()
+"""The operator on tensors with an axis more before the others, which has no part in what it does; the result's name."""
 
 
-@_RULES.of_each(operators_with(Trait.SAMPLE_BY_SAMPLE))
-def _first_operand(step: _Step) -> None:
-    """Operators whose first axis is one of samples anyway."""
-    step.only_first(0)
-    step.keep()
+def _between_samples(step: _Step) -> None:
+    """Operators that no sample reads another one by stay as they are; others get an axis more for the samples."""
+    mixed = step.mixed()
+    if not mixed:
+        step.keep()
+    elif step.operator.op in _WITH_AN_AXIS_MORE:
+        step.finish(_WITH_AN_AXIS_MORE[step.operator.op](step))
+    else:
+        raise step.refuse_operand(mixed[0])
 
 
-@_RULES.of_each(operators_with(Trait.ELEMENTWISE))
-def _elementwise(step: _Step) -> None:
+@_WITH_AN_AXIS_MORE.of_each(operators_with(Trait.ELEMENTWISE))
+def _elementwise(step: _Step) -> str:
     """What is broadcast is broadcast within a sample."""
-    operator, graph = step.operator, step.graph
-    data = data_inputs(operator)
-    step.only_first(*range(len(data)))
-    firsts = {step.single[name][0] for name in data if step.of_samples(name)}
-    others = [graph.tensors[name].shape for name in data if not step.of_samples(name)]
-    per_channel = operator.attributes.get("per_channel") and len(step.single[data[0]]) == 1
-    if len(firsts) == 1 and all(shape[:1] == (1,) for shape in others) and not per_channel:
-        step.keep()
-    else:
-        step.finish(step.op([*(step.lifted(name) for name in data), *operator.inputs[len(data) :]]))
+    count, inputs = len(data_inputs(step.operator)), step.operator.inputs
+    return step.op([*(step.lifted(name) for name in inputs[:count]), *inputs[count:]])
 
 
-@_RULES.of("ARGMAX", "REVERSE")
-@_RULES.of_each(operators_with(Trait.REDUCES))
-def _along_axis(step: _Step) -> None:
-    """Operators with an axis: that of the samples is none."""
-    axis = step.operator.attributes["axis"]
-    if axis > 0:
-        step.keep()
-    else:
-        step.finish(step.op([step.lifted(step.operator.inputs[0])], axis=axis + 1))
+@_WITH_AN_AXIS_MORE.of("ARGMAX", "REVERSE")
+@_WITH_AN_AXIS_MORE.of_each(operators_with(Trait.REDUCES))
+def _along_axis(step: _Step) -> str:
+    return step.op([step.lifted(step.operator.inputs[0])], axis=step.operator.attributes["axis"] + 1)
+
+
+@_WITH_AN_AXIS_MORE.of("PAD")
+def _pad(step: _Step) -> str:
+    x, _, value = step.operator.inputs
+    return step.op([step.lifted(x), step.new.sizes([0, 0, *step.sizes("padding")]), value])
+
+
+@_WITH_AN_AXIS_MORE.of("TILE")
+def _tile(step: _Step) -> str:
+    return step.op([step.lifted(step.operator.inputs[0]), step.new.sizes([1, *step.sizes("multiples")])])
+
+
+@_WITH_AN_AXIS_MORE.of("TRANSPOSE")
+def _transpose(step: _Step) -> str:
+    perms = step.operator.attributes["perms"]
+    return step.op([step.lifted(step.operator.inputs[0])], perms=[0, *(axis + 1 for axis in perms)])
 
 
 @_RULES.of("CONCAT")
@@ -215,40 +247,19 @@ def _concat(step: _Step) -> None:
         step.finish(step.op(spread))
         return
     lifted = []
-    for name, whole in zip(step.operator.inputs, spread, strict=True):
+    for name, of_all in zip(step.operator.inputs, spread, strict=True):
         shape = step.single.get(name) or step.graph.tensors[name].shape
         if len(shape) >= MAX_RANK:
             raise step.refuse(
                 f"it joins along the first of {len(shape)} axes, and none is left for the samples"
             )
-        lifted.append(step.new.reshape(whole, (step.samples, *shape)))
+        lifted.append(step.new.reshape(of_all, (step.samples, *shape)))
     step.finish(step.op(lifted, axis=1))
 
 
 @_RULES.of("RESHAPE")
 def _reshape(step: _Step) -> None:
     step.finish(step.operator.inputs[0])
-
-
-@_RULES.of("PAD")
-def _pad(step: _Step) -> None:
-    step.only_first(0)
-    x, padding, *value = step.operator.inputs
-    amounts = step.sizes("padding")
-    if not any(amounts[:2]):
-        step.keep()
-    else:
-        step.finish(step.op([step.lifted(x), step.new.sizes([0, 0, *amounts]), *value]))
-
-
-@_RULES.of("TILE")
-def _tile(step: _Step) -> None:
-    multiples = step.sizes("multiples")
-    if multiples[0] == 1:
-        step.keep()
-    else:
-        x = step.lifted(step.operator.inputs[0])
-        step.finish(step.op([x, step.new.sizes([1, *multiples])]))
 
 
 @_RULES.of("SLICE")
@@ -262,21 +273,11 @@ def _slice(step: _Step) -> None:
         step.finish(step.op([step.lifted(x), *boxes]))
 
 
-@_RULES.of("TRANSPOSE")
-def _transpose(step: _Step) -> None:
-    perms = step.operator.attributes["perms"]
-    if perms[0] == 0:
-        step.keep()
-    else:
-        lifted = step.lifted(step.operator.inputs[0])
-        step.finish(step.op([lifted], perms=[0, *(axis + 1 for axis in perms)]))
-
-
 @_RULES.of("MATMUL")
 def _matmul(step: _Step) -> None:
     """A second operand that all samples share makes one tall matrix of their first ones."""
     a, b, *zero_points = step.operator.inputs
-    step.only_first(0, 1)
+    step.refuse_others(0, 1)
     matrices, rows, inner = step.graph.tensors[a].shape
     shared = not step.of_samples(b) and step.graph.tensors[b].shape[0] == 1
     if shared:

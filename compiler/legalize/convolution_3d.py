@@ -1,5 +1,6 @@
 """CONV3D as a sum over the kernel's planes of CONV2Ds of the images that each plane meets (clause 2.3.4)."""
 
+from tosaic.compiler.cut.rules import windows_of
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine_numbers import KERNEL_MOST_PLANES
@@ -18,11 +19,7 @@ def convolution_3d(new: Rewriting) -> bool:
     )
     (n, depth, *_), (_, od, oh, ow, _) = new.shape(data), new.shape(operator.outputs[0])
     # A plane that only meets padding adds zero.
-    planes = [
-        plane
-        for plane in range(kd)
-        if any(0 <= position * sd + plane * dd - front < depth for position in range(od))
-    ]
+    planes = list(windows_of(graph, operator)[0].useful_taps())
     if not planes:
         biases = new.shape(bias)[0]
         row = new.reshape(bias, (1, 1, 1, 1, biases))

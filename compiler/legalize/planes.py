@@ -10,6 +10,7 @@ import itertools
 
 import numpy as np
 
+from tosaic.compiler.cut.rules import CHANNELS
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.rewriting import Rewriting
 
@@ -87,15 +88,9 @@ def convolution_of_planes(new: Rewriting) -> bool:
     planes = split_planes(new, data)
     sums = []
     for number, (first, count) in enumerate(slices):
-        taken: tuple[str, ...] = planes
-        part = weight
-        if len(slices) > 1:
-            shape = new.shape(data)
-            taken = tuple(
-                new.slice(plane, (0,) * (len(shape) - 1) + (first,), (*shape[:-1], count)) for plane in planes
-            )
-            kernel = new.shape(weight)
-            part = new.slice(weight, (0,) * (len(kernel) - 1) + (first,), (*kernel[:-1], count))
+        cut = new.part_of_sum({} if depthwise else {CHANNELS: (first, first + count)})
+        taken = [new.box(plane, cut.operands[0]) for plane in planes]
+        part = new.box(weight, cut.operands[1])
         biases = (high_bias, low_bias) if inside and number == 0 else (none, none)
         high, low = [
             new.add(
@@ -154,9 +149,10 @@ def matrix_product_of_planes(new: Rewriting) -> bool:
     step = (_LIMIT - 1) // (255 * 255)
     parts = []
     for first in range(0, c, step):
-        count = min(step, c - first)
-        lefts = [new.slice(plane, (0, 0, first), (n, h, count)) for plane in left_planes]
-        rights = [new.slice(plane, (0, first, 0), (n, count, w)) for plane in right_planes]
+        last = min(first + step, c)
+        cut = new.part_of_sum({CHANNELS: (first, last)})
+        lefts = [new.box(plane, cut.operands[0]) for plane in left_planes]
+        rights = [new.box(plane, cut.operands[1]) for plane in right_planes]
         # In the order high x high, high x low, low x high, low x low.
         high, *middle, low = (
             new.add("MATMUL", [a, b, *_zero_points(new, *origins)], (n, h, w), DType.INT32)
@@ -166,7 +162,11 @@ def matrix_product_of_planes(new: Rewriting) -> bool:
         )
         outer = new.add("ADD", [_scaled(new, high, 1 << 16), low], (n, h, w), DType.INT48)
         inner = new.add("ADD", [_scaled(new, part, 256) for part in middle], (n, h, w), DType.INT48)
-        parts.append(new.add("ADD", [outer, inner], (n, h, w), DType.INT48, output if count == c else None))
+        parts.append(
+            new.add(
+                "ADD", [outer, inner], (n, h, w), DType.INT48, output if (first, last) == (0, c) else None
+            )
+        )
     if len(parts) > 1:
         added(new, parts, output)
     return True

@@ -1,10 +1,12 @@
 """Adds operators to a graph on behalf of one that they replace."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from tosaic.compiler.cut.boxes import Box, NotCut, Range, shape_of
+from tosaic.compiler.cut.cut_operator import CutOperator, part_of_sum
 from tosaic.compiler.ir import DType, Graph, GraphBuilder, Operator
 from tosaic.compiler.ir.building import FoldingBuilder, LateConstant
 
@@ -69,6 +71,16 @@ class Rewriting(FoldingBuilder):
             return super().transpose(tensor, order)
         shape = [self.shape(tensor)[axis] for axis in order]
         return self.add("TRANSPOSE", [tensor], shape, self.dtype(tensor), output, perms=list(order))
+
+    def box(self, tensor: str, box: Box) -> str:
+        """A box of a tensor, or the tensor itself if that is all of it."""
+        return self.slice(tensor, [first for first, _ in box], shape_of(box))
+
+    def part_of_sum(self, parts: Mapping[str, Range]) -> CutOperator:
+        """The replaced operator for parts of the loops that its elements are summed over; all of them have parts."""
+        cut = part_of_sum(self.graph, self.operator, parts)
+        assert not isinstance(cut, NotCut), cut.reason
+        return cut
 
     def declare(self, shape: tuple[int, ...], dtype: DType) -> str:
         """A new tensor that an operator of another graph will write; its name."""

@@ -5,9 +5,12 @@ be added in any order. Taps that never meet the image contribute zero (clause 2.
 """
 
 import bisect
-import dataclasses
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable
 
+from tosaic.compiler.cut.boxes import Range
+from tosaic.compiler.cut.rules import CHANNELS, TAPS, windows_of
+from tosaic.compiler.cut.window_axis import WindowAxis
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine_numbers import KERNEL_PATCH_AM_PART, SPLIT_WEIGHTS_WM_PART
@@ -19,59 +22,19 @@ _MAX_TAPS = largest(Opcode.ARRAY_KERNEL, "ky_count")
 _MAX_RUN_STEP = largest(Opcode.ARRAY_KERNEL, "run_step")
 
 
-@dataclasses.dataclass(frozen=True)
-class _Axis:
-    """A convolution along one axis of the image."""
-
-    extent: int
-    outputs: int
-    taps: int
-    pad: int
-    stride: int
-    dilation: int
-
-    def meets(self, tap: int) -> bool:
-        """Whether the tap meets the image at any output position."""
-        origin = self.pad - tap * self.dilation
-        first = max(0, -(-origin // self.stride))
-        return first < self.outputs and first * self.stride < origin + self.extent
-
-    def groups(self, largest: int) -> list[tuple[int, int]]:
-        """(first tap, taps) of groups of at most `largest` taps, which together hold every tap that meets the image."""
-        useful = [tap for tap in range(self.taps) if self.meets(tap)] or [0]
-        found = []
-        while useful:
-            inside = [tap for tap in useful if tap < useful[0] + largest]
-            found.append((inside[0], inside[-1] - inside[0] + 1))
-            useful = useful[len(inside) :]
-        return found
-
-    def reach(self, taps: int) -> int:
-        """Positions from the first to the last tap."""
-        return (taps - 1) * self.dilation + 1
-
-    def padding(self, first: int, taps: int) -> list[int]:
-        """Padding (perhaps negative) with which `taps` taps from `first` meet what they met in the whole kernel."""
-        before = self.pad - first * self.dilation
-        return [before, (self.outputs - 1) * self.stride + self.reach(taps) - self.extent - before]
-
-
 def split_kernel(new: Rewriting, config: Config) -> bool:
     """Rewrites a CONV2D or DEPTHWISE_CONV2D that does not fit; its weights may be computed at run time."""
     graph, operator = new.graph, new.operator
     data, weight, bias, *zero_points = operator.inputs
     output = operator.outputs[0]
     _, ih, iw, ic = new.shape(data)
-    _, oh, ow, _ = new.shape(output)
     depthwise = operator.op == "DEPTHWISE_CONV2D"
     if graph.tensors[output].dtype is not DType.INT32 or graph.tensors[data].dtype is not DType.INT8:
         return False
     kernel = new.shape(weight)
     kh, kw = kernel[:2] if depthwise else kernel[1:3]
-    (top, _, left, _), (sy, sx), (dy, dx) = (
-        operator.attributes[name] for name in ("pad", "stride", "dilation")
-    )
-    rows, columns = _Axis(ih, oh, kh, top, sy, dy), _Axis(iw, ow, kw, left, sx, dx)
+    rows, columns = windows_of(graph, operator)
+    dy, dx = rows.dilation, columns.dilation
 
     def fits(kernel_rows: int, kernel_columns: int, channels: int, part: int = 1) -> bool:
         width = config.columns
@@ -98,12 +61,11 @@ def split_kernel(new: Rewriting, config: Config) -> bool:
     if size is None or (size[2] < ic and depthwise):
         return False
     total = None
-    parts = list(_parts(rows.groups(size[0]), columns.groups(size[1]), ic, size[2]))
-    for number, (y, x, channel) in enumerate(parts):
-        piece, source = _weights(new, weight, y, x, channel, depthwise), data
-        if channel[1] < ic:
-            shape = new.shape(data)
-            source = new.slice(data, (0, 0, 0, channel[0]), (*shape[:3], channel[1]))
+    parts = list(itertools.product(_groups(rows, size[0]), _groups(columns, size[1]), _steps(ic, size[2])))
+    for number, (y, x, channels) in enumerate(parts):
+        inner = {TAPS[1]: y, TAPS[2]: x} | ({} if depthwise else {CHANNELS: channels})
+        cut = new.part_of_sum(inner)
+        source, piece = (new.box(name, cut.operands[place]) for place, name in enumerate((data, weight)))
         last = number == len(parts) - 1
         product = new.add(
             operator.op,
@@ -111,7 +73,7 @@ def split_kernel(new: Rewriting, config: Config) -> bool:
             new.shape(output),
             DType.INT32,
             output if last and total is None else None,
-            **{**operator.attributes, "pad": [*rows.padding(*y), *columns.padding(*x)]},
+            **{**operator.attributes, **cut.attributes},
         )
         if total is not None:
             product = new.add(
@@ -138,30 +100,15 @@ def _largest_part(
     return None
 
 
-def _parts(
-    rows: list[tuple[int, int]], columns: list[tuple[int, int]], ic: int, channels: int
-) -> Iterator[tuple[tuple[int, int], tuple[int, int], tuple[int, int]]]:
-    for y in rows:
-        for x in columns:
-            for first in range(0, ic, channels):
-                yield y, x, (first, min(channels, ic - first))
+def _groups(axis: WindowAxis, largest: int) -> list[Range]:
+    """Groups of at most `largest` taps, which together hold every tap that meets the image."""
+    useful, found = list(axis.useful_taps()) or [0], list[Range]()
+    while useful:
+        inside = [tap for tap in useful if tap < useful[0] + largest]
+        found.append((inside[0], inside[-1] + 1))
+        useful = useful[len(inside) :]
+    return found
 
 
-def _weights(
-    new: Rewriting,
-    weight: str,
-    y: tuple[int, int],
-    x: tuple[int, int],
-    channel: tuple[int, int],
-    depthwise: bool,
-) -> str:
-    """The part of the weights with the given (first, count) kernel rows, columns and input channels."""
-    kernel = new.shape(weight)
-    boxes = [y, x, channel, (0, kernel[3])] if depthwise else [(0, kernel[0]), y, x, channel]
-    if all(count == extent for (_, count), extent in zip(boxes, kernel, strict=True)):
-        return weight
-    values = new.graph.const(weight)
-    if values is None:
-        return new.slice(weight, tuple(first for first, _ in boxes), tuple(count for _, count in boxes))
-    box = tuple(slice(first, first + count) for first, count in boxes)
-    return new.constant(values[box], new.graph.tensors[weight].dtype)
+def _steps(extent: int, step: int) -> list[Range]:
+    return [(first, min(first + step, extent)) for first in range(0, extent, step)]

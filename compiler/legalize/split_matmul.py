@@ -1,5 +1,6 @@
 """MATMULs whose inner dimension is too large for the memories, as sums of MATMULs over a part of it each."""
 
+from tosaic.compiler.cut.rules import CHANNELS
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine_numbers import MATMUL_ROW_AM_PART, SPLIT_WEIGHTS_WM_PART
@@ -21,10 +22,9 @@ def split_matmul(new: Rewriting, config: Config) -> bool:
     step = max(1, words // SPLIT_WEIGHTS_WM_PART) * config.columns
     total = None
     for first in range(0, c, step):
-        count = min(step, c - first)
-        left = new.slice(a, (0, 0, first), (n, h, count))
-        right = new.slice(b, (0, first, 0), (n, count, width))
-        last = first + count == c
+        cut = new.part_of_sum({CHANNELS: (first, min(first + step, c))})
+        left, right = new.box(a, cut.operands[0]), new.box(b, cut.operands[1])
+        last = first + step >= c
         product = new.add("MATMUL", [left, right, *zero_points], (n, h, width), DType.INT32)
         if total is not None:
             product = new.add("ADD", [total, product], (n, h, width), DType.INT32, output if last else None)

@@ -7,6 +7,7 @@ Windows end at the image's edge, so that padding counts for nothing (clauses 2.3
 
 import numpy as np
 
+from tosaic.compiler.cut.rules import windows_of
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine import ELEMENT, reciprocal_scale
@@ -26,12 +27,13 @@ def split_pool(new: Rewriting, config: Config) -> bool:
         return False
     n, ih, iw, c = source.shape
     _, oh, ow, _ = new.shape(operator.outputs[0])
-    (kh, kw), (top, _, left, _), (sy, sx) = (
-        operator.attributes[name] for name in ("kernel", "pad", "stride")
-    )
+    kh, kw = operator.attributes["kernel"]
     taps = min(kh, ih) * min(kw, iw)
     patch_bytes = taps * min(c, config.columns) * ELEMENT[source.dtype].bytes
-    rows, columns = _windows(ih, oh, kh, sy, top), _windows(iw, ow, kw, sx, left)
+    rows, columns = (
+        [axis.needs((position, position + 1)) for position in range(axis.outputs)]
+        for axis in windows_of(new.graph, operator)
+    )
     whole = rows == [(0, ih)] and columns == [(0, iw)]
     if not whole and taps <= _MAX_TAPS and patch_bytes * POOL_PATCH_AM_PART <= config.am_bytes:
         return False
@@ -46,12 +48,6 @@ def split_pool(new: Rewriting, config: Config) -> bool:
     sums = _along(new, _along(new, wide, 1, rows, "REDUCE_SUM"), 2, columns, "REDUCE_SUM")
     _divided(new, sums, [(y[1] - y[0]) * (x[1] - x[0]) for y in rows for x in columns])
     return True
-
-
-def _windows(extent: int, outputs: int, kernel: int, stride: int, pad: int) -> list[tuple[int, int]]:
-    """Returns [first, last) of the input that each output position sees."""
-    origins = [position * stride - pad for position in range(outputs)]
-    return [(max(0, origin), min(extent, origin + kernel)) for origin in origins]
 
 
 def _along(

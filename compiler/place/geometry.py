@@ -1,8 +1,11 @@
 """Windows over images: which input rows an output row needs, and the bytes between things."""
 
 import dataclasses
+import functools
 import math
 
+from tosaic.compiler.cut.rules import windows_of
+from tosaic.compiler.cut.window_axis import WindowAxis
 from tosaic.compiler.ir import Graph, Operator
 
 
@@ -43,27 +46,33 @@ class Window:
         """The same window over an image without a name: equal for layers that differ in names only."""
         return dataclasses.replace(self, view=dataclasses.replace(self.view, storage=""))
 
+    @functools.cached_property
+    def row_axis(self) -> WindowAxis:
+        """How the kernel's rows slide over those of the image."""
+        return WindowAxis(self.ih, self.oh, self.kh, self.top, self.sy, self.dy)
+
+    @functools.cached_property
+    def column_axis(self) -> WindowAxis:
+        """How the kernel's columns slide over those of the image."""
+        return WindowAxis(self.iw, self.ow, self.kw, self.left, self.sx, self.dx)
+
     @property
     def reach_rows(self) -> int:
         """Image rows from the first to the last kernel row."""
-        return (self.kh - 1) * self.dy + 1
+        return self.row_axis.reach()
 
     @property
     def reach_columns(self) -> int:
         """Pixels from the first to the last kernel column."""
-        return (self.kw - 1) * self.dx + 1
+        return self.column_axis.reach()
 
     def input_rows(self, oy0: int, oy1: int) -> tuple[int, int]:
         """Input rows [lo, hi) inside the image that output rows [oy0, oy1) need."""
-        low = max(0, min(self.ih, oy0 * self.sy - self.top))
-        high = max(low, min(self.ih, (oy1 - 1) * self.sy - self.top + (self.kh - 1) * self.dy + 1))
-        return low, high
+        return self.row_axis.needs((oy0, oy1))
 
     def input_columns(self, ox0: int, ox1: int) -> tuple[int, int]:
         """Returns input columns [lo, hi) inside the image that output columns [ox0, ox1) need."""
-        low = max(0, min(self.iw, ox0 * self.sx - self.left))
-        high = max(low, min(self.iw, (ox1 - 1) * self.sx - self.left + (self.kw - 1) * self.dx + 1))
-        return low, high
+        return self.column_axis.needs((ox0, ox1))
 
     @property
     def dense(self) -> bool:
@@ -116,15 +125,9 @@ def window_of(graph: Graph, operator: Operator, view: View) -> Window:
         # Each row of A is a pixel, in an image one pixel wide.
         (n, h, c), zero = graph.tensors[operator.inputs[0]].shape, (0, 0)
         return Window(n, h, 1, c, h, 1, 1, 1, 1, 1, 1, 1, *zero, view)
-    n, ih, iw, ic = graph.tensors[operator.inputs[0]].shape
-    _, oh, ow, _ = graph.tensors[operator.outputs[0]].shape
-    attributes = operator.attributes
-    if operator.op == "CONV2D":
-        _, kh, kw, _ = graph.tensors[operator.inputs[1]].shape
-    elif operator.op == "DEPTHWISE_CONV2D":
-        kh, kw = graph.tensors[operator.inputs[1]].shape[:2]
-    else:
-        kh, kw = attributes["kernel"]
-    (sy, sx), (dy, dx) = attributes["stride"], attributes.get("dilation", [1, 1])
-    top, _, left, _ = attributes["pad"]
-    return Window(n, ih, iw, ic, oh, ow, kh, kw, sy, sx, dy, dx, top, left, view)
+    n, *_, ic = graph.tensors[operator.inputs[0]].shape
+    y, x = windows_of(graph, operator)
+    return Window(
+        n, y.extent, x.extent, ic, y.outputs, x.outputs, y.taps, x.taps,
+        y.stride, x.stride, y.dilation, x.dilation, y.pad, x.pad, view,
+    )  # fmt: skip

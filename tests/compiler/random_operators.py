@@ -81,6 +81,7 @@ class Dice:
             operator.outputs.append(f"y{number}")
             graph.tensors[f"y{number}"] = Tensor(f"y{number}", tuple(shape), dtype)
         graph.operators, graph.outputs = [operator], list(operator.outputs)
+        graph.inputs = [name for name in self.inputs if graph.tensors[name].data is None]
         return Case(graph, operator, self.values)
 
 

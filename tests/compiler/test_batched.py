@@ -1,10 +1,13 @@
 """A graph of many samples is each sample's own: every rule, along the first axis and others, and what is refused."""
 
+import random
+import re
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from layer_graphs import LayerBuilder, feeds
+from random_operators import RECIPES, random_operator
 
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.legalize.batched import batched
@@ -154,6 +157,39 @@ def test_each_sample_is_what_it_is_alone(name: str) -> None:
     wanted = np.concatenate([evaluate(graph, values)[output] for values in alone])
     np.testing.assert_array_equal(evaluate(many, together)[output], wanted)
     assert batched(graph, 1) is graph
+
+
+@pytest.mark.parametrize("op", RECIPES)
+def test_samples_of_any_operator_are_what_they_are_alone(op: str) -> None:
+    """Operands are other ones for each sample, or the same for all; weights that differ are refused by name."""
+    computed = 0
+    for seed in range(20):
+        case, dice = random_operator(op, seed), random.Random(seed)
+        graph = case.graph
+        for name, data in zip(case.operator.inputs, case.values, strict=True):
+            if name in graph.inputs[1:] and (seed < 10 or dice.random() < 0.5):
+                graph.tensors[name].data = data
+        graph.inputs = [name for name in graph.inputs if graph.tensors[name].data is None]
+        try:
+            many = batched(graph, SAMPLES)
+        except UnsupportedError as error:
+            assert re.search("is another one for each sample of a batch|has rank|none is left", str(error))
+            continue
+        computed += 1
+        order, places = np.random.default_rng(seed), {n: i for i, n in enumerate(case.operator.inputs)}
+        alone = [{n: _other(order, op, case.values[places[n]]) for n in graph.inputs} for _ in range(SAMPLES)]
+        together = {name: np.concatenate([values[name] for values in alone]) for name in graph.inputs}
+        for output in graph.outputs:
+            wanted = np.concatenate([evaluate(graph, values)[output] for values in alone])
+            np.testing.assert_array_equal(evaluate(many, together)[output], wanted)
+    assert computed >= 5
+
+
+def _other(order: np.random.Generator, op: str, values: np.ndarray) -> np.ndarray:
+    """The same elements elsewhere; rows of SCATTER's indices, which name no place twice, stay together."""
+    if op == "SCATTER" and values.ndim == 2:
+        return order.permutation(values)
+    return order.permutation(values.reshape(-1)).reshape(values.shape)
 
 
 def test_a_matrix_that_all_samples_share_is_multiplied_once() -> None:

@@ -126,9 +126,9 @@ def test_a_segment_takes_what_its_largest_share_does(grid: Grid, rows: int) -> N
     graph = convolutions(0, 1, kernel=3, rows=rows, channels=24)
     planner = planner_of(graph)
     chooser = Chooser(planner, 2)
-    shares = [planner.share(0, 2, grid, core) for core in range(2)]
-    assert shares[0] is not None and shares[1] is not None
-    sizes = [multiplications(share.graph) for share in shares if share is not None]
+    shares = planner.shares(0, 2, grid)
+    assert isinstance(shares, dict) and list(shares) == [0, 1]
+    sizes = [multiplications(share.graph) for share in shares.values()]
     assert sizes[0] >= sizes[1] and (sizes[0] > sizes[1]) == (rows == 7 or grid.last > 1)
     speed = planner.choices.speed.shared(SMALL, 2)
     addresses = any_addresses(planner.network)
