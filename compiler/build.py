@@ -118,18 +118,17 @@ def _program(plan: ProgramPlan, graph: Graph, config: Config, on_layer: OnLayer 
     memories = plan.memories
     streams = [sequence(config, emit(plan.main, config, memories, on_layer).all)]
     image = _image(streams, memories.external, config)
-    return dataclasses.replace(
-        _assembled(plan, streams, image, memories.external, graph, config),
-        memory_blocks=memories.history.blocks(),
-        kept=[port.port(image.base) for port in plan.kept],
-        states=[
-            StatePort(
-                **vars(port.port(image.base)),
-                initial_address=None if begun is None else image.base[begun.region] + begun.offset,
-            )
-            for port, begun in plan.states
-        ],
-    )
+    program = _assembled(plan, streams, image, memories.external, graph, config)
+    program.memory_blocks = memories.history.blocks()
+    program.kept = [port.port(image.base) for port in plan.kept]
+    program.states = [
+        StatePort(
+            **vars(port.port(image.base)),
+            initial_address=None if begun is None else image.base[begun.region] + begun.offset,
+        )
+        for port, begun in plan.states
+    ]
+    return program
 
 
 def program_of_cores(split: CoresPlan, single: ProgramPlan, graph: Graph, config: Config) -> Program:
@@ -137,14 +136,13 @@ def program_of_cores(split: CoresPlan, single: ProgramPlan, graph: Graph, config
     streams = [sequence(config, blocks) for blocks in CoresEmission(split, config).blocks()]
     image = _image(streams, split.external, config)
     macs = {layer.output: layer.macs for layer in single.layers}
-    return dataclasses.replace(
-        _assembled(split, streams, image, split.external, graph, config),
-        # A layer of the plan is what core 0 computes of it.
-        layers=[
-            dataclasses.replace(layer, macs=macs.get(layer.output, layer.macs)) for layer in split.layers
-        ],
-        others=image.others,
-    )
+    program = _assembled(split, streams, image, split.external, graph, config)
+    # A layer of the plan is what core 0 computes of it.
+    program.layers = [
+        dataclasses.replace(layer, macs=macs.get(layer.output, layer.macs)) for layer in split.layers
+    ]
+    program.others = image.others
+    return program
 
 
 def _image(streams: Sequence[InstructionStream], external: ExternalMemory, config: Config) -> MemoryImage:
@@ -165,7 +163,7 @@ def _assembled(
     """What programs for one core and for several have in common."""
     return Program(
         config=config,
-        image=image.bytes,
+        image=image.parts,
         program_address=image.program_address,
         program_bytes=image.program_bytes,
         memory_bytes=image.memory_bytes,

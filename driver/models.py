@@ -18,6 +18,7 @@ from tosaic.compiler.importers.survey import SourceOperator
 from tosaic.compiler.ir import Graph, read_tosa, unsigned_ports, validate
 from tosaic.compiler.ir.file_builder import IDENTIFIER
 from tosaic.compiler.ir.flatbuffer import Reader
+from tosaic.compiler.ir.mapped_file import contents
 from tosaic.compiler.legalize.custom import without_custom
 from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.program import Program
@@ -121,7 +122,7 @@ def _opened(path: pathlib.Path, bound: Bound) -> Graph | Program:
         reason = "it is a directory" if path.is_dir() else "there is no such file"
         raise InputError(f"{path}: cannot be read: {reason}; give a .tosa model or a .tsc program")
     try:
-        data = path.read_bytes()
+        data = contents(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     if path.suffix not in OWN_SUFFIXES and Reader(data).identifier != IDENTIFIER:
@@ -133,7 +134,7 @@ def _opened(path: pathlib.Path, bound: Bound) -> Graph | Program:
         raise InputError(f"{path}: it is compiled: leave --value out, or give it with the model")
     try:
         with reading(path, "compile, export or copy it again"):
-            opened = Program.load(data) if path.suffix == ".tsc" else read_tosa(data)
+            opened = Program.load(path) if path.suffix == ".tsc" else read_tosa(data)
         if isinstance(opened, Graph):
             opened.declared = declared_of(path, opened)
             bind_values(opened, bindings.values)
@@ -255,7 +256,10 @@ def load(
         outputs,
         SessionState(
             states,
-            {port.name: port.initial(program.image) for port in program.states},
+            {
+                port.name: port.initial(program.image if port.initial_address is not None else b"")
+                for port in program.states
+            },
         ),
     )
 

@@ -7,6 +7,7 @@ from tosaic.compiler.ir import schema_0_30, schema_1_0
 from tosaic.compiler.ir.file_builder import IDENTIFIER
 from tosaic.compiler.ir.flatbuffer import FlatTable, Reader
 from tosaic.compiler.ir.graph import Graph
+from tosaic.compiler.ir.mapped_file import contents
 from tosaic.errors import ModelError, UnsupportedError
 
 _GRAPH_VERSION = 0
@@ -24,10 +25,11 @@ def read_tosa(source: str | os.PathLike[str] | bytes) -> Graph:
     The graph is not validated: call `validate`.
     """
     if isinstance(source, bytes | bytearray | memoryview):
-        return _read(bytes(source), "the .tosa data")
+        whole = memoryview(source)
+        return _read(whole if whole.readonly else bytes(whole), "the .tosa data")
     path = Path(source)
     try:
-        data = path.read_bytes()
+        data = contents(path)
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror}") from None
     try:
@@ -56,7 +58,7 @@ def write_tosa(
     return data
 
 
-def _read(data: bytes, what: str) -> Graph:
+def _read(data: bytes | memoryview, what: str) -> Graph:
     reader = Reader(data)
     if len(data) < _SMALLEST_BYTES or reader.identifier != IDENTIFIER:
         raise ModelError(f"{what} is not a TOSA flatbuffer: bytes 4 to 7 must be 'TOSA'")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterator
 import numpy as np
 
 from tosaic.compiler.ir import Tensor
+from tosaic.compiler.ir.mapped_file import let_go
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.compression import CodedBlock, CodedWeights
 from tosaic.compiler.place.packed_rows import PackedRows
@@ -50,6 +51,7 @@ class Digests:
         key = (values.ctypes.data, values.nbytes)
         if key not in self._known:
             self._known[key] = values, hashlib.sha256(values.reshape(-1).view(np.uint8)).digest()
+            let_go(values)
         return self._known[key][1]
 
 

@@ -3,11 +3,12 @@
 Behind the image lie the weights that the boot part decodes, then data."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tosaic.compiler.emit.commands import Block, Command, Label, command
 from tosaic.compiler.place.address import Region
 from tosaic.compiler.place.external import ALIGNMENT_BYTES, LARGEST_BYTES, ExternalMemory
+from tosaic.compiler.program_image import ImageParts
 from tosaic.compiler.schedule.interleave import interleave
 from tosaic.compiler.schedule.tracker import Tracker
 from tosaic.errors import UnsupportedError
@@ -22,7 +23,7 @@ _PAGE_BYTES = 4096
 class MemoryImage:
     """The start of external memory, and what lies where."""
 
-    bytes: bytes
+    parts: ImageParts
     program_address: int
     program_bytes: int
     boot_address: int
@@ -98,14 +99,24 @@ def lay_out(
             f"{LARGEST_BYTES >> 30} GiB: split the network"
         )
     base = {Region.CONSTANTS: 0, Region.UNPACKED: unpacked_address, Region.DATA: data_address}
-    image = memory.constants()
-    behind = [(stream.address, part) for stream, part in zip(streams, others, strict=True)]
-    for address, part in ((program_address, commands), (boot_address, boot), *behind):
-        if part:
-            image += bytes(address - len(image)) + _encoded(part, base)
+    code = [(program_address, commands), (boot_address, boot)]
+    code += [(stream.address, part) for stream, part in zip(streams, others, strict=True)]
+    encoded = [(address, _encoded(part, base)) for address, part in code if part]
+    last_address, last = encoded[-1]
+    parts = ImageParts(last_address + len(last), lambda: _parts(memory, encoded))
     return MemoryImage(
-        image, program_address, program_bytes, boot_address, boot_bytes, base, memory_bytes, tuple(streams)
+        parts, program_address, program_bytes, boot_address, boot_bytes, base, memory_bytes, tuple(streams)
     )
+
+
+def _parts(memory: ExternalMemory, code: Sequence[tuple[int, bytes]]) -> Iterator[bytes]:
+    """Constants, then instructions at their addresses."""
+    place = memory.constants_bytes
+    yield from memory.parts()
+    for address, raw in code:
+        yield bytes(address - place)
+        yield raw
+        place = address + len(raw)
 
 
 def _page(size_bytes: int) -> int:
