@@ -220,7 +220,7 @@ class Program:
         """Returns the file: MAGIC, u32 header length, JSON header, image, u32 CRC-32 of everything before it."""
         return b"".join(self._file_parts())
 
-    def _file_parts(self) -> Iterator[bytes]:
+    def _file_parts(self) -> Iterator[bytes | memoryview]:
         text, held = json.dumps(self._header()).encode(), self.image_parts
         crc32 = 0
         begins = (MAGIC, len(text).to_bytes(4, "little"), text)

@@ -9,13 +9,13 @@ class ImageParts:
     """The bytes of an image, one part after the other. A part that is made of weights takes memory only while it is
     looked at."""
 
-    def __init__(self, size_bytes: int, make: Callable[[], Iterable[bytes]]) -> None:
+    def __init__(self, size_bytes: int, make: Callable[[], Iterable[bytes | memoryview]]) -> None:
         self._size_bytes, self._make = size_bytes, make
 
     def __len__(self) -> int:
         return self._size_bytes
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[bytes | memoryview]:
         return iter(self._make())
 
     def whole(self) -> bytes:

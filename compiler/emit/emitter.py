@@ -249,7 +249,7 @@ class Emitter:
         fresh = [item for item in setup if self._array.get(item.instruction.opcode) is not item]
         self._array.update({item.instruction.opcode: item for item in fresh})
         reads, streams = ([am], wm) if streamed else ([am, *wm], [])
-        self.add(Work(Unit.ARRAY, [go], fresh, reads, streams=streams))
+        self.add(Work(Unit.ARRAY, [go], fresh or (), reads, streams=streams or ()))
 
     # --- vector
 
@@ -266,7 +266,7 @@ class Emitter:
             Work(
                 Unit.VECTOR,
                 go.commands(self.table),
-                fresh,
+                fresh or (),
                 go.all_reads(self.config.columns),
                 go.writes,
                 array_vectors=go.vectors * go.repeats if go.consumes_array else 0,

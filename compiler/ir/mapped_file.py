@@ -8,6 +8,8 @@ import numpy as np
 
 MAPPED_BYTES = 1 << 24
 """Smaller files are read at once: nothing is gained there, and they may be changed while they are in use."""
+LARGE_BYTES = 1 << 16
+"""Bytes of an array from which on it is worth while to let go of its memory."""
 
 
 def contents(path: str | os.PathLike[str]) -> bytes | memoryview:
@@ -23,16 +25,11 @@ def contents(path: str | os.PathLike[str]) -> bytes | memoryview:
             return file.read()
 
 
-def let_go(values: np.ndarray) -> None:
-    """Frees the memory of an array that is a view of a mapped file until somebody looks at it again; other arrays stay
-    as they are."""
-    base: object = values
-    while isinstance(base, np.ndarray):
-        base = base.base
-    mapped = base.obj if isinstance(base, memoryview) else None
-    if not isinstance(mapped, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED"):
-        return
-    start = values.ctypes.data - np.frombuffer(mapped, np.uint8).ctypes.data
-    first, last = -(-start // mmap.PAGESIZE), (start + values.nbytes) // mmap.PAGESIZE
-    if first < last:
-        mapped.madvise(mmap.MADV_DONTNEED, first * mmap.PAGESIZE, (last - first) * mmap.PAGESIZE)
+def let_go(view: np.ndarray | memoryview) -> None:
+    """Frees the memory of the mapped file that an array is a view of: what is looked at again comes again. Other arrays
+    stay as they are."""
+    base: object = view
+    while isinstance(base, np.ndarray | memoryview):
+        base = base.base if isinstance(base, np.ndarray) else base.obj
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)

@@ -7,7 +7,7 @@ from tosaic.compiler.ir import schema_0_30, schema_1_0
 from tosaic.compiler.ir.file_builder import IDENTIFIER
 from tosaic.compiler.ir.flatbuffer import FlatTable, Reader
 from tosaic.compiler.ir.graph import Graph
-from tosaic.compiler.ir.mapped_file import contents
+from tosaic.compiler.ir.mapped_file import contents, let_go
 from tosaic.errors import ModelError, UnsupportedError
 
 _GRAPH_VERSION = 0
@@ -65,10 +65,14 @@ def _read(data: bytes | memoryview, what: str) -> Graph:
     root = reader.root()
     version = _version(root.table(_GRAPH_VERSION, "the version"))
     # A 0.30 writer leaves out numbers that equal its schema's defaults (0.30.0); 1.x has no such defaults.
+    graph: Graph | None = None
     if version[0] in (_UNSET, 0) and version[1] in (_UNSET, 30):
-        return schema_0_30.read(root)
+        graph = schema_0_30.read(root)
     if version[0] == 1 and 0 <= version[1] <= _NEWEST_MINOR:
-        return schema_1_0.read(root, version)
+        graph = schema_1_0.read(root, version)
+    if graph is not None:
+        let_go(memoryview(data))
+        return graph
     raise UnsupportedError(
         f"{what} is TOSA version {'.'.join(map(str, version))}; 0.30, 1.0 and 1.1 can be read, export the model as one "
         "of these"

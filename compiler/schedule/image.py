@@ -45,31 +45,59 @@ class InstructionStream:
     """The number of the layer that each instruction belongs to; None for what belongs to none."""
 
 
-def sequence(config: Config, blocks: list[Block]) -> InstructionStream:
-    """BEGIN, the blocks with their waits, signals and branches, END."""
-    commands = [command(Opcode.BEGIN, isa_hash=ISA_HASH, config_hash=config.hash)]
-    layers: list[int | None] = [None]
-    places: dict[Label, int] = {}
-    branches: dict[int, tuple[Condition, Label]] = {}
-    for block in blocks:
-        places |= {label: len(commands) for label in block.labels}
-        tracker = Tracker()
-        for work in block.work:
-            tracker.add(work)
-        for item in interleave(tracker.items):
+class Sequencer:
+    """Makes an instruction stream of blocks: BEGIN, each block with its waits, signals and branch, END."""
+
+    def __init__(self, config: Config) -> None:
+        self._commands = [command(Opcode.BEGIN, isa_hash=ISA_HASH, config_hash=config.hash)]
+        self._layers: list[int | None] = [None]
+        self._places: dict[Label, int] = {}
+        self._branches: dict[int, tuple[Condition, Label]] = {}
+        self._tracker = Tracker()
+        """Of the block that is under way."""
+
+    def take(self, blocks: list[Block]) -> None:
+        """Takes the work out of blocks under construction, of which the last one stays for what comes: the spans that
+        work reads and writes take most of the memory of a large program."""
+        for block in blocks:
+            for work in block.work:
+                self._tracker.add(work)
+                work.reads = work.writes = work.streams = ()
+            block.begun = block.begun or bool(block.work)
+            block.work = []
+            if block is not blocks[-1]:
+                self._close(block)
+        del blocks[:-1]
+
+    def stream(self, blocks: list[Block]) -> InstructionStream:
+        """The whole stream, which ends with these blocks."""
+        self.take(blocks)
+        self._close(blocks[-1])
+        self._put(command(Opcode.END))
+        for number, (condition, label) in self._branches.items():
+            target = self._places[label] * INSTRUCTION_BYTES
+            self._commands[number] = command(Opcode.BRANCH, target=target, condition=condition)
+        return InstructionStream(self._commands, self._layers)
+
+    def _close(self, block: Block) -> None:
+        self._places |= {label: len(self._commands) for label in block.labels}
+        for item in interleave(self._tracker.items):
             own = item.commands()
-            commands += own
-            layers += [item.work.layer] * len(own)
+            self._commands += own
+            self._layers += [item.work.layer] * len(own)
+        self._tracker = Tracker()
         if block.branch is not None:
-            branches[len(commands)] = block.branch
-            commands.append(command(Opcode.NOP))
-            layers.append(None)
-    commands.append(command(Opcode.END))
-    layers.append(None)
-    for number, (condition, label) in branches.items():
-        target = places[label] * INSTRUCTION_BYTES
-        commands[number] = command(Opcode.BRANCH, target=target, condition=condition)
-    return InstructionStream(commands, layers)
+            self._branches[len(self._commands)] = block.branch
+            self._put(command(Opcode.NOP))
+
+    def _put(self, item: Command) -> None:
+        self._commands.append(item)
+        self._layers.append(None)
+
+
+def sequence(config: Config, blocks: list[Block]) -> InstructionStream:
+    """The instruction stream of blocks, whose work it takes."""
+    return Sequencer(config).stream(blocks)
 
 
 def lay_out(
@@ -109,7 +137,7 @@ def lay_out(
     )
 
 
-def _parts(memory: ExternalMemory, code: Sequence[tuple[int, bytes]]) -> Iterator[bytes]:
+def _parts(memory: ExternalMemory, code: Sequence[tuple[int, bytes]]) -> Iterator[bytes | memoryview]:
     """Constants, then instructions at their addresses."""
     place = memory.constants_bytes
     yield from memory.parts()

@@ -1,6 +1,8 @@
 """The units' command lists while a program is being built, with their waits and signals."""
 
 import dataclasses
+import types
+from collections.abc import Mapping
 
 from tosaic.compiler.emit.commands import Command, Work, command
 from tosaic.hw.isa import Opcode, Unit
@@ -21,6 +23,7 @@ _UNITS = (Unit.LOAD, Unit.ARRAY, Unit.VECTOR, Unit.STORE)
 _PAIRS = [(a, b) for a in _UNITS for b in _UNITS if a != b]
 SEMAPHORE = {pair: number for number, pair in enumerate(_PAIRS)}
 """Which semaphore carries "producer has completed this" to a consumer: one for each ordered pair of units."""
+_NONE: Mapping[Unit, int] = types.MappingProxyType({})
 _WAITS = {
     (a, b): command(WAIT[b], semaphore=number, count=1) for (a, b), number in SEMAPHORE.items()
 }
@@ -36,11 +39,11 @@ class Item:
     work: Work
     index: int
     """Place among the unit's items."""
-    waits: dict[Unit, int] = dataclasses.field(default_factory=dict)
+    waits: Mapping[Unit, int] = dataclasses.field(default_factory=lambda: _NONE)
     """Index, by producing unit, of the last item that must be complete first."""
     behind_load: int = -1
     """Last load that must come first in the program, without a wait: the unit waits for its words one by one."""
-    signals: list[Unit] = dataclasses.field(default_factory=list)
+    signals: tuple[Unit, ...] = ()
     """Units that wait for this item."""
 
     @property

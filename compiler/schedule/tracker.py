@@ -64,14 +64,16 @@ class Tracker:
         needs = self._needs(work)
         if work.streams:
             needs[Unit.LOAD] = max(needs.get(Unit.LOAD, -1), self._last_held_load(item.behind_load))
+        waits: dict[Unit, int] = {}
         for producer, index in sorted(needs.items()):
             if index > self._synced.get((producer, work.unit), -1):
                 if (producer, work.unit) == (Unit.VECTOR, Unit.ARRAY):
                     index = max(index, self._drained())
                 index = self._with_few_tokens(producer, index, work)
                 self._synced[producer, work.unit] = index
-                item.waits[producer] = index
-                self._by_unit[producer][index].signals.append(work.unit)
+                waits[producer] = index
+                self._by_unit[producer][index].signals += (work.unit,)
+        item.waits = waits or item.waits
         if work.unit is Unit.LOAD and (work.waits_for_core or _HOLDING & item.waits.keys()):
             self._held_loads.append(item.index)
         if work.consumes_array:
