@@ -18,6 +18,8 @@ from tosaic.hw.isa import Opcode, width
 
 ALIGNMENT_BYTES = 64
 """Alignment in bytes of everything in external memory."""
+_PART_BYTES = 1 << 22
+"""Bytes of a constant at most that are looked at together while an image is written."""
 LARGEST_BYTES = 1 << width(Opcode.LOAD_GO, "memory_address")
 """Bytes that instructions can address."""
 
@@ -165,10 +167,11 @@ class ExternalMemory:
         """The constants, one after the other, each made when it is asked for, and what lies between them."""
         for make in self._constants:
             raw = make()
-            yield raw
+            for start in range(0, len(raw), _PART_BYTES):
+                yield raw[start : start + _PART_BYTES]
+                if isinstance(raw, memoryview) and len(raw) >= LARGE_BYTES:
+                    let_go(raw)
             yield bytes(-len(raw) % ALIGNMENT_BYTES)
-            if isinstance(raw, memoryview) and len(raw) >= LARGE_BYTES:
-                let_go(raw)
 
     def constants(self) -> bytes:
         """All constants, one after the other."""

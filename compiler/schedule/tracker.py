@@ -64,17 +64,15 @@ class Tracker:
         needs = self._needs(work)
         if work.streams:
             needs[Unit.LOAD] = max(needs.get(Unit.LOAD, -1), self._last_held_load(item.behind_load))
-        waits: dict[Unit, int] = {}
         for producer, index in sorted(needs.items()):
             if index > self._synced.get((producer, work.unit), -1):
                 if (producer, work.unit) == (Unit.VECTOR, Unit.ARRAY):
                     index = max(index, self._drained())
                 index = self._with_few_tokens(producer, index, work)
                 self._synced[producer, work.unit] = index
-                waits[producer] = index
+                item.waited += (producer, index)
                 self._by_unit[producer][index].signals += (work.unit,)
-        item.waits = waits or item.waits
-        if work.unit is Unit.LOAD and (work.waits_for_core or _HOLDING & item.waits.keys()):
+        if work.unit is Unit.LOAD and (work.waits_for_core or not _HOLDING.isdisjoint(item.waited[::2])):
             self._held_loads.append(item.index)
         if work.consumes_array:
             self._drains = [*self._drains[-_DRAINS_KEPT:], (item.index, work.array_vectors)]
