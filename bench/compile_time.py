@@ -7,22 +7,11 @@ Prints processor seconds a layer, and the highest memory over the weights' bytes
 in a process of their own, and of `tosaic compile` from start to end.
 """
 
-import argparse
-import json
-import pathlib
-import resource
-import subprocess
-import sys
-import tempfile
-import time
-
 import numpy as np
 from gemma_shape import Layer, stacked
 
-from tosaic.compiler.build import compile_graph
-from tosaic.compiler.ir import DType, Graph, Operator, Tensor, read_tosa, write_tosa
+from tosaic.compiler.ir import DType, Graph, Operator, Tensor
 from tosaic.driver.quantize import quantize_graph
-from tosaic.hw.config_text import get_config
 
 HEAD = 64
 """Width of a head."""
@@ -77,9 +66,7 @@ class BertLayer(Layer):
         centred = self.op("SUB", x, self.mul(self.op("REDUCE_SUM", x, axis=2), share))
         variance = self.mul(self.op("REDUCE_SUM", self.mul(centred, centred), axis=2), share)
         scaled = self.mul(centred, self.op("RSQRT", self.op("ADD", variance, self.full(1e-5))))
-        gain, bias = (
-            self.constant(self.random.normal(mean, 0.1, (1, 1, self.width))) for mean in (1.0, 0.0)
-        )
+        gain, bias = (self.constant(self.random.normal(mean, 0.1, (1, 1, self.width))) for mean in (1.0, 0.0))
         return self.op("ADD", self.mul(scaled, gain), bias, output=output)
 
 

@@ -173,9 +173,9 @@ def _assembled(
     config: Config,
 ) -> Program:
     """What programs for one core and for several have in common."""
-    return Program(
+    program = Program(
         config=config,
-        image=image.parts,
+        image=b"",
         program_address=image.program_address,
         program_bytes=image.program_bytes,
         memory_bytes=image.memory_bytes,
@@ -188,6 +188,8 @@ def _assembled(
         boot=_boot(image, external),
         instruction_layers=tuple(tuple(stream.layers) for stream in streams),
     )
+    program.hold(image.parts)
+    return program
 
 
 def _boot(image: MemoryImage, external: ExternalMemory) -> BootPart | None:

@@ -141,7 +141,7 @@ class Program:
     inputs, outputs and spilled tensors."""
 
     config: Config
-    image: ImageField = ImageField()
+    image: bytes
     program_address: int
     program_bytes: int
     memory_bytes: int
@@ -170,6 +170,10 @@ class Program:
     def streams(self) -> tuple[Stream, ...]:
         """The programs of all cores that have one."""
         return (Stream(self.program_address, self.program_bytes), *self.others)
+
+    def hold(self, image: ImageParts) -> None:
+        """Takes an image in parts."""
+        vars(self)["image"] = image
 
     @property
     def image_parts(self) -> bytes | ImageParts:
@@ -272,6 +276,10 @@ class Program:
             return _read(io.BytesIO(source), len(source))
         with pathlib.Path(source).open("rb") as file:
             return _read(file, pathlib.Path(source).stat().st_size)
+
+
+# `image` is whole when it is asked for, and not before.
+setattr(Program, "image", ImageField())  # noqa: B010
 
 
 def _read(file: BinaryIO, size_bytes: int) -> Program:

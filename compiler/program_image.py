@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Callable, Iterable, Iterator
-from typing import overload
 
 
 class ImageParts:
@@ -27,25 +26,15 @@ class ImageParts:
 
 
 class ImageField:
-    """The field `image` of a program: it may be set to parts, and gives one piece, which from then on takes their
-    place."""
-
-    def __set_name__(self, _owner: type, name: str) -> None:
-        self._name = name
-
-    @overload
-    def __get__(self, program: None, owner: type) -> "ImageField": ...
-
-    @overload
-    def __get__(self, program: object, owner: type) -> bytes: ...
+    """The field `image` of a program: whoever asks gets one piece, which from then on takes the place of parts."""
 
     def __get__(self, program: object | None, owner: type) -> "bytes | ImageField":
         if program is None:
-            raise AttributeError(self._name)  # the field has no default
-        held = vars(program)[self._name]
+            return self
+        held = vars(program)["image"]
         if isinstance(held, ImageParts):
-            held = vars(program)[self._name] = held.whole()
+            held = vars(program)["image"] = held.whole()
         return held
 
-    def __set__(self, program: object, value: "bytes | ImageParts") -> None:
-        vars(program)[self._name] = value
+    def __set__(self, program: object, value: bytes) -> None:
+        vars(program)["image"] = value

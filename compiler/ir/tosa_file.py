@@ -17,7 +17,7 @@ _VERSION_FIELDS = 4
 _SMALLEST_BYTES = 12
 
 
-def read_tosa(source: str | os.PathLike[str] | bytes) -> Graph:
+def read_tosa(source: str | os.PathLike[str] | bytes | memoryview) -> Graph:
     """Reads a `.tosa` file (a path, or its bytes) of version 0.30, 1.0 or 1.1.
 
     The graph has the 1.0 meaning whatever the file's version. ModelError for a malformed file, a broken

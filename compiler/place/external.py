@@ -52,7 +52,7 @@ class Digests:
         """The digest of a contiguous array's bytes."""
         key = (values.ctypes.data, values.nbytes)
         if key not in self._known:
-            self._known[key] = values, hashlib.sha256(values.reshape(-1).view(np.uint8)).digest()
+            self._known[key] = values, hashlib.sha256(values.reshape(-1).view(np.uint8).data).digest()
             if values.nbytes >= LARGE_BYTES:
                 let_go(values)
         return self._known[key][1]

@@ -130,8 +130,8 @@ def lay_out(
     code = [(program_address, commands), (boot_address, boot)]
     code += [(stream.address, part) for stream, part in zip(streams, others, strict=True)]
     encoded = [(address, _encoded(part, base)) for address, part in code if part]
-    last_address, last = encoded[-1]
-    parts = ImageParts(last_address + len(last), lambda: _parts(memory, encoded))
+    size_bytes = max([memory.constants_bytes, *(address + len(raw) for address, raw in encoded)])
+    parts = ImageParts(size_bytes, lambda: _parts(memory, encoded))
     return MemoryImage(
         parts, program_address, program_bytes, boot_address, boot_bytes, base, memory_bytes, tuple(streams)
     )

@@ -22,12 +22,8 @@ _UNITS = (Unit.LOAD, Unit.ARRAY, Unit.VECTOR, Unit.STORE)
 _PAIRS = [(a, b) for a in _UNITS for b in _UNITS if a != b]
 SEMAPHORE = {pair: number for number, pair in enumerate(_PAIRS)}
 """Which semaphore carries "producer has completed this" to a consumer: one for each ordered pair of units."""
-_WAITS = {
-    (a, b): command(WAIT[b], semaphore=number, count=1) for (a, b), number in SEMAPHORE.items()
-}
-_SIGNALS = {
-    (a, b): command(SIGNAL[a], semaphore=number, count=1) for (a, b), number in SEMAPHORE.items()
-}
+_WAITS = {(a, b): command(WAIT[b], semaphore=number, count=1) for (a, b), number in SEMAPHORE.items()}
+_SIGNALS = {(a, b): command(SIGNAL[a], semaphore=number, count=1) for (a, b), number in SEMAPHORE.items()}
 
 
 @dataclasses.dataclass(slots=True)
