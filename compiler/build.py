@@ -22,6 +22,7 @@ from tosaic.compiler.cores.emission import CoresEmission
 from tosaic.compiler.emit.boot import emit_boot
 from tosaic.compiler.emit.graph_emission import FieldOverflow, OnLayer, emit
 from tosaic.compiler.ir import Graph, validate
+from tosaic.compiler.ir.mapped_file import LARGE_BYTES, let_go
 from tosaic.compiler.legalize.dead_channels import remove_dead_channels
 from tosaic.compiler.legalize.integers import require_integers
 from tosaic.compiler.legalize.normalise import normalise
@@ -31,7 +32,7 @@ from tosaic.compiler.place.compression import METHODS, Method, WeightCoder
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.packed_rows import RowPacker
 from tosaic.compiler.program import BootPart, DecodedBlock, Program, StatePort
-from tosaic.compiler.schedule.image import InstructionStream, MemoryImage, lay_out, sequence
+from tosaic.compiler.schedule.image import InstructionStream, MemoryImage, Sequencer, lay_out, sequence
 from tosaic.compiler.search import Choices, ProgramPlan, plans_of, task_of
 from tosaic.errors import InputError
 from tosaic.hw.config import Config
@@ -83,12 +84,14 @@ def compile_graph(
     require_integers(graph)
     if drop_dead_channels:
         graph = remove_dead_channels(normalise(graph), config.columns)
+    _let_go(graph)
     choices = Choices(
         config, optimize=optimize, cascades=cascades, keep_layers=keep_layers, coder=coder, speed=speed
     )
     task = task_of(graph, choices)
     found = plans_of(task)
     best = next(found)
+    _let_go(task.graph)
     split = faster_on_cores(task, best)
     if split is not None:
         with contextlib.suppress(FieldOverflow):
@@ -107,6 +110,13 @@ def compile_graph(
     raise problem
 
 
+def _let_go(graph: Graph) -> None:
+    """Frees the memory of constants that lie in a mapped file."""
+    for tensor in graph.tensors.values():
+        if tensor.data is not None and tensor.data.nbytes >= LARGE_BYTES:
+            let_go(tensor.data)
+
+
 def _coder(config: Config, method: Method, speed: MemorySpeed) -> WeightCoder | RowPacker:
     if method is Method.FAST:
         return RowPacker(config, speed.bandwidth_bytes)
@@ -116,20 +126,21 @@ def _coder(config: Config, method: Method, speed: MemorySpeed) -> WeightCoder | 
 def _program(plan: ProgramPlan, graph: Graph, config: Config, on_layer: OnLayer | None) -> Program:
     """Emits and schedules a plan."""
     memories = plan.memories
-    streams = [sequence(config, emit(plan.main, config, memories, on_layer).all)]
+    sequencer = Sequencer(config)
+    blocks = emit(plan.main, config, memories, on_layer, sequencer.take)
+    streams = [sequencer.stream(blocks.all)]
     image = _image(streams, memories.external, config)
-    return dataclasses.replace(
-        _assembled(plan, streams, image, memories.external, graph, config),
-        memory_blocks=memories.history.blocks(),
-        kept=[port.port(image.base) for port in plan.kept],
-        states=[
-            StatePort(
-                **vars(port.port(image.base)),
-                initial_address=None if begun is None else image.base[begun.region] + begun.offset,
-            )
-            for port, begun in plan.states
-        ],
-    )
+    program = _assembled(plan, streams, image, memories.external, graph, config)
+    program.memory_blocks = memories.history.blocks()
+    program.kept = [port.port(image.base) for port in plan.kept]
+    program.states = [
+        StatePort(
+            **vars(port.port(image.base)),
+            initial_address=None if begun is None else image.base[begun.region] + begun.offset,
+        )
+        for port, begun in plan.states
+    ]
+    return program
 
 
 def program_of_cores(split: CoresPlan, single: ProgramPlan, graph: Graph, config: Config) -> Program:
@@ -137,14 +148,13 @@ def program_of_cores(split: CoresPlan, single: ProgramPlan, graph: Graph, config
     streams = [sequence(config, blocks) for blocks in CoresEmission(split, config).blocks()]
     image = _image(streams, split.external, config)
     macs = {layer.output: layer.macs for layer in single.layers}
-    return dataclasses.replace(
-        _assembled(split, streams, image, split.external, graph, config),
-        # A layer of the plan is what core 0 computes of it.
-        layers=[
-            dataclasses.replace(layer, macs=macs.get(layer.output, layer.macs)) for layer in split.layers
-        ],
-        others=image.others,
-    )
+    program = _assembled(split, streams, image, split.external, graph, config)
+    # A layer of the plan is what core 0 computes of it.
+    program.layers = [
+        dataclasses.replace(layer, macs=macs.get(layer.output, layer.macs)) for layer in split.layers
+    ]
+    program.others = image.others
+    return program
 
 
 def _image(streams: Sequence[InstructionStream], external: ExternalMemory, config: Config) -> MemoryImage:
@@ -163,9 +173,9 @@ def _assembled(
     config: Config,
 ) -> Program:
     """What programs for one core and for several have in common."""
-    return Program(
+    program = Program(
         config=config,
-        image=image.bytes,
+        image=b"",
         program_address=image.program_address,
         program_bytes=image.program_bytes,
         memory_bytes=image.memory_bytes,
@@ -178,6 +188,8 @@ def _assembled(
         boot=_boot(image, external),
         instruction_layers=tuple(tuple(stream.layers) for stream in streams),
     )
+    program.hold(image.parts)
+    return program
 
 
 def _boot(image: MemoryImage, external: ExternalMemory) -> BootPart | None:

@@ -1,17 +1,21 @@
 """The compiled program: an external-memory image and what a host needs to know to run it; the `.tsc` file."""
 
 import dataclasses
+import io
 import itertools
 import json
 import math
 import pathlib
 import zlib
+from collections.abc import Iterator
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from tosaic.compiler.ir import Declared, DType
 from tosaic.compiler.memory_history import MemoryBlock
 from tosaic.compiler.program_header import NO_LAYER, HeaderError, check_header, check_machine, check_text
+from tosaic.compiler.program_image import ImageField, ImageParts
 from tosaic.errors import InputError, ModelError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Stream
@@ -167,6 +171,19 @@ class Program:
         """The programs of all cores that have one."""
         return (Stream(self.program_address, self.program_bytes), *self.others)
 
+    def hold(self, image: ImageParts) -> None:
+        """Takes an image in parts."""
+        vars(self)["image"] = image
+
+    @property
+    def image_parts(self) -> bytes | ImageParts:
+        """The image as it is: whole, or in parts, which `image` puts together."""
+        held: bytes | ImageParts = vars(self)["image"]
+        return held
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "image": self.image}
+
     @property
     def macs(self) -> int:
         """Multiply-accumulates with every layer run once."""
@@ -198,10 +215,26 @@ class Program:
         return flags
 
     def save(self, path: str | pathlib.Path) -> None:
-        pathlib.Path(path).write_bytes(self.to_bytes())
+        """Writes the file. An image in parts is not put together for it."""
+        with pathlib.Path(path).open("wb") as file:
+            for part in self._file_parts():
+                file.write(part)
 
     def to_bytes(self) -> bytes:
         """Returns the file: MAGIC, u32 header length, JSON header, image, u32 CRC-32 of everything before it."""
+        return b"".join(self._file_parts())
+
+    def _file_parts(self) -> Iterator[bytes | memoryview]:
+        text, held = json.dumps(self._header()).encode(), self.image_parts
+        crc32 = 0
+        begins = (MAGIC, len(text).to_bytes(4, "little"), text)
+        for part in itertools.chain(begins, (held,) if isinstance(held, bytes) else held):
+            crc32 = zlib.crc32(part, crc32)
+            yield part
+        yield crc32.to_bytes(4, "little")
+
+    def _header(self) -> dict[str, Any]:
+        """The JSON header."""
 
         def port(p: Port) -> dict:
             return {
@@ -234,29 +267,40 @@ class Program:
             header["others"] = [stream._asdict() for stream in self.others]
         if self.instruction_layers:
             header["instruction_layers"] = [_runs(layers) for layers in self.instruction_layers]
-        text = json.dumps(header).encode()
-        body = MAGIC + len(text).to_bytes(4, "little") + text + self.image
-        return body + zlib.crc32(body).to_bytes(4, "little")
+        return header
 
     @staticmethod
     def load(source: str | pathlib.Path | bytes) -> "Program":
         """Reads a `.tsc`; ModelError when it is damaged or made for another instruction set."""
-        raw = source if isinstance(source, bytes) else pathlib.Path(source).read_bytes()
-        if raw[: len(MAGIC)] != MAGIC:
-            raise ModelError("not a Tosaic program file (its first bytes are wrong); compile the model again")
-        if zlib.crc32(raw[:-4]) != int.from_bytes(raw[-4:], "little"):
-            raise ModelError(
-                "the program file is damaged: its CRC-32 does not match; compile the model again"
-            )
-        start = len(MAGIC) + 4
-        length = int.from_bytes(raw[len(MAGIC) : start], "little")
-        try:
-            header = json.loads(raw[start : start + length])
-        except (ValueError, RecursionError) as error:
-            raise ModelError(
-                f"the program file's header is wrong: it is no JSON ({type(error).__name__}); compile the model again"
-            ) from None
-        return _from_header(header, raw[start + length : -4])
+        if isinstance(source, bytes):
+            return _read(io.BytesIO(source), len(source))
+        with pathlib.Path(source).open("rb") as file:
+            return _read(file, pathlib.Path(source).stat().st_size)
+
+
+# `image` is whole when it is asked for, and not before.
+setattr(Program, "image", ImageField())  # noqa: B010
+
+
+def _read(file: BinaryIO, size_bytes: int) -> Program:
+    """The program in a file of so many bytes, which are read once and in order."""
+    magic, length = file.read(len(MAGIC)), file.read(4)
+    if magic != MAGIC:
+        raise ModelError("not a Tosaic program file (its first bytes are wrong); compile the model again")
+    left = max(0, size_bytes - len(MAGIC) - 8)
+    text = file.read(min(int.from_bytes(length, "little"), left))
+    image, crc32 = file.read(left - len(text)), 0
+    for part in (magic, length, text, image):
+        crc32 = zlib.crc32(part, crc32)
+    if crc32 != int.from_bytes(file.read(), "little"):
+        raise ModelError("the program file is damaged: its CRC-32 does not match; compile the model again")
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(
+            f"the program file's header is wrong: it is no JSON ({type(error).__name__}); compile the model again"
+        ) from None
+    return _from_header(header, image)
 
 
 def _from_header(header: dict, image: bytes) -> Program:

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.legalize.passes import legalize
@@ -92,23 +93,29 @@ def plans_of(task: Task) -> Iterator[ProgramPlan]:
     The plans of all residencies are compared. Raises UnsupportedError where none fits."""
     problem: OutOfMemory | None = None
     choices = task.choices
-    found, residencies = [], iter(RESIDENCY_SHARES)
+    best: ProgramPlan | None = None
+    order: list[_Known] = []
+    residencies = iter(RESIDENCY_SHARES)
     for residency in residencies:
         try:
-            found.append(_plan(task, residency))
+            plan = _plan(task, residency)
         except OutOfMemory as error:
             problem = error
             continue
-        if not found[-1].memories.crowded:
+        order = ranked([*order, _Known(residency, plan.cycles)])
+        best = plan if order[0].residency == residency else best
+        if not plan.memories.crowded:
             # With less residency everything is at least as far away.
             break
-    found = ranked(found)
-    if found and choices.optimize and choices.cascades:
-        cascaded = _with_cascades(found[0], task)
-        found = [cascaded, *found] if cascaded is not None else found
-    yield from found
-    for residency in residencies:
-        # Asked for where fields of an instruction overflow: with other places, other instructions are made.
+        del plan
+    if best is not None and choices.optimize and choices.cascades:
+        cascaded = _with_cascades(best, task)
+        if cascaded is not None:
+            yield cascaded
+    if best is not None:
+        yield best
+    # The others are asked for where fields of an instruction overflow: with other places, other instructions are made.
+    for residency in (*(known.residency for known in order[1:]), *residencies):
         with contextlib.suppress(OutOfMemory):
             yield _plan(task, residency)
     if problem is not None:
@@ -117,9 +124,25 @@ def plans_of(task: Task) -> Iterator[ProgramPlan]:
         )
 
 
-def ranked(found: list[ProgramPlan]) -> list[ProgramPlan]:
+@dataclasses.dataclass(frozen=True)
+class _Known:
+    """What is kept of a plan while others are made: a large network's plans together are larger than its program."""
+
+    residency: float
+    cycles: int
+
+
+class _Predicted(Protocol):
+    @property
+    def cycles(self) -> int: ...
+
+
+_Plan = TypeVar("_Plan", bound=_Predicted)
+
+
+def ranked(found: list[_Plan]) -> list[_Plan]:
     """Plans in the order of residency, but for those that are clearly better than all before them."""
-    order: list[ProgramPlan] = []
+    order: list[_Plan] = []
     for plan in found:
         if order and plan.cycles < RESIDENT_PLAN_SHARE * order[0].cycles:
             order.insert(0, plan)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph, write_tosa
+from tosaic.compiler.ir import Graph
+from tosaic.compiler.ir.mapped_file import LARGE_BYTES, let_go
 from tosaic.compiler.memory_history import MemoryBlock
 from tosaic.compiler.program import Program
 from tosaic.errors import Error, ModelError
@@ -82,11 +83,7 @@ def _key(graph: Graph, config: Config, options: dict[str, Any]) -> str | None:
         return None
     from tosaic.driver.digests import KEY_DIGITS, code_digest
 
-    try:
-        data = write_tosa(graph)
-    except Error:
-        return None
-    # What a .tosa file does not say.
+    # What the operators and tensors do not say.
     beside = {
         "config": dataclasses.asdict(config),
         "options": options,
@@ -100,6 +97,22 @@ def _key(graph: Graph, config: Config, options: dict[str, Any]) -> str | None:
         "code": code_digest(),
         "numpy": np.__version__,
     }
-    found = hashlib.sha256(data)
-    found.update(json.dumps(beside, sort_keys=True).encode())
+    found = hashlib.sha256(json.dumps(beside, sort_keys=True).encode())
+    for each in graph.walk():
+        _add(found, each)
     return found.hexdigest()[:KEY_DIGITS]
+
+
+def _add(found: "hashlib._Hash", graph: Graph) -> None:
+    """Adds a graph's content to a hash. Large constants are looked at in place and let go of again."""
+    operators = [
+        (op.op, op.inputs, op.outputs, sorted(op.attributes.items()), op.name) for op in graph.operators
+    ]
+    found.update(repr((graph.name, graph.inputs, graph.outputs, operators)).encode())
+    for name, tensor in graph.tensors.items():
+        found.update(repr((name, tensor.shape, tensor.dtype.name, tensor.data is None)).encode())
+        if tensor.data is not None:
+            found.update(repr((tensor.data.dtype.str, tensor.data.shape)).encode())
+            found.update(np.ascontiguousarray(tensor.data).reshape(-1).view(np.uint8).data)
+            if tensor.data.nbytes >= LARGE_BYTES:
+                let_go(tensor.data)

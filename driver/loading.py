@@ -78,7 +78,10 @@ def load(
         outputs,
         SessionState(
             states,
-            {port.name: port.initial(program.image) for port in program.states},
+            {
+                port.name: port.initial(program.image if port.initial_address is not None else b"")
+                for port in program.states
+            },
         ),
     )
 

@@ -13,6 +13,7 @@ from tosaic.compiler.importers.survey import SourceOperator
 from tosaic.compiler.ir import Graph, read_tosa
 from tosaic.compiler.ir.file_builder import IDENTIFIER
 from tosaic.compiler.ir.flatbuffer import Reader
+from tosaic.compiler.ir.mapped_file import contents
 from tosaic.compiler.program import Program
 from tosaic.driver.encodings import Encodings, declared_of, encodings_of
 from tosaic.driver.function_files import is_function, open_function
@@ -82,7 +83,7 @@ def _opened(path: pathlib.Path, bound: Bound) -> Graph | Program:
         reason = "it is a directory" if path.is_dir() else "there is no such file"
         raise InputError(f"{path}: cannot be read: {reason}; give a .tosa model or a .tsc program")
     try:
-        data = path.read_bytes()
+        data = contents(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     if path.suffix not in NATIVE_SUFFIXES and Reader(data).identifier != IDENTIFIER:
@@ -94,7 +95,7 @@ def _opened(path: pathlib.Path, bound: Bound) -> Graph | Program:
         raise InputError(f"{path}: it is compiled: leave --value out, or give it with the model")
     try:
         with reading(path, "compile, export or copy it again"):
-            opened = Program.load(data) if path.suffix == ".tsc" else read_tosa(data)
+            opened = Program.load(path) if path.suffix == ".tsc" else read_tosa(data)
         if isinstance(opened, Graph):
             opened.declared = declared_of(path, opened)
             bind_values(opened, bindings.values)

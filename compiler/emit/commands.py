@@ -1,7 +1,7 @@
 """What the emit stage makes: pieces of work for the units, in blocks with branches between them."""
 
 import dataclasses
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from tosaic.compiler.place.address import Address, Span
 from tosaic.hw.isa import Condition, Instruction, Opcode, Unit, make
@@ -69,12 +69,12 @@ class Work:
     """One piece of work of a unit, with the bytes that it reads and writes."""
 
     unit: Unit
-    commands: list[Command]
-    configuration: list[Command] = dataclasses.field(default_factory=list)
+    commands: Sequence[Command]
+    configuration: Sequence[Command] = ()
     """What comes before it and holds from then on."""
-    reads: list[Span] = dataclasses.field(default_factory=list)
-    writes: list[Span] = dataclasses.field(default_factory=list)
-    streams: list[Span] = dataclasses.field(default_factory=list)
+    reads: Sequence[Span] = ()
+    writes: Sequence[Span] = ()
+    streams: Sequence[Span] = ()
     """What it reads, too, while it waits for the words of the loads that bring them one by one."""
     array_vectors: int = 0
     """Vectors that a vector program takes of the array's work just before it."""
@@ -105,6 +105,8 @@ class Block:
     work: list[Work] = dataclasses.field(default_factory=list)
     branch: tuple[Condition, Label] | None = None
     """The last block has none."""
+    begun: bool = False
+    """Work was in it that has been taken out."""
 
 
 class Blocks:
@@ -112,6 +114,7 @@ class Blocks:
 
     def __init__(self) -> None:
         self.all = [Block()]
+        self._branched = False
 
     @property
     def current(self) -> Block:
@@ -121,9 +124,10 @@ class Blocks:
         """Ends the block."""
         self.current.branch = (condition, label)
         self.all.append(Block())
+        self._branched = True
 
     def place(self, label: Label) -> None:
         """The next work is where the label's branches lead. Whoever comes to it from above waits, too."""
-        if self.current.work or len(self.all) == 1:
+        if self.current.work or self.current.begun or not self._branched:
             self.branch(Condition.NEVER, label)
         self.current.labels.append(label)

@@ -120,7 +120,7 @@ class Emitter:
         self.add(
             Work(
                 Unit.LOAD if loads else Unit.STORE,
-                [self._load_go(rows) if loads else self._store_go(rows)],
+                (self._load_go(rows) if loads else self._store_go(rows),),
                 reads=[copy.source.span(size)],
                 writes=[copy.target.span(size)],
             )
@@ -137,12 +137,12 @@ class Emitter:
     def gather(self, copies: RowCopies) -> None:
         """Copies rows of external memory to activation memory."""
         commands = self._with_pitches(Opcode.LOAD_PITCH, self._load_go, copies.rows)
-        self.add(Work(Unit.LOAD, commands, reads=[copies.memory], writes=[copies.am]))
+        self.add(Work(Unit.LOAD, tuple(commands), reads=[copies.memory], writes=[copies.am]))
 
     def scatter(self, copies: RowCopies) -> None:
         """Copies rows of activation memory to external memory."""
         commands = self._with_pitches(Opcode.STORE_PITCH, self._store_go, copies.rows)
-        self.add(Work(Unit.STORE, commands, reads=[copies.am], writes=[copies.memory]))
+        self.add(Work(Unit.STORE, tuple(commands), reads=[copies.am], writes=[copies.memory]))
 
     # --- weights
 
@@ -177,7 +177,7 @@ class Emitter:
             )
             self.add(
                 Work(
-                    Unit.LOAD, [go], reads=[(source + start).span(size)], writes=self.ring.spans(local, size)
+                    Unit.LOAD, (go,), reads=[(source + start).span(size)], writes=self.ring.spans(local, size)
                 )
             )
         return WeightsHere(address, missing)
@@ -195,7 +195,7 @@ class Emitter:
             packed=1,
         )
         self.add(
-            Work(Unit.LOAD, [go], reads=[row.span(row_bytes)], writes=self.ring.spans(address, size_bytes))
+            Work(Unit.LOAD, (go,), reads=[row.span(row_bytes)], writes=self.ring.spans(address, size_bytes))
         )
 
     def decode(self, coded: PlacedBlock, target: Address) -> None:
@@ -245,7 +245,7 @@ class Emitter:
         fresh = [item for item in setup if self._array.get(item.instruction.opcode) is not item]
         self._array.update({item.instruction.opcode: item for item in fresh})
         reads, streams = ([am], wm) if streamed else ([am, *wm], [])
-        self.add(Work(Unit.ARRAY, [go], fresh, reads, streams=streams))
+        self.add(Work(Unit.ARRAY, (go,), tuple(fresh), reads, streams=streams))
 
     # --- vector
 
@@ -261,8 +261,8 @@ class Emitter:
         self.add(
             Work(
                 Unit.VECTOR,
-                go.commands(self.table),
-                fresh,
+                tuple(go.commands(self.table)),
+                tuple(fresh),
                 go.all_reads(self.config.columns),
                 go.writes,
                 array_vectors=go.vectors * go.repeats if go.consumes_array else 0,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from tosaic.compiler.emit.commands import Blocks, Label
+from tosaic.compiler.emit.commands import Block, Blocks, Label
 from tosaic.compiler.emit.convolution import ConvolutionEmission, FirstUse, WeightPacking
 from tosaic.compiler.emit.elementwise import emit_elementwise
 from tosaic.compiler.emit.emitter import Emitter
@@ -38,19 +38,35 @@ from tosaic.hw.isa import Condition, FieldRangeError
 
 OnLayer = Callable[[str, int, int], None]
 """Told (layer, its number, how many there are)."""
+TakeWork = Callable[[list[Block]], None]
+"""Takes the work of blocks that have more to come."""
 
 
 class FieldOverflow(UnsupportedError):
     """A layer is so large that a count does not fit its field; with another plan it may."""
 
 
-def emit(plan: GraphPlan, config: Config, memories: Memories, on_layer: OnLayer | None = None) -> Blocks:
-    """The plan's work for the units, in blocks. External memory gets what constants emission adds.
+def emit(
+    plan: GraphPlan,
+    config: Config,
+    memories: Memories,
+    on_layer: OnLayer | None = None,
+    take: TakeWork | None = None,
+) -> Blocks:
+    """The plan's work for the units, in blocks; of a large program it can be taken layer by layer, so that not all of
+    it is there at once. External memory gets what constants emission adds.
 
     Raises FieldOverflow where a count does not fit its field."""
     emitter = Emitter(config, memories.external, memories.speed)
     emitter.bus_is_free = bus_is_free(plan, config, memories.speed)
-    emit_graph(emitter, plan, on_layer)
+
+    def layer_begins(name: str, number: int, count: int) -> None:
+        if take is not None:
+            take(emitter.blocks.all)
+        if on_layer is not None:
+            on_layer(name, number, count)
+
+    emit_graph(emitter, plan, layer_begins)
     return emitter.blocks
 
 

@@ -22,7 +22,7 @@ _WORK_ALLOWANCE = 1 << 16
 class Reader:
     """A flatbuffer in memory and the budget of work it may cause."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | memoryview) -> None:
         self.data = data
         self.size = len(data)
         self._budget = self.size * _WORK_PER_BYTE + _WORK_ALLOWANCE
@@ -30,7 +30,7 @@ class Reader:
     @property
     def identifier(self) -> bytes:
         """The four bytes that name the file format."""
-        return self.data[4:8]
+        return bytes(self.data[4:8])
 
     def root(self) -> "FlatTable":
         """The root table."""
@@ -68,7 +68,7 @@ class Reader:
         """The string whose offset is stored at `position`."""
         start, count = self.vector(position, 1, what)
         try:
-            return self.data[start : start + count].decode("utf-8")
+            return str(self.data[start : start + count], "utf-8")
         except UnicodeDecodeError:
             raise ModelError(f"malformed .tosa file: {what} is not UTF-8 text") from None
 

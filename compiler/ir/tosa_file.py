@@ -7,6 +7,7 @@ from tosaic.compiler.ir import schema_0_30, schema_1_0
 from tosaic.compiler.ir.file_builder import IDENTIFIER
 from tosaic.compiler.ir.flatbuffer import FlatTable, Reader
 from tosaic.compiler.ir.graph import Graph
+from tosaic.compiler.ir.mapped_file import contents, let_go
 from tosaic.errors import ModelError, UnsupportedError
 
 _GRAPH_VERSION = 0
@@ -16,7 +17,7 @@ _VERSION_FIELDS = 4
 _SMALLEST_BYTES = 12
 
 
-def read_tosa(source: str | os.PathLike[str] | bytes) -> Graph:
+def read_tosa(source: str | os.PathLike[str] | bytes | memoryview) -> Graph:
     """Reads a `.tosa` file (a path, or its bytes) of version 0.30, 1.0 or 1.1.
 
     The graph has the 1.0 meaning whatever the file's version. ModelError for a malformed file, a broken
@@ -24,10 +25,11 @@ def read_tosa(source: str | os.PathLike[str] | bytes) -> Graph:
     The graph is not validated: call `validate`.
     """
     if isinstance(source, bytes | bytearray | memoryview):
-        return _read(bytes(source), "the .tosa data")
+        whole = memoryview(source)
+        return _read(whole if whole.readonly else bytes(whole), "the .tosa data")
     path = Path(source)
     try:
-        data = path.read_bytes()
+        data = contents(path)
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror}") from None
     try:
@@ -56,17 +58,21 @@ def write_tosa(
     return data
 
 
-def _read(data: bytes, what: str) -> Graph:
+def _read(data: bytes | memoryview, what: str) -> Graph:
     reader = Reader(data)
     if len(data) < _SMALLEST_BYTES or reader.identifier != IDENTIFIER:
         raise ModelError(f"{what} is not a TOSA flatbuffer: bytes 4 to 7 must be 'TOSA'")
     root = reader.root()
     version = _version(root.table(_GRAPH_VERSION, "the version"))
     # A 0.30 writer leaves out numbers that equal its schema's defaults (0.30.0); 1.x has no such defaults.
+    graph: Graph | None = None
     if version[0] in (_UNSET, 0) and version[1] in (_UNSET, 30):
-        return schema_0_30.read(root)
+        graph = schema_0_30.read(root)
     if version[0] == 1 and 0 <= version[1] <= _NEWEST_MINOR:
-        return schema_1_0.read(root, version)
+        graph = schema_1_0.read(root, version)
+    if graph is not None:
+        let_go(memoryview(data))
+        return graph
     raise UnsupportedError(
         f"{what} is TOSA version {'.'.join(map(str, version))}; 0.30, 1.0 and 1.1 can be read, export the model as one "
         "of these"

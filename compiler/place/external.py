@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterator
 import numpy as np
 
 from tosaic.compiler.ir import Tensor
+from tosaic.compiler.ir.mapped_file import LARGE_BYTES, let_go
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.compression import CodedBlock, CodedWeights
 from tosaic.compiler.place.packed_rows import PackedRows
@@ -17,6 +18,8 @@ from tosaic.hw.isa import Opcode, width
 
 ALIGNMENT_BYTES = 64
 """Alignment in bytes of everything in external memory."""
+_PART_BYTES = 1 << 22
+"""Bytes of a constant at most that are looked at together while an image is written."""
 LARGEST_BYTES = 1 << width(Opcode.LOAD_GO, "memory_address")
 """Bytes that instructions can address."""
 
@@ -49,7 +52,9 @@ class Digests:
         """The digest of a contiguous array's bytes."""
         key = (values.ctypes.data, values.nbytes)
         if key not in self._known:
-            self._known[key] = values, hashlib.sha256(values.reshape(-1).view(np.uint8)).digest()
+            self._known[key] = values, hashlib.sha256(values.reshape(-1).view(np.uint8).data).digest()
+            if values.nbytes >= LARGE_BYTES:
+                let_go(values)
         return self._known[key][1]
 
 
@@ -73,7 +78,7 @@ class ExternalMemory:
     """
     digests: Digests = dataclasses.field(default_factory=Digests)
     """Those of constants; copies share it."""
-    _constants: list[Callable[[], bytes]] = dataclasses.field(default_factory=list)
+    _constants: list[Callable[[], bytes | memoryview]] = dataclasses.field(default_factory=list)
     _known: dict[bytes, Address] = dataclasses.field(default_factory=dict)
     """Constants by the digest of their bytes."""
     _coded_bytes: int = 0
@@ -98,15 +103,15 @@ class ExternalMemory:
     def add_constant(self, data: np.ndarray | bytes) -> Address:
         """Places a constant, unless an equal one is there. An array is not copied: nobody may change it."""
         if isinstance(data, bytes):
-            digest, size_bytes, make = hashlib.sha256(data).digest(), len(data), lambda: data
+            digest, raw = hashlib.sha256(data).digest(), memoryview(data)
         else:
             values = np.ascontiguousarray(data)
-            digest, size_bytes, make = self.digests.of(values), values.nbytes, values.tobytes
+            digest, raw = self.digests.of(values), values.reshape(-1).view(np.uint8).data
         if digest not in self._known:
-            self._known[digest] = self.add_later(size_bytes, make, "a constant")
+            self._known[digest] = self.add_later(len(raw), lambda: raw, "a constant")
         return self._known[digest]
 
-    def add_later(self, size_bytes: int, make: Callable[[], bytes], what: str) -> Address:
+    def add_later(self, size_bytes: int, make: Callable[[], bytes | memoryview], what: str) -> Address:
         """Places a constant of `size_bytes` bytes, which `make` makes when the image is laid out."""
         address = Address(Region.CONSTANTS, self.constants_bytes)
         self._constants.append(make)
@@ -158,11 +163,14 @@ class ExternalMemory:
         )
         return first
 
-    def parts(self) -> Iterator[bytes]:
+    def parts(self) -> Iterator[bytes | memoryview]:
         """The constants, one after the other, each made when it is asked for, and what lies between them."""
         for make in self._constants:
             raw = make()
-            yield raw
+            for start in range(0, len(raw), _PART_BYTES):
+                yield raw[start : start + _PART_BYTES]
+                if isinstance(raw, memoryview) and len(raw) >= LARGE_BYTES:
+                    let_go(raw)
             yield bytes(-len(raw) % ALIGNMENT_BYTES)
 
     def constants(self) -> bytes:

@@ -3,11 +3,12 @@
 Behind the image lie the weights that the boot part decodes, then data."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tosaic.compiler.emit.commands import Block, Command, Label, command
 from tosaic.compiler.place.address import Region
 from tosaic.compiler.place.external import ALIGNMENT_BYTES, LARGEST_BYTES, ExternalMemory
+from tosaic.compiler.program_image import ImageParts
 from tosaic.compiler.schedule.interleave import interleave
 from tosaic.compiler.schedule.tracker import Tracker
 from tosaic.errors import UnsupportedError
@@ -22,7 +23,7 @@ _PAGE_BYTES = 4096
 class MemoryImage:
     """The start of external memory, and what lies where."""
 
-    bytes: bytes
+    parts: ImageParts
     program_address: int
     program_bytes: int
     boot_address: int
@@ -44,31 +45,59 @@ class InstructionStream:
     """The number of the layer that each instruction belongs to; None for what belongs to none."""
 
 
-def sequence(config: Config, blocks: list[Block]) -> InstructionStream:
-    """BEGIN, the blocks with their waits, signals and branches, END."""
-    commands = [command(Opcode.BEGIN, isa_hash=ISA_HASH, config_hash=config.hash)]
-    layers: list[int | None] = [None]
-    places: dict[Label, int] = {}
-    branches: dict[int, tuple[Condition, Label]] = {}
-    for block in blocks:
-        places |= {label: len(commands) for label in block.labels}
-        tracker = Tracker()
-        for work in block.work:
-            tracker.add(work)
-        for item in interleave(tracker.items):
+class Sequencer:
+    """Makes an instruction stream of blocks: BEGIN, each block with its waits, signals and branch, END."""
+
+    def __init__(self, config: Config) -> None:
+        self._commands = [command(Opcode.BEGIN, isa_hash=ISA_HASH, config_hash=config.hash)]
+        self._layers: list[int | None] = [None]
+        self._places: dict[Label, int] = {}
+        self._branches: dict[int, tuple[Condition, Label]] = {}
+        self._tracker = Tracker()
+        """Of the block that is under way."""
+
+    def take(self, blocks: list[Block]) -> None:
+        """Takes the work out of blocks under construction, of which the last one stays for what comes: the spans that
+        work reads and writes take most of the memory of a large program."""
+        for block in blocks:
+            for work in block.work:
+                self._tracker.add(work)
+                work.reads = work.writes = work.streams = ()
+            block.begun = block.begun or bool(block.work)
+            block.work = []
+            if block is not blocks[-1]:
+                self._close(block)
+        del blocks[:-1]
+
+    def stream(self, blocks: list[Block]) -> InstructionStream:
+        """The whole stream, which ends with these blocks."""
+        self.take(blocks)
+        self._close(blocks[-1])
+        self._put(command(Opcode.END))
+        for number, (condition, label) in self._branches.items():
+            target = self._places[label] * INSTRUCTION_BYTES
+            self._commands[number] = command(Opcode.BRANCH, target=target, condition=condition)
+        return InstructionStream(self._commands, self._layers)
+
+    def _close(self, block: Block) -> None:
+        self._places |= {label: len(self._commands) for label in block.labels}
+        for item in interleave(self._tracker.items):
             own = item.commands()
-            commands += own
-            layers += [item.work.layer] * len(own)
+            self._commands += own
+            self._layers += [item.work.layer] * len(own)
+        self._tracker = Tracker()
         if block.branch is not None:
-            branches[len(commands)] = block.branch
-            commands.append(command(Opcode.NOP))
-            layers.append(None)
-    commands.append(command(Opcode.END))
-    layers.append(None)
-    for number, (condition, label) in branches.items():
-        target = places[label] * INSTRUCTION_BYTES
-        commands[number] = command(Opcode.BRANCH, target=target, condition=condition)
-    return InstructionStream(commands, layers)
+            self._branches[len(self._commands)] = block.branch
+            self._put(command(Opcode.NOP))
+
+    def _put(self, item: Command) -> None:
+        self._commands.append(item)
+        self._layers.append(None)
+
+
+def sequence(config: Config, blocks: list[Block]) -> InstructionStream:
+    """The instruction stream of blocks, whose work it takes."""
+    return Sequencer(config).stream(blocks)
 
 
 def lay_out(
@@ -98,14 +127,24 @@ def lay_out(
             f"{LARGEST_BYTES >> 30} GiB: split the network"
         )
     base = {Region.CONSTANTS: 0, Region.UNPACKED: unpacked_address, Region.DATA: data_address}
-    image = memory.constants()
-    behind = [(stream.address, part) for stream, part in zip(streams, others, strict=True)]
-    for address, part in ((program_address, commands), (boot_address, boot), *behind):
-        if part:
-            image += bytes(address - len(image)) + _encoded(part, base)
+    code = [(program_address, commands), (boot_address, boot)]
+    code += [(stream.address, part) for stream, part in zip(streams, others, strict=True)]
+    encoded = [(address, _encoded(part, base)) for address, part in code if part]
+    size_bytes = max([memory.constants_bytes, *(address + len(raw) for address, raw in encoded)])
+    parts = ImageParts(size_bytes, lambda: _parts(memory, encoded))
     return MemoryImage(
-        image, program_address, program_bytes, boot_address, boot_bytes, base, memory_bytes, tuple(streams)
+        parts, program_address, program_bytes, boot_address, boot_bytes, base, memory_bytes, tuple(streams)
     )
+
+
+def _parts(memory: ExternalMemory, code: Sequence[tuple[int, bytes]]) -> Iterator[bytes | memoryview]:
+    """Constants, then instructions at their addresses."""
+    place = memory.constants_bytes
+    yield from memory.parts()
+    for address, raw in code:
+        yield bytes(address - place)
+        yield raw
+        place = address + len(raw)
 
 
 def _page(size_bytes: int) -> int:

@@ -1,6 +1,7 @@
 """The units' command lists while a program is being built, with their waits and signals."""
 
 import dataclasses
+from typing import Any
 
 from tosaic.compiler.emit.commands import Command, Work, command
 from tosaic.hw.isa import Opcode, Unit
@@ -32,22 +33,28 @@ class Item:
     work: Work
     index: int
     """Place among the unit's items."""
-    waits: dict[Unit, int] = dataclasses.field(default_factory=dict)
-    """Index, by producing unit, of the last item that must be complete first."""
+    waited: tuple[Any, ...] = ()
+    """Producing units, each with the index of its last item that must be complete first: a flat tuple takes a third of
+    the memory of a dictionary, and there is one for every few instructions."""
     behind_load: int = -1
     """Last load that must come first in the program, without a wait: the unit waits for its words one by one."""
-    signals: list[Unit] = dataclasses.field(default_factory=list)
+    signals: tuple[Unit, ...] = ()
     """Units that wait for this item."""
 
     @property
     def unit(self) -> Unit:
         return self.work.unit
 
+    @property
+    def waits(self) -> dict[Unit, int]:
+        """Index, by producing unit, of the last item that must be complete first."""
+        return dict(zip(self.waited[::2], self.waited[1::2], strict=True))
+
     def commands(self) -> list[Command]:
         unit = self.work.unit
         return [
             *self.work.configuration,
-            *(_WAITS[producer, unit] for producer in self.waits),
+            *(_WAITS[producer, unit] for producer in self.waited[::2]),
             *self.work.commands,
             *(_SIGNALS[unit, consumer] for consumer in self.signals),
         ]

@@ -63,9 +63,9 @@ class Tracker:
                     index = max(index, self._drained())
                 index = self._with_few_tokens(producer, index, work)
                 self._synced[producer, work.unit] = index
-                item.waits[producer] = index
-                self._by_unit[producer][index].signals.append(work.unit)
-        if work.unit is Unit.LOAD and (work.waits_for_core or _HOLDING & item.waits.keys()):
+                item.waited += (producer, index)
+                self._by_unit[producer][index].signals += (work.unit,)
+        if work.unit is Unit.LOAD and (work.waits_for_core or not _HOLDING.isdisjoint(item.waited[::2])):
             self._held_loads.append(item.index)
         if work.consumes_array:
             self._drains = [*self._drains[-DRAINS_KEPT_ITEMS:], (item.index, work.array_vectors)]

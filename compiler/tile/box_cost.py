@@ -61,8 +61,8 @@ class BoxCost:
     """A function that returns the work of a box of some rows, columns and channels."""
     beats: int
     """Cycles of VECTOR for a vector."""
-    work_content: Hashable
-    """Equal where `work` returns the same for the same boxes."""
+    work_content: Hashable = None
+    """Equal where `work` returns the same for the same boxes; None: nothing is known of it."""
 
     def cycles(self, cut: ImageBoxes, extent: Extent, sizes: Sizes, *, doubled: bool) -> int:
         """Predicted cycles of all boxes of at most `extent`, whose buffers have these `sizes`."""

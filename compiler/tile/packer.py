@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tosaic.compiler.fuse.moves import moved
+from tosaic.compiler.ir.mapped_file import let_go
 from tosaic.compiler.machine_numbers import PACKED_WHOLE_LIMIT_PART, PACKING_STEP_AM_PART, PACKING_STEP_BYTES
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.compression import WeightCoder
@@ -71,7 +72,13 @@ class Packer:
                 return external.add_packed_rows(name, coded)
             if coded is not None:
                 return external.add_coded_weights(name, coded)
-        return external.add_weights(name, layout.bytes, lambda: moved(layout.move, values).tobytes())
+
+        def packed() -> bytes:
+            raw = moved(layout.move, values).tobytes()
+            let_go(values)
+            return raw
+
+        return external.add_weights(name, layout.bytes, packed)
 
     def computed(self, name: str, layout: WeightLayout) -> PackedWeights:
         """Weights that are computed at run time, as `layout` wants them: the machine packs them."""

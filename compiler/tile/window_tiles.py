@@ -41,7 +41,7 @@ class WindowLayer:
 class WindowTiler:
     """Chooses the boxes of one layer; the buffers come out of the placer's arena."""
 
-    def __init__(self, placer: Placer, wanted: WindowLayer, memo: PlanMemo):
+    def __init__(self, placer: Placer, wanted: WindowLayer, memo: PlanMemo | None = None):
         self.placer, self.wanted, self.cut, self.memo = placer, wanted, wanted.cut, memo
         tensors = placer.tensors
         program = wanted.layer.program
@@ -57,12 +57,18 @@ class WindowTiler:
         if not self.wanted.external and not self.wanted.param_bytes:
             return self.cut.largest(), {}
         self.placer.release_pending()
+        extent = self._known_extent(cost)
+        sizes, turns, apart = self._sizes(extent), self.cut.window_turns, self._banks_written()
+        return extent, allocate_buffers(self.placer.arena, sizes, turns, apart)
+
+    def _known_extent(self, cost: BoxCost | None) -> Extent:
+        """The box that an equal layer has had, or a new one."""
+        if self.memo is None or (cost is not None and cost.work_content is None):
+            return self._extent(cost)
         key = self._content(cost)
         if key not in self.memo.boxes:
             self.memo.boxes[key] = self._extent(cost)
-        extent = self.memo.boxes[key]
-        sizes, turns, apart = self._sizes(extent), self.cut.window_turns, self._banks_written()
-        return extent, allocate_buffers(self.placer.arena, sizes, turns, apart)
+        return self.memo.boxes[key]
 
     def _content(self, cost: BoxCost | None) -> Hashable:
         """All that the choice looks at, without names: the cut, what has buffers, the gaps of the memory, the cost."""

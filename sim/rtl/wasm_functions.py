@@ -15,7 +15,7 @@ import wasmtime
 
 from tosaic.errors import DeviceError
 
-from .cache import cached
+from ..cache import cached
 from .functions import SIGNATURES
 
 CLOCKED = frozenset(f"tosaic_{name}" for name in ("control_read", "control_write", "control_accesses", "run"))

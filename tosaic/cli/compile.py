@@ -159,7 +159,7 @@ def _write(output: pathlib.Path, session: Session, config: str, *, compressed: b
     microcode = sum(stream.bytes for stream in program.streams)
     print(
         f"{output}: {len(program.layers)} layers, {program.macs:,} MACs, {microcode:,} bytes of microcode, "
-        f"{len(program.image):,} bytes in all, {program.memory_bytes:,} bytes of external memory, for {config}"
+        f"{len(program.image_parts):,} bytes in all, {program.memory_bytes:,} bytes of external memory, for {config}"
     )
     if compressed:
         weights, coded = program.weights, sum(each.coded for each in program.weights)
