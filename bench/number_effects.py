@@ -2,6 +2,7 @@
 
     python bench/number_effects.py [NAME ...]                 # some numbers, or all, on a sample of tests/cycles.csv
     python bench/number_effects.py --whole [NAME ...]         # on the whole of it: an hour and more for all numbers
+    python bench/number_effects.py --rows pool,digits NAME    # on a family of layers, and a network
 
 Of a tuple every second value is left out, the first ones or the others. The set is compiled once for each value; what
 becomes another program runs on the emulator. A line tells the programs that changed, those that there were no more, the
@@ -14,8 +15,9 @@ import dataclasses
 import hashlib
 import importlib
 import multiprocessing
+import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection
 
 from cycles import DIGITS, FAMILIES, NETWORKS, Run, names, read_table, runs
 
@@ -57,26 +59,27 @@ def numbers() -> list[str]:
     return [name for name in vars(machine_numbers) if name.isupper()]
 
 
-def chosen_runs(*, whole: bool) -> Iterator[Run]:
-    """Runs of the benchmark set, or of a sample that is compiled fast."""
-    for name in names():
-        if not whole and name in NETWORKS and name not in SAMPLE_NETWORKS:
-            continue
-        for run in runs(name):
-            if whole or (run.config != "nano" and (run.kind not in FAMILIES or run.name in SAMPLE_SEEDS)):
-                yield run
+def chosen_runs(rows: Collection[str], *, whole: bool) -> list[Run]:
+    """Runs of the benchmark set, or of a sample that is compiled fast; of `rows` only, if there are some."""
+    small = [name for name in names() if name not in NETWORKS or name in SAMPLE_NETWORKS]
+    return [
+        run
+        for name in rows or (names() if whole else small)
+        for run in runs(name)
+        if whole or (run.config != "nano" and (run.kind not in FAMILIES or run.name in SAMPLE_SEEDS))
+    ]
 
 
-def outcomes(change: tuple[str, Value] | None, whole: bool, known: list[str]) -> list[Outcome]:
-    """What becomes of all runs with a changed number; `known` are the digests without. For a process of its own."""
+def outcomes(change: tuple[str, Value] | None, run_list: list[Run], known: list[str]) -> list[Outcome]:
+    """What becomes of runs with a changed number; `known` are the digests without. For a process of its own."""
     assert STAGES not in sys.modules
     if change is not None:
         setattr(machine_numbers, *change)
     compile_graph = importlib.import_module(STAGES).compile_graph
     speed_of = importlib.import_module("tosaic.compiler.memory_speed").MemorySpeed
     found = []
-    for number, run in enumerate(chosen_runs(whole=whole)):
-        graph = run.model if not hasattr(run.model, "suffix") else read_tosa(run.model)
+    for number, run in enumerate(run_list):
+        graph = read_tosa(run.model) if isinstance(run.model, pathlib.Path) else run.model
         config, bandwidth = get_config(run.config), float(run.bandwidth or 0) or None
         try:
             program = compile_graph(graph, config, speed=speed_of(bandwidth))
@@ -129,17 +132,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--whole", action="store_true", help="all rows of tests/cycles.csv")
+    parser.add_argument("--rows", default="", help="families of layers and networks, with commas between")
     chosen = parser.parse_args()
     unknown = set(chosen.names) - set(numbers())
     if unknown:
         parser.error(f"no such number: {', '.join(sorted(unknown))}")
-    run_list = list(chosen_runs(whole=chosen.whole))
-    before = in_a_process(None, chosen.whole, [])
+    rows = list(filter(None, chosen.rows.split(",")))
+    if not set(rows) <= set(names()):
+        parser.error(f"no such rows: {', '.join(sorted(set(rows) - set(names())))}")
+    run_list = chosen_runs(rows, whole=chosen.whole)
+    before = in_a_process(None, run_list, [])
     digests = [outcome.digest for outcome in before]
     print(f"{len(run_list)} rows; changed, not compiled, cycles in per mille, least and most of a row")
     for name in chosen.names or numbers():
         for called, value in values_of(name).items():
-            after = in_a_process((name, value), chosen.whole, digests)
+            after = in_a_process((name, value), run_list, digests)
             print(f"{name:32} {called:6} {compared(run_list, before, after)}", flush=True)
 
 
