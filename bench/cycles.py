@@ -18,6 +18,7 @@ import numpy as np
 from cliff_cases import FAMILIES, random_case
 
 import tosaic
+from tosaic.compiler.ir import Graph
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TABLE = ROOT / "tests/cycles.csv"
@@ -64,25 +65,37 @@ class Row:
 COLUMNS = [field.name for field in dataclasses.fields(Row)]
 
 
-def layer_rows(family: str) -> Iterator[Row]:
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What a row measures."""
+
+    kind: str
+    name: str
+    config: str
+    bandwidth: str
+    layer: str
+    model: Graph | pathlib.Path
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """That of the row."""
+        return (self.kind, self.name, self.config, self.bandwidth)
+
+
+def layer_runs(family: str) -> Iterator[Run]:
     """A family's layers on each configuration."""
     runs = [(config, seed) for config in CONFIGS for seed in range(LAYERS_EACH)]
     runs += [(config, LAYERS_EACH + number) for number, config in enumerate(OTHERS)]
     for config, seed in runs:
         case = random_case(family, seed)
-        # Types that are wider than a configuration's words are refused by name.
-        with contextlib.suppress(tosaic.UnsupportedError):
-            yield Row(family, str(seed), config, "", case.name, _cycles(case.graph, config))
+        yield Run(family, str(seed), config, "", case.name, case.graph)
 
 
-def network_rows(name: str) -> Iterator[Row]:
+def network_runs(name: str) -> Iterator[Run]:
     """A network on `base` at several speeds of memory, and on the other configurations."""
-    path = _network(name)
     small = name in DIGITS
     for config, bandwidth in (("base", ""), ("base", "4"), ("small", ""), *([("nano", "")] if small else [])):
-        yield Row(
-            "network", name, config, bandwidth, "", _cycles(path, config, float(bandwidth or 0) or None)
-        )
+        yield Run("network", name, config, bandwidth, "", _network(name))
 
 
 def names() -> list[str]:
@@ -90,9 +103,18 @@ def names() -> list[str]:
     return [*FAMILIES, *DIGITS, *(name for name in NETWORKS if _network(name).exists())]
 
 
+def runs(name: str) -> Iterator[Run]:
+    """Returns the runs of a family or network."""
+    return layer_runs(name) if name in FAMILIES else network_runs(name)
+
+
 def rows(name: str) -> Iterator[Row]:
-    """Returns the rows of a family or network."""
-    return layer_rows(name) if name in FAMILIES else network_rows(name)
+    """Yields the rows of a family or network."""
+    for run in runs(name):
+        # Types that are wider than a configuration's words are refused by name.
+        with contextlib.suppress(tosaic.UnsupportedError):
+            cycles = _cycles(run.model, run.config, float(run.bandwidth or 0) or None)
+            yield Row(*run.key, run.layer, cycles)
 
 
 def read_table() -> list[Row]:

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 
 from tosaic.compiler.cores.cores_plan import CoresPlan, faster_on_cores
 from tosaic.compiler.cores.emission import CoresEmission
+from tosaic.compiler.cost.transfers import load_cycles
 from tosaic.compiler.emit.boot import emit_boot
 from tosaic.compiler.emit.graph_emission import FieldOverflow, OnLayer, emit
 from tosaic.compiler.ir import Graph, validate
@@ -213,7 +214,7 @@ def _warn_if_slower(program: Program, coder: WeightCoder, plain_cycles: int) -> 
     """UserWarning where every run decodes weights that are loaded faster as they are."""
     streamed = [weights for weights in program.weights if weights.coded and not weights.at_boot]
     decoding = sum(weights.decode_cycles for weights in streamed)
-    loading = coder.load_cycles(sum(weights.bytes for weights in streamed))
+    loading = load_cycles(sum(weights.bytes for weights in streamed), coder.bytes_per_cycle)
     if decoding > loading:
         warnings.warn(
             f"each run decodes weights for about {decoding:,} cycles, and would load them in {loading:,}; without "

@@ -4,7 +4,7 @@ What the instruction set or a configuration fixes is not here: it is derived fro
 `hw.constants`. A number's text says what it stands for and where its value comes from: a decision of docs/decisions
 that has figures, or the commit that set it by hand. What a number is worth on the benchmark set is measured by
 
-    python bench/numbers.py NAME
+    python bench/number_effects.py NAME
 
 which compiles that set with half the number and with twice it. `tests/compiler/test_machine_numbers.py` sees that no
 such number stands elsewhere in the compiler.

@@ -19,7 +19,7 @@ from tosaic.compiler.place.placer import Memories, PlacedPort
 from tosaic.compiler.program import LayerInfo
 from tosaic.compiler.tile.cascade import Chain
 from tosaic.compiler.tile.cascade_choice import propose, worthwhile
-from tosaic.compiler.tile.cost import predicted_cycles
+from tosaic.compiler.tile.demands import predicted_cycles
 from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
 from tosaic.compiler.tile.plan_memo import PlanMemo
 from tosaic.compiler.tile.work import GraphPlan

@@ -19,6 +19,7 @@ ALLOWED = {
         "hw.nnr_streams",
         "hw.cabac_timing",
         "hw.packed_weights",
+        "hw.slots",
         "nnr",
     },
     "sim": {"sim", "compiler.ir", "errors", "install", "hw", "nnr"},
@@ -30,6 +31,10 @@ TERMS = {"sim.terms", "sim.emulator.alu", "sim.emulator.streams", "compiler.ir",
 """The second reader of TOSA, and the emulator's domain of terms."""
 GOLDEN = {"sim.golden", "compiler.ir", "errors"}
 PARTS = {
+    "compiler/cost": {
+        *("compiler.cost", "compiler.machine_numbers", "compiler.memory_speed"),
+        *("hw.config", "hw.isa", "hw.packed_weights", "hw.slots"),
+    },
     "compiler/ir": {"compiler.ir", "errors"},
     "compiler/cut": {"compiler.cut", "compiler.ir"},
     "compiler/importers": {"compiler.importers", "compiler.ir", "errors", "install", "plugins", "nnr"},

@@ -7,13 +7,10 @@ from collections.abc import Hashable
 from tosaic.compiler.cores.grids import Grid, grids
 from tosaic.compiler.cores.share import Share
 from tosaic.compiler.cores.share_plan import SharePlanner, any_addresses
+from tosaic.compiler.cost.transfers import segment_border_cycles
 from tosaic.compiler.cut.boxes import NotCut
 from tosaic.compiler.ir import Graph
-from tosaic.compiler.machine_numbers import (
-    SEGMENT_BORDER_CYCLES,
-    SEGMENT_CONSTANT_ELEMENTS,
-    SEGMENT_MOST_LAYERS,
-)
+from tosaic.compiler.machine_numbers import SEGMENT_CONSTANT_ELEMENTS, SEGMENT_MOST_LAYERS
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.errors import UnsupportedError
 
@@ -64,7 +61,7 @@ class Chooser:
 
     @property
     def border_cycles(self) -> int:
-        return 2 * self.planner.choices.speed.latency_cycles + SEGMENT_BORDER_CYCLES
+        return segment_border_cycles(self.planner.choices.speed)
 
     def segment(self, first: int, last: int, grid: Grid, most: float = math.inf) -> Segment | None:
         """Layers [first, last) cut by a grid, with the cycles of the core that has most to do. None where they cannot

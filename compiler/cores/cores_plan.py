@@ -5,15 +5,15 @@ import dataclasses
 from tosaic.compiler.cores.choice import Chooser, Segment
 from tosaic.compiler.cores.network import Network, network_of
 from tosaic.compiler.cores.share_plan import PlannedShare, SharePlanner
+from tosaic.compiler.cost.transfers import bytes_ahead, segments_cycles
 from tosaic.compiler.cut.boxes import NotCut
 from tosaic.compiler.machine import KIND, Kind
-from tosaic.compiler.machine_numbers import SEGMENT_OUT_OF_STEP_FACTOR
 from tosaic.compiler.place.address import Address, Span
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.placer import PlacedPort
 from tosaic.compiler.program import LayerInfo
 from tosaic.compiler.search import Choices, ProgramPlan, Task
-from tosaic.compiler.tile.cost import computing_cycles
+from tosaic.compiler.tile.demands import computing_cycles
 from tosaic.errors import UnsupportedError
 
 
@@ -46,7 +46,7 @@ class CoresPlan:
     @property
     def cycles(self) -> int:
         """Predicted, with what passes between segments."""
-        return self.border_cycles * len(self.segments) + sum(each.segment.cycles for each in self.segments)
+        return segments_cycles([each.segment.cycles for each in self.segments], self.border_cycles)
 
     @property
     def layers(self) -> list[LayerInfo]:
@@ -142,4 +142,4 @@ def _ahead_bytes(core: int, before: PlannedSegment | None, choices: Choices, bor
         cycles += max(computing_cycles(work, config) for work in lasts)
     else:
         cycles += before.segment.cycles
-    return int(SEGMENT_OUT_OF_STEP_FACTOR * cycles * choices.speed.bytes_per_cycle(config))
+    return bytes_ahead(cycles, config, choices.speed)

@@ -4,13 +4,14 @@
 import dataclasses
 import enum
 
+from tosaic.compiler.cost.array import vectors_in_turn
 from tosaic.compiler.emit.array_go import ArrayGo, begun_early, emit_array
 from tosaic.compiler.emit.box_transfers import BoxPlace, BoxSource, BoxTransfers
 from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.layout_copy import CopyEmission
 from tosaic.compiler.emit.vector_go import Access, Dim, ParamUse, VectorGo
 from tosaic.compiler.fuse.expression import Load
-from tosaic.compiler.machine_numbers import BLOCKS_WM_PART, LAYER_END_CYCLES, PACKING_STEPS_AHEAD
+from tosaic.compiler.machine_numbers import BLOCKS_WM_PART, PACKING_STEPS_AHEAD
 from tosaic.compiler.place.address import Span, activation_span
 from tosaic.compiler.place.placement import Copy
 from tosaic.compiler.place.weights import MAX_COUNT, Blob
@@ -221,11 +222,11 @@ class ConvolutionEmission:
             return 0
         slots = box_work(self.plan, self.config, box.rows, box.columns, 1).array_cycles
         if self.plan.layout.depthwise:
-            first = placed.pixels - -(-LAYER_END_CYCLES * placed.pixels // slots)
+            first = placed.pixels - vectors_in_turn(placed.pixels, slots)
             first = max(rows, first - first % rows)
         else:
             tiles = -(-placed.pixels // rows)
-            first = rows * (tiles - -(-(LAYER_END_CYCLES + rows) * tiles // slots))
+            first = rows * (tiles - vectors_in_turn(tiles, slots, rows))
         if not placed.linear:
             first -= first % box.columns
         return first if 0 < first < placed.pixels else 0

@@ -15,7 +15,7 @@ from tosaic.compiler.emit.reduction import ReductionEmission
 from tosaic.compiler.place.address import Region
 from tosaic.compiler.place.placement import Copy
 from tosaic.compiler.place.placer import Memories
-from tosaic.compiler.tile.cost import bus_is_free, computing_cycles, work_cycles
+from tosaic.compiler.tile.demands import bus_is_free, computing_cycles, work_cycles
 from tosaic.compiler.tile.elementwise import ElementwisePlan
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan
 from tosaic.compiler.tile.layout_copy import LayoutCopy

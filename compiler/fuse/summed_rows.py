@@ -6,6 +6,7 @@ each column in its slots and adds row after row, so that the image is neither st
 
 import math
 
+from tosaic.compiler.cost.layers import summed_rows_pay
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.ir import Graph, Operator
 from tosaic.hw.config import Config
@@ -29,10 +30,7 @@ def sums_pay(graph: Graph, layer: Layer, config: Config) -> bool:
     and whose root adds up rows."""
     assert layer.base is not None
     _, height, width, _ = graph.tensors[layer.base.outputs[0]].shape
-    program, pixels = layer.program, height * width
+    program = layer.program
     beats = program.uop_beats(Element.INT32)[program.body_start : program.body_end]
-    draining = height * sum(max(config.vector_latency_cycles, width * each) for each in beats)
     depth = math.prod(graph.tensors[layer.base.inputs[1]].shape[1:])
-    array = -(-pixels // config.rows) * -(-depth // config.columns) * config.columns
-    saved = pixels - width * Element.INT32.bytes
-    return saved > max(0, draining - array)
+    return summed_rows_pay(height, width, depth, beats, config)

@@ -6,20 +6,14 @@ windows lie inside the image is a depthwise convolution by ones, which the array
 """
 
 import dataclasses
-import math
 
 import numpy as np
 
+from tosaic.compiler.cost import array, vector
 from tosaic.compiler.ir import DType, Graph, Operator
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine import reciprocal_scale
-from tosaic.compiler.machine_numbers import (
-    POOL_APART_SHARE,
-    POOL_LEAST_STEPS,
-    POOL_ON_ARRAY_SHARE,
-    POOL_START_CYCLES,
-    VECTOR_GO_CYCLES,
-)
+from tosaic.compiler.machine_numbers import POOL_APART_SHARE, POOL_ON_ARRAY_SHARE
 from tosaic.hw.config import Config
 
 
@@ -72,32 +66,23 @@ def _sides(operator: Operator, shape: tuple[int, ...]) -> tuple[_Side, _Side]:
     )
 
 
-def _vector_cycles(y: _Side, x: _Side, shape: tuple[int, ...], beats: int, config: Config) -> int:
+def _on_vector(y: _Side, x: _Side, shape: tuple[int, ...], beats: int, config: Config) -> int:
     """Returns the cycles of a pool on VECTOR, whose lanes take elements that follow each other in both
-    tensors. It works on a batch of vectors of the longest axis at a time, which takes at least the latency
-    for each step.
+    tensors.
     """
     images, channels = shape[0], shape[3]
     if x.stride == 1:
         axes = [y.outputs, -(-x.outputs * channels // config.columns)]
     else:
         axes = [y.outputs, x.outputs, -(-channels // config.columns)]
-    batches, rest = divmod(max(axes), config.vector_slots)
-    slots = batches * config.vector_slots + (max(rest, config.vector_latency_cycles) if rest else 0)
-    steps = max(y.kernel * x.kernel, POOL_LEAST_STEPS) * beats
-    return images * (math.prod(axes) // max(axes) * slots * steps + VECTOR_GO_CYCLES * y.edges * x.edges)
+    return vector.pool_cycles(axes, images, y.kernel * x.kernel, beats, y.edges * x.edges, config)
 
 
-def _array_cycles(y: _Side, x: _Side, shape: tuple[int, ...], config: Config) -> int | None:
-    """Returns the cycles of a depthwise convolution in place of a pool without padding: its pixels pass by as
-    many rows of the kernel as the array holds. None where it holds too few.
-    """
-    together = min(y.kernel, config.rows // x.kernel, config.line_groups)
-    if not together or (together < y.kernel and not config.partial_sums):
-        return None
+def _on_array(y: _Side, x: _Side, shape: tuple[int, ...], config: Config) -> int | None:
+    """Returns the cycles of a depthwise convolution in place of a pool; None where the array cannot do it."""
     pixels = y.outputs * y.stride * (x.outputs * x.stride + x.kernel)
     blocks = shape[0] * -(-shape[3] // config.columns)
-    return POOL_START_CYCLES + blocks * -(-y.kernel // together) * (pixels + config.rows)
+    return array.pool_cycles(pixels, blocks, y.kernel, x.kernel, config)
 
 
 def _rows_first(new: Rewriting, config: Config) -> bool:
@@ -109,10 +94,8 @@ def _rows_first(new: Rewriting, config: Config) -> bool:
     y, x = _sides(operator, shape)
     beats = dtype.bits // 8
     between = (shape[0], y.outputs, shape[2], shape[3])
-    apart = _vector_cycles(y, x.whole, shape, beats, config) + _vector_cycles(
-        y.pooled, x, between, beats, config
-    )
-    if apart > POOL_APART_SHARE * _vector_cycles(y, x, shape, beats, config):
+    apart = _on_vector(y, x.whole, shape, beats, config) + _on_vector(y.pooled, x, between, beats, config)
+    if apart > POOL_APART_SHARE * _on_vector(y, x, shape, beats, config):
         return False
     nan_mode = operator.attributes.get("nan_mode", "PROPAGATE")
     rows = new.add(
@@ -149,8 +132,8 @@ def _by_ones(new: Rewriting, config: Config) -> bool:
     taps, channels = y.kernel * x.kernel, shape[3]
     if (y.outputs, x.outputs) == (1, 1):
         return False  # A mean, which has forms of its own.
-    cycles = _array_cycles(y, x, shape, config)
-    if cycles is None or cycles > POOL_ON_ARRAY_SHARE * _vector_cycles(y, x, shape, 1, config):
+    cycles = _on_array(y, x, shape, config)
+    if cycles is None or cycles > POOL_ON_ARRAY_SHARE * _on_vector(y, x, shape, 1, config):
         return False
     input_zp, output_zp = (
         new.constant(new.graph.operand_value(operator, name).reshape(1), dtype)

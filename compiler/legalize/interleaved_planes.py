@@ -11,15 +11,11 @@ import math
 
 import numpy as np
 
+from tosaic.compiler.cost.array import planes_cycles
+from tosaic.compiler.cost.vector import joined_planes_cycles
 from tosaic.compiler.ir import DType, Graph, GraphIndex, Operator
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine import KIND, Kind, group_sizes
-from tosaic.compiler.machine_numbers import (
-    PLANE_JOIN_CYCLES,
-    PLANES_IMAGE_CYCLES,
-    PLANES_JOINED,
-    PLANES_START_CYCLES,
-)
 from tosaic.hw.config import Config
 
 
@@ -31,23 +27,14 @@ class _Planes:
     count: int
     pixels: int
 
-    def vector_cycles(self, config: Config) -> int:
-        """Estimates the cycles of VECTOR; two, four or eight planes need no cycle for each pixel."""
-        joins = self.images * -(-self.pixels // config.columns) * -(-self.count // PLANES_JOINED)
-        each = PLANE_JOIN_CYCLES + (config.columns if self.count & (self.count - 1) else 0)
-        return joins * each
+    def on_vector(self, config: Config) -> int:
+        """The cycles of VECTOR."""
+        return joined_planes_cycles(self.images, self.count, self.pixels, config)
 
-    def array_cycles(self, config: Config) -> float:
-        """Returns the cycles of the convolution; infinite where its weights do not stay in their memory."""
-        best, columns = math.inf, config.columns
-        for size in group_sizes(self.pixels, columns):
-            tiles, groups = -(-size * self.count // columns), self.pixels // size
-            weight_bytes = tiles * self.count * columns**2
-            if weight_bytes <= config.wm_bytes:
-                image = -(-groups // config.rows) * tiles * self.count * columns + PLANES_IMAGE_CYCLES
-                loaded = weight_bytes / config.word_bytes
-                best = min(best, PLANES_START_CYCLES + loaded + self.images * image)
-        return best
+    def on_array(self, config: Config) -> float:
+        """The cycles of the convolution."""
+        shared = group_sizes(self.pixels, config.columns)
+        return planes_cycles(self.images, self.count, self.pixels, shared, config)
 
 
 def interleave_planes(graph: Graph, config: Config) -> Graph:
@@ -56,7 +43,7 @@ def interleave_planes(graph: Graph, config: Config) -> Graph:
     index = graph.index()
     for operator in graph.operators:
         new, planes = Rewriting(graph, operator), _planes(graph, index, operator)
-        if planes is not None and planes.array_cycles(config) < planes.vector_cycles(config):
+        if planes is not None and planes.on_array(config) < planes.on_vector(config):
             _convolve(new, planes)
         done += new.operators or [operator]
     graph.operators = done

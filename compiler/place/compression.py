@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tosaic.compiler.cost.transfers import load_cycles
 from tosaic.compiler.machine_numbers import (
     BOOT_BLOCK_AM_PART,
     BOOT_BLOCK_BYTES,
@@ -83,13 +84,9 @@ class WeightCoder:
                 "compile without compression or for another configuration"
             )
         self._config, self._method = config, method
-        self._bytes_per_cycle = min(bytes_per_cycle or config.word_bytes, config.word_bytes)
+        self.bytes_per_cycle = min(bytes_per_cycle or config.word_bytes, config.word_bytes)
         self._known: dict[bytes, CodedWeights | None] = {}
         """Weights by what was coded: they are laid out anew when the compiler tries again with less memory."""
-
-    def load_cycles(self, size_bytes: int) -> int:
-        """That it takes to load weights that are not compressed."""
-        return int(size_bytes // self._bytes_per_cycle)
 
     def group_bytes(self, blob_bytes: int) -> int:
         """Bytes of the whole blobs that are decoded together in every run."""
@@ -108,10 +105,12 @@ class WeightCoder:
         """Yields the weights in the ways that the method has, the best first."""
         at_will = self._method is Method.NNR
         # An engine decodes one weight per cycle at most.
-        if not at_will or self._config.cabac_engines > self._bytes_per_cycle:
+        if not at_will or self._config.cabac_engines > self.bytes_per_cycle:
             blocks = self._smaller(flat, self.group_bytes(blob_bytes), CODED_BLOCK_INSTRUCTIONS)
             coded = CodedWeights(blocks, at_boot=False) if blocks else None
-            if coded and (not at_will or coded.cycles < DECODED_SHARE * self.load_cycles(flat.size)):
+            if coded and (
+                not at_will or coded.cycles < DECODED_SHARE * load_cycles(flat.size, self.bytes_per_cycle)
+            ):
                 yield coded
         if at_will:
             blocks = self._smaller(

@@ -6,15 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tosaic.compiler.machine_numbers import (
-    CODED_GROUP_BYTES,
-    PACKED_ROW_CYCLES,
-    PACKED_ROWS_SHARE,
-    WEIGHT_GROUP_WM_PART,
-)
+from tosaic.compiler.cost.transfers import packed_row_cycles
+from tosaic.compiler.machine_numbers import CODED_GROUP_BYTES, PACKED_ROWS_SHARE, WEIGHT_GROUP_WM_PART
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
-from tosaic.hw.packed_weights import PALETTE_SIZE, WORDS_PER_CODE, Mode, pack
+from tosaic.hw.packed_weights import PALETTE_SIZE, Mode, pack
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,10 +53,10 @@ class RowPacker:
     def _packed(self, flat: np.ndarray, step: int) -> PackedRows | None:
         """Packs with the mode that is the fastest for each row."""
         word_bytes = self._config.word_bytes
-        rows, cycles = [], 0.0
+        rows, cycles, rate = [], 0.0, self._bytes_per_cycle
         for start in range(0, flat.size, step):
             found = [
-                (self._cycles(row, mode, len(own) // word_bytes), row)
+                (packed_row_cycles(len(row), mode, len(own) // word_bytes, word_bytes, rate), row)
                 for own in (flat[start : start + step],)
                 for mode in _modes(own)
                 for row in (pack(own, mode, word_bytes),)
@@ -70,16 +66,9 @@ class RowPacker:
             best, row = min(found)
             rows.append(row)
             cycles += best
-        if cycles >= PACKED_ROWS_SHARE * flat.size / self._bytes_per_cycle:
+        if cycles >= PACKED_ROWS_SHARE * flat.size / rate:
             return None
         return PackedRows(tuple(rows), step, flat.size)
-
-    def _cycles(self, row: bytes, mode: Mode, words: int) -> float:
-        """That loading a row takes: what the bus takes, or what unpacking takes."""
-        beats = len(row) // self._config.word_bytes
-        entering = beats - 1 - PALETTE_SIZE[mode] - -(-words // WORDS_PER_CODE[mode])
-        unpacking = 2 + PALETTE_SIZE[mode] + words + entering
-        return max(len(row) / self._bytes_per_cycle, unpacking) + PACKED_ROW_CYCLES
 
 
 def _modes(weights: np.ndarray) -> Iterator[Mode]:

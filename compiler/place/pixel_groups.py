@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tosaic.compiler.cost.array import full_rows_cycles
 from tosaic.compiler.fuse.moves import Move, Part
 from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.machine import group_sizes
@@ -54,10 +55,10 @@ def group_pixels(
     if operator.op != "CONV2D" or weight.data is None or not (window.dx == 1 or window.kw == 1):
         return None
     channels = weight.shape[0]
-    least, best = _array_cycles(window, 1, _tiles(window, channels, 1, columns, config), config), 1
+    least, best = _on_array(window, 1, _tiles(window, channels, 1, columns, config), config), 1
     for pixels in group_sizes(window.ow, columns):
         tiles = _tiles(window, channels, pixels, columns, config)
-        cycles, size = _array_cycles(window, pixels, tiles, config), _blob_bytes(window, tiles, config)
+        cycles, size = _on_array(window, pixels, tiles, config), _blob_bytes(window, tiles, config)
         wins, fits = cycles < least, size <= config.wm_bytes // PIXEL_GROUP_WM_PART
         if pixels & (pixels - 1):
             # Many more weights, which must come and stay.
@@ -99,9 +100,9 @@ def _tiles(window: Window, channels: int, pixels: int, columns: int, config: Con
     return found
 
 
-def _array_cycles(window: Window, pixels: int, tiles: list[_Tile], config: Config) -> int:
-    groups = math.ceil(window.n * window.oh * (window.ow // pixels) / config.rows)
-    return groups * window.kh * sum(tile.chunks for tile in tiles) * config.columns
+def _on_array(window: Window, pixels: int, tiles: list[_Tile], config: Config) -> int:
+    steps = window.kh * sum(tile.chunks for tile in tiles)
+    return full_rows_cycles(steps, window.n * window.oh * (window.ow // pixels), config)
 
 
 def _packed(

@@ -9,6 +9,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 
+from tosaic.compiler.cost.array import depthwise_cycles, full_rows_cycles
 from tosaic.compiler.machine_numbers import DEPTHWISE_LEAST_COLUMNS
 from tosaic.compiler.place.depthwise_stream import depthwise_stream
 from tosaic.compiler.place.geometry import Window
@@ -67,9 +68,9 @@ def tap_passes(window: Window, config: Config) -> list[TapPass]:
         options += _options(window, config)
     if not options:
         return []
-    best = min(options, key=lambda passes: _cycles(window, passes, config))
-    taps, tiles = window.kh * window.kw, -(-window.oh * window.ow // config.rows)
-    worth = whole is not None or _cycles(window, best, config) < taps * config.columns * tiles
+    best = min(options, key=lambda passes: _predicted(window, passes, config))
+    zeros = full_rows_cycles(window.kh * window.kw, window.oh * window.ow, config)
+    worth = whole is not None or _predicted(window, best, config) < zeros
     return best if worth else []
 
 
@@ -106,26 +107,25 @@ def tap_rows(seen: Window, passes: Sequence[TapPass], config: Config) -> int:
     return seen.kh * seen.reach_columns if len(passes) == 1 else config.rows
 
 
-def stream_cycles(window: Window, passes: Sequence[TapPass], config: Config) -> int:
-    """Cycles of the GOs for all outputs of `window`, one block of channels."""
-    cycles = 0
+def streams_of(window: Window, passes: Sequence[TapPass], config: Config) -> Iterator[tuple[int, int, int]]:
+    """Yields (advances, positions before the first sum, rows with taps) of the GOs for all outputs of `window`, one
+    block of channels."""
     for part in passes:
         seen = part.window(window)
         together = 2 if part.y.step == 1 and fits_pairs(seen, config) else 1
         rows = tap_rows(seen, passes, config)
         stream = depthwise_stream(seen, together, rows)
-        cycles += stream.advances + max(rows - stream.skip, 0)
-    return cycles
+        yield stream.advances, stream.skip, rows
 
 
-def _cycles(window: Window, passes: Sequence[TapPass], config: Config) -> int:
-    """`stream_cycles` of the whole layer, in boxes that the GOs can take."""
+def _predicted(window: Window, passes: Sequence[TapPass], config: Config) -> int:
+    """The cycles of the whole layer, in boxes that the GOs can take."""
     width, most = output_limits(window, passes, config)
     width = min(width, window.ow)
     height = min(max(1, most // width), window.oh)
     boxes = -(-window.ow // width) * -(-window.oh // height)
     box = dataclasses.replace(window, oh=height, ow=width)
-    return boxes * stream_cycles(box, passes, config)
+    return boxes * depthwise_cycles(streams_of(box, passes, config))
 
 
 def _columns(seen: Window, config: Config) -> int:

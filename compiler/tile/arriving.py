@@ -2,14 +2,13 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from tosaic.compiler.machine_numbers import BOX_INSTRUCTIONS, OTHER_BOXES_SHARE
+from tosaic.compiler.cost.boxes import BoxWork, arriving_cycles, box_instruction_bytes
+from tosaic.compiler.machine_numbers import OTHER_BOXES_SHARE
 from tosaic.compiler.memory_speed import MemorySpeed
-from tosaic.compiler.tile.convolution import BoxWork
 from tosaic.compiler.tile.image_boxes import ImageBoxes, row_starts
 from tosaic.hw.config import Config
-from tosaic.hw.isa import INSTRUCTION_BYTES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,13 +45,14 @@ class Arriving:
         """Returns the cycles until the last box is computed: each box waits for its rows, and the weights
         come after the first box's rows.
         """
-        window, done = cut.window, 0.0
         bytes_per_cycle = float(self.speed.bytes_per_cycle(self.config))
-        starts = row_starts(0, window.oh, most, first)
+        return arriving_cycles(self._boxes(cut, most, first), bytes_per_cycle)
+
+    def _boxes(self, cut: ImageBoxes, most: int, first: int) -> Iterator[tuple[int, int]]:
+        """Yields (bytes that come up to its last row, cycles of the array) of each box."""
+        window, starts = cut.window, row_starts(0, cut.window.oh, most, first)
         loaded_bytes = self.work(most).weight_bytes
         for oy0, oy1 in zip(starts, [*starts[1:], window.oh], strict=True):
-            loaded_bytes += BOX_INSTRUCTIONS * INSTRUCTION_BYTES
+            loaded_bytes += box_instruction_bytes()
             _, high = window.input_rows(oy0, oy1)
-            there = (loaded_bytes + high * window.iw * window.ic) / bytes_per_cycle
-            done = max(done, there) + self.work(oy1 - oy0).array_cycles
-        return done
+            yield loaded_bytes + high * window.iw * window.ic, self.work(oy1 - oy0).array_cycles

@@ -2,53 +2,14 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Hashable
-from fractions import Fraction
+from collections.abc import Callable, Hashable, Iterator
 
-from tosaic.compiler.machine_numbers import (
-    BOX_INSTRUCTIONS,
-    BOX_WAIT_CYCLES,
-    BUFFER_TURN_CYCLES,
-    TILE_DRAIN_CYCLES,
-    TILE_INSTRUCTIONS,
-)
+from tosaic.compiler.cost.boxes import BoxDemand, BoxTime, BoxWork, Moved, boxes_cycles
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.buffers import Sizes
 from tosaic.compiler.place.placement import Role
-from tosaic.compiler.tile.convolution import BoxWork
 from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes
 from tosaic.hw.config import Config
-from tosaic.hw.isa import INSTRUCTION_BYTES
-
-
-@dataclasses.dataclass(frozen=True)
-class _Unit:
-    """A part of a cycle of which all times of a layer are multiples: integers are exact, and faster than fractions."""
-
-    per_cycle: int
-    per_byte: int
-    """Time of a byte on the bus."""
-    per_burst: int
-    """Time from one short burst to the next."""
-
-    @classmethod
-    def of(cls, speed: MemorySpeed, config: Config, pixels: int) -> "_Unit":
-        """Returns the unit of time for boxes of up to `pixels` pixels."""
-        rate, burst = speed.bytes_per_cycle(config), Fraction(speed.burst_cycles)
-        per_cycle = rate.numerator * burst.denominator * pixels
-        return cls(
-            per_cycle,
-            rate.denominator * burst.denominator * pixels,
-            burst.numerator * (per_cycle // burst.denominator),
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class _Transfer:
-    """Units of the bus, one way and the other."""
-
-    read: int
-    written: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,54 +27,44 @@ class BoxCost:
 
     def cycles(self, cut: ImageBoxes, extent: Extent, sizes: Sizes, *, doubled: bool) -> int:
         """Predicted cycles of all boxes of at most `extent`, whose buffers have these `sizes`."""
-        whole = extent.rows * extent.columns
-        unit, total = _Unit.of(self.speed, self.config, whole), 0
+        time = self._time(extent)
+        ends = self._moved(cut, extent, sizes, extent, time)
+        firsts = self._first_boxes(cut, extent)
+        boxes = self._boxes(cut, extent, sizes, time)
+        return boxes_cycles(boxes, firsts, ends, time, self.speed, doubled=doubled)
+
+    def _time(self, extent: Extent) -> BoxTime:
+        return BoxTime.of(self.speed, self.config, extent.rows * extent.columns)
+
+    def _boxes(self, cut: ImageBoxes, extent: Extent, sizes: Sizes, time: BoxTime) -> Iterator[BoxDemand]:
+        """Yields all boxes, those that are alike at once."""
         heights, widths = split(cut.window.oh, extent.rows), split(cut.window.ow, extent.columns)
         for groups, channels in split(cut.channels, extent.channels):
             for (count, rows), (across, columns) in itertools.product(heights, widths):
-                moved = self._moved(cut, Extent(rows, columns, extent.channels), sizes, whole, unit)
-                box = self.work(rows, columns, channels)
-                each = self._box(box, rows * columns, moved, unit, doubled=doubled)
-                total += groups * cut.window.n * count * across * each
-            # What stays comes while the first box of these channels is computed.
-            first = self.work(extent.rows, extent.columns, channels)
-            if first.stays:
-                late = first.weight_bytes * unit.per_byte - first.array_cycles * unit.per_cycle
-                total += groups * max(0, late)
-        if doubled:
-            # Nothing computes while the first box comes and the last one leaves.
-            ends = self._moved(cut, extent, sizes, whole, unit)
-            total += ends.read + ends.written
-        return total // unit.per_cycle
+                moved = self._moved(cut, Extent(rows, columns, extent.channels), sizes, extent, time)
+                work = self.work(rows, columns, channels)
+                times = groups * cut.window.n * count * across
+                yield BoxDemand(times, work, rows * columns * self.beats, moved)
 
-    def _box(self, box: BoxWork, pixels: int, moved: _Transfer, unit: _Unit, *, doubled: bool) -> int:
-        """Units of a box among others."""
-        draining = box.tiles * (pixels * self.beats + TILE_DRAIN_CYCLES) + TILE_DRAIN_CYCLES
-        computing = (max(box.array_cycles, draining) + BOX_WAIT_CYCLES) * unit.per_cycle
-        instructions = BOX_INSTRUCTIONS + box.tiles * TILE_INSTRUCTIONS
-        # Weights that do not stay come for every box.
-        fetched = instructions * INSTRUCTION_BYTES + (0 if box.stays else box.weight_bytes)
-        fetching = fetched * unit.per_byte
-        turn = (self.speed.latency_cycles + BUFFER_TURN_CYCLES) * unit.per_cycle
-        if doubled:
-            return max(computing, moved.read + fetching + turn, moved.written + turn)
-        return max(computing, fetching) + moved.read + moved.written + turn
+    def _first_boxes(self, cut: ImageBoxes, extent: Extent) -> Iterator[tuple[int, BoxWork]]:
+        """Yields the first box of each group of channels, and how many groups there are of the kind."""
+        for groups, channels in split(cut.channels, extent.channels):
+            yield groups, self.work(extent.rows, extent.columns, channels)
 
-    def _moved(
-        self, cut: ImageBoxes, extent: Extent, sizes: Sizes, whole_pixels: int, unit: _Unit
-    ) -> _Transfer:
-        """Returns what a box of `extent` moves; `sizes` are those of a box of `whole_pixels`, which the unit is for."""
+    def _moved(self, cut: ImageBoxes, extent: Extent, sizes: Sizes, whole: Extent, time: BoxTime) -> Moved:
+        """Returns what a box of `extent` moves; `sizes` are those of a box of `whole`, which the time is for."""
         read, written = 0, 0
         # Some of the channels are a short run of bytes for each pixel.
         runs = extent.rows * extent.columns if extent.channels < cut.channels else 0
         for key, size in sizes.items():
-            least = 0 if key.role is Role.WINDOW else runs * unit.per_burst
-            moved = max(size * extent.rows * extent.columns * (unit.per_byte // whole_pixels), least)
+            least = 0 if key.role is Role.WINDOW else runs
+            part = size * extent.rows * extent.columns
+            moved = time.of_runs(part, whole.rows * whole.columns, least)
             if key.role is Role.RESULT:
                 written += moved
             else:
                 read += moved
-        return _Transfer(read, written)
+        return Moved(read, written)
 
 
 def split(size: int, step: int) -> list[tuple[int, int]]:

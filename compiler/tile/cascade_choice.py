@@ -11,7 +11,7 @@ from tosaic.compiler.place.placement import Placement
 from tosaic.compiler.tile.cascade import Chain
 from tosaic.compiler.tile.cascade_tiles import CascadeTiler, body_of
 from tosaic.compiler.tile.convolution import convolution_boxes
-from tosaic.compiler.tile.cost import work_cycles
+from tosaic.compiler.tile.demands import work_cycles
 from tosaic.compiler.tile.work import (
     ArrayBody,
     CascadeWork,

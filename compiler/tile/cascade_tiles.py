@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from tosaic.compiler.cost.layers import cascade_cycles
 from tosaic.compiler.machine_numbers import CASCADE_MOST_STRIPES
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.address import Address, Region
@@ -10,7 +11,7 @@ from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.buffers import Buffers, Sizes, addresses_of, allocate_buffers
 from tosaic.compiler.place.placement import Buffer, BufferKey, Copy, Placement, Role, Sent
 from tosaic.compiler.tile.cascade import Heights, StripeRows, heights_of
-from tosaic.compiler.tile.cost import cascade_cycles
+from tosaic.compiler.tile.demands import demand_of
 from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes
 from tosaic.compiler.tile.work import ArrayBody, LayerWork, PoolBody
 from tosaic.hw.config import Config
@@ -119,7 +120,9 @@ class CascadeTiler:
         stripes = list(self._stripes(heights, extents, _Places(held, waiting, output), buffers))
         distinct = {key: buffer for found in buffers for key, buffer in found.items()}
         taken = [*held, *addresses_of(distinct)]
-        cycles = cascade_cycles([work for _, work in stripes], self.config, self.speed)
+        cycles = cascade_cycles(
+            [demand_of(work, self.config) for _, work in stripes], self.config, self.speed
+        )
         return StripePlan(heights, cycles, stripes, taken)
 
     def _extent(self, cut: ImageBoxes, rows: int) -> Extent:

@@ -8,30 +8,16 @@ import dataclasses
 import math
 from collections.abc import Iterator
 
+from tosaic.compiler.cost.boxes import pieces_cycles
+from tosaic.compiler.cost.transfers import runs_cycles
+from tosaic.compiler.cost.vector import channels_cycles
 from tosaic.compiler.fuse.moves import blocks
-from tosaic.compiler.machine_numbers import (
-    BUFFER_TURN_CYCLES,
-    CHANNEL_BATCH_CYCLES,
-    CHANNEL_GO_CYCLES,
-    ELEMENTWISE_CHANNEL_CUTS,
-)
+from tosaic.compiler.machine_numbers import ELEMENTWISE_CHANNEL_CUTS
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.buffers import Sizes
 from tosaic.compiler.place.placement import Role
 from tosaic.compiler.tile.box_cost import split
 from tosaic.hw.config import Config
-
-
-def vector_cycles(config: Config, beats: list[int], rows: int) -> int:
-    """VECTOR's cycles for `rows` vectors with the same parameters. `beats`: of each micro-operation, which waits for
-    what the one before has computed."""
-    *before, last = beats
-    batches = -(-rows // config.vector_slots)
-    total = CHANNEL_GO_CYCLES if batches > 1 else CHANNEL_BATCH_CYCLES
-    for count, slots in split(rows, -(-rows // batches)):
-        waiting = sum(max(config.vector_latency_cycles, slots * each) for each in before)
-        total += count * (waiting + slots * last)
-    return total
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,30 +52,21 @@ class ChannelBoxes:
         """Predicted cycles of all boxes, whose buffers have these `sizes`."""
         read = sum(self._moved(counts, size) for key, size in sizes.items() if key.role is not Role.RESULT)
         written = sum(self._moved(counts, size) for key, size in sizes.items() if key.role is Role.RESULT)
-        turn, whole = self.speed.latency_cycles + BUFFER_TURN_CYCLES, math.prod(counts)
-        # Nothing computes while the first box comes and the last one leaves.
-        total = read + written if doubled else 0
-        for times, elements, computing in self._boxes(counts):
-            comes, leaves = read * elements // whole + turn, written * elements // whole + turn
-            total += times * (max(computing, comes, leaves) if doubled else computing + comes + leaves - turn)
-        return total
+        moved = read, written
+        return pieces_cycles(self._boxes(counts), math.prod(counts), moved, self.speed, doubled=doubled)
 
     def _boxes(self, counts: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
         """(number of boxes, elements of one, VECTOR's cycles for one)."""
         *outer, channels = counts
         every = math.prod(self.shape[:-1])
         for row_boxes, rows in split(every, math.prod(outer)):
-            cycles = vector_cycles(self.config, self.beats, rows)
+            cycles = channels_cycles(self.config, self.beats, rows)
             for number, width in split(self.shape[-1], channels):
                 yield row_boxes * number, rows * width, -(-width // self.config.columns) * cycles
 
     def _moved(self, counts: tuple[int, ...], size_bytes: int) -> int:
         """Cycles of the bus for a buffer's bytes."""
-        rate = self.speed.bytes_per_cycle(self.config)
         *outer, channels = counts
-        if channels == self.shape[-1]:
-            return int(size_bytes // rate)
-        # Each row of the box is a short run of bytes, which begins and ends within a word.
-        runs = min(math.prod(outer), size_bytes)
-        beats = (size_bytes + runs * self.config.word_bytes) // rate
-        return max(int(beats), int(runs * self.speed.burst_cycles))
+        # Each row of a box of some channels is a short run.
+        runs = min(math.prod(outer), size_bytes) if channels < self.shape[-1] else 0
+        return runs_cycles(size_bytes, runs, self.config, self.speed)

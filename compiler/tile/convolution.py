@@ -7,16 +7,17 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from tosaic.compiler.cost.array import dense_cycles, depthwise_cycles
+from tosaic.compiler.cost.boxes import BoxWork
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.ir import DType, Graph, Operator, Tensor
 from tosaic.compiler.machine import KIND, Kind
 from tosaic.compiler.machine_numbers import WEIGHT_GROUP_BYTES, WEIGHT_GROUP_WM_PART
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.address import Address
-from tosaic.compiler.place.dense_slots import dense_slots
 from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.pixel_groups import PixelGroups, group_pixels
-from tosaic.compiler.place.tap_passes import pairs_rows, stream_cycles
+from tosaic.compiler.place.tap_passes import pairs_rows, streams_of
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.place.weights import (
     MAX_COUNT,
@@ -26,7 +27,7 @@ from tosaic.compiler.place.weights import (
     odd_pitch,
     weight_layout,
 )
-from tosaic.compiler.tile.im2col import Im2col, array_cycles, best_columns, fits_fields, im2col_window
+from tosaic.compiler.tile.im2col import Im2col, best_columns, fits_fields, im2col_window, tiles_on_array
 from tosaic.compiler.tile.image_boxes import Box, Extent, ImageBoxes
 from tosaic.compiler.tile.packer import PackedWeights, Packer
 from tosaic.errors import UnsupportedError
@@ -202,7 +203,7 @@ def choose_im2col(
     found = best_columns(window, layout, config, speed)
     plain = choose_mapping(graph, config, operator, window, weight_zp)
     pixels = plain.window.n * plain.window.oh * plain.window.ow
-    computing = array_cycles(plain.window, plain.layout, config, pixels)
+    computing = tiles_on_array(plain.window, plain.layout, config, pixels)
     transferring = window.n * window.view.image_bytes // speed.bytes_per_cycle(config)
     if found.cycles >= max(computing, transferring):
         return None
@@ -259,18 +260,6 @@ def convolution_boxes(plan: ConvolutionPlan, config: Config) -> ImageBoxes:
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class BoxWork:
-    """What a box of a convolution costs."""
-
-    tiles: int
-    array_cycles: int
-    weight_bytes: int
-    """Bytes of its channels' weights."""
-    stays: bool
-    """They are still there for the next box of these channels."""
-
-
 def box_work(
     plan: ConvolutionPlan, config: Config, rows: int, columns: int, channels: int | None = None
 ) -> BoxWork:
@@ -278,9 +267,10 @@ def box_work(
     layout, window = plan.layout, plan.window
     tiles = len(layout.blobs) if channels is None else -(-channels // plan.tile_channels)
     if layout.depthwise:
-        cycles = stream_cycles(dataclasses.replace(window, oh=rows, ow=columns), layout.passes, config)
+        box = dataclasses.replace(window, oh=rows, ow=columns)
+        cycles = depthwise_cycles(streams_of(box, layout.passes, config))
     else:
-        cycles = dense_slots(layout.blob_bytes // config.columns**2, rows * columns, config)
+        cycles = dense_cycles(layout.blob_bytes // config.columns**2, rows * columns, config)
     weight_bytes = tiles * layout.blob_bytes
     return BoxWork(tiles, tiles * cycles, weight_bytes, weight_bytes <= config.wm_bytes)
 

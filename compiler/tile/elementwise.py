@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Iterator
 
+from tosaic.compiler.cost.vector import elementwise_cycles
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import blocks
 from tosaic.compiler.machine import KIND, Kind
@@ -15,7 +16,6 @@ from tosaic.compiler.machine_numbers import (
     ELEMENTWISE_BOX_BYTES,
     ELEMENTWISE_MOST_BOXES,
     OTHER_BOXES_SHARE,
-    VECTOR_GO_CYCLES,
 )
 from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.buffers import Buffers, Sizes, allocate_buffers, try_buffers
@@ -132,16 +132,15 @@ def shape_of(tensors: Tensors, layer: Layer) -> Shape:
     return Shape.STRIPES if same and layer.per_channel is None else Shape.BOXES
 
 
-def copy_cycles(tensors: Tensors, name: str) -> int:
-    """What VECTOR is predicted to take to copy a SLICE: a word in a cycle, and rows begin with a word."""
+def copied_vectors(tensors: Tensors, name: str) -> int:
+    """Vectors of a copy of a SLICE: a word each, and rows begin with a word."""
     *outer, row = tensors.shape(name)
-    words = math.prod(outer) * -(-row * tensors.element(name).bytes // tensors.config.columns)
-    return words + VECTOR_GO_CYCLES
+    return math.prod(outer) * -(-row * tensors.element(name).bytes // tensors.config.columns)
 
 
-def apart_cycles(tensors: Tensors, layer: Layer, name: str, source: str) -> int:
-    """What a layer is predicted to take longer when it reads an operand `name` where that is in `source`: vectors end
-    where its rows do."""
+def apart_beats(tensors: Tensors, layer: Layer, name: str, source: str) -> int:
+    """Beats by which a layer takes longer when it reads an operand `name` where that is in `source`: vectors end where
+    its rows do."""
     shape, target = tensors.shape(name), tensors.shape(layer.output)
     counts = []
     for own in (dense_strides(tensors.shape(source), 1), dense_strides(shape, 1)):
@@ -210,7 +209,8 @@ def plan_elementwise(
     if shape is Shape.BOXES:
         return _BoxTiler(placer, layer, external, param_bytes).choose()
     elements = tensors.elements(layer.output)
-    cycles = elements * layer.program.beats(tensors.element(layer.output)) // tensors.config.columns
+    beats = layer.program.beats(tensors.element(layer.output))
+    cycles = elementwise_cycles(elements, beats, tensors.config)
     if not external:
         return ElementwisePlan(shape, (elements,), cycles), {}
     output = tensors.storage[layer.output]
@@ -255,7 +255,7 @@ class _BoxTiler:
             cycles = self.channels.computing(counts)
         else:
             beats = self.layer.program.beats(self.tensors.element(self.layer.output))
-            cycles = math.prod(self.target) * beats // self.config.columns
+            cycles = elementwise_cycles(math.prod(self.target), beats, self.config)
         together = _together(self.operands, self.external, counts)
         return ElementwisePlan(Shape.BOXES, counts, cycles, together)
 
@@ -277,15 +277,15 @@ class _BoxTiler:
         """Boxes of many rows and few channels, where they are predicted to take clearly fewer cycles."""
         if self.channels is None:
             return counts
-        best, least = counts, self._cycles(counts)
+        best, least = counts, self._fitting(counts)
         limit = None if least is None else int(OTHER_BOXES_SHARE * least)
         for candidate in self.channels.candidates():
-            cycles = self._cycles(candidate, limit)
+            cycles = self._fitting(candidate, limit)
             if cycles is not None:
                 best, limit = candidate, cycles
         return best
 
-    def _cycles(self, counts: tuple[int, ...], limit: int | None = None) -> int | None:
+    def _fitting(self, counts: tuple[int, ...], limit: int | None = None) -> int | None:
         """Cycles of all boxes by what they compute and transfer; None where they do not fit or take `limit` or more."""
         assert self.channels is not None
         sizes = self._sizes(counts)

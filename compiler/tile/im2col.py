@@ -10,15 +10,14 @@ Boxes are some output columns each, so that LOAD brings the next ones while the 
 """
 
 import dataclasses
-import math
 
+from tosaic.compiler.cost.array import full_rows_cycles
+from tosaic.compiler.cost.boxes import strip_row_cycles, strips_cycles
 from tosaic.compiler.machine_numbers import (
-    IM2COL_BOX_CYCLES,
     IM2COL_BOXES_COMPARED,
     IM2COL_BUFFERS,
     IM2COL_COLUMN_AM_PART,
     IM2COL_MOST_COLUMNS,
-    IM2COL_TURN_CYCLES,
 )
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.geometry import View, Window
@@ -53,10 +52,10 @@ def im2col_window(window: Window, rows: int, columns: int) -> Window:
     )  # fmt: skip
 
 
-def array_cycles(window: Window, layout: WeightLayout, config: Config, pixels: int) -> int:
+def tiles_on_array(window: Window, layout: WeightLayout, config: Config, pixels: int) -> int:
     """Cycles of all tiles for `pixels` pixels of output in a row or in several."""
     chunks = sum(blob.chunks or layout.chunks for blob in layout.blobs)
-    return -(-pixels // config.rows) * window.kh * layout.run_count * chunks * config.columns
+    return full_rows_cycles(window.kh * layout.run_count * chunks, pixels, config)
 
 
 def fits_fields(window: Window, config: Config) -> bool:
@@ -98,18 +97,14 @@ def _overlapped(
     """(cycles, those of LOAD) of a first box of `first` columns and others of `columns`: LOAD brings boxes ahead of the
     array, as long as there are buffers, and `weights` cycles of weights behind the first box."""
     shape = im2col_window(window, window.ih, columns)
-    beats = 1 + window.kw * window.ic / config.columns
-    burst = max(speed.burst_cycles, beats * config.word_bytes / speed.bytes_per_cycle(config))
-    first_cycles = IM2COL_TURN_CYCLES + speed.latency_cycles
-    loaded, done = 0.0, [0.0] * IM2COL_BUFFERS
-    for start in column_starts(window.ow, columns, first):
-        count = min(columns if start else first, window.ow - start)
-        loaded = (
-            max(loaded + IM2COL_BOX_CYCLES, done[-IM2COL_BUFFERS] + first_cycles) + count * window.ih * burst
-        )
-        loaded += 0 if start else weights
-        done.append(max(done[-1], loaded) + array_cycles(shape, layout, config, count * window.oh))
-    return math.ceil(done[-1]), math.ceil(loaded)
+    row = strip_row_cycles(window.kw * window.ic, config, speed)
+    starts = column_starts(window.ow, columns, first)
+    counts = [min(columns if start else first, window.ow - start) for start in starts]
+    boxes = (
+        (count * window.ih * row, tiles_on_array(shape, layout, config, count * window.oh))
+        for count in counts
+    )
+    return strips_cycles(boxes, weights, IM2COL_BUFFERS, speed)
 
 
 def column_starts(width: int, columns: int, first: int) -> list[int]:

@@ -9,16 +9,12 @@ import functools
 import math
 from collections.abc import Iterator
 
+from tosaic.compiler.cost.vector import ReductionPass
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import blocks
 from tosaic.compiler.fuse.reduced_axis import ReducedAxis
 from tosaic.compiler.fuse.reductions import index_bits
-from tosaic.compiler.machine_numbers import (
-    REDUCED_BOX_AM_PART,
-    REDUCED_MOST_PARTIALS,
-    REDUCED_ROW_AM_PART,
-    VECTOR_GO_CYCLES,
-)
+from tosaic.compiler.machine_numbers import REDUCED_BOX_AM_PART, REDUCED_MOST_PARTIALS, REDUCED_ROW_AM_PART
 from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.buffers import Buffers, Sizes, allocate_buffers
 from tosaic.compiler.place.placement import PARTIALS, BufferKey, Role
@@ -30,8 +26,6 @@ from tosaic.hw.isa import Opcode, width
 
 MAX_REPEATS = 1 << (width(Opcode.VECTOR_GO, "repeats") - 1)
 """Repetitions of one GO: the largest power of two that the field holds."""
-_START_UOPS = 1
-"""Micro-operations before the body: the running value's start."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,27 +151,27 @@ def _passes(layer: Layer, config: Config, sizes: tuple[int, ...], outer: int, al
     partial, result = reduced.computation.partial.bytes, max(sizes[len(reduced.body) :])
     again = (partial, 1) if reduced.computation.argmax else (partial,)
 
-    def cycles(before: int, after: int, body: tuple[int, ...], stored_bytes: int) -> int:
-        return _Pass(before, after, inner, body, stored_bytes).cycles(outer, config)
+    def predicted(before: int, after: int, body: tuple[int, ...], stored_bytes: int) -> int:
+        return ReductionPass(before, after, inner, body, stored_bytes).cycles(outer, config)
 
     @functools.cache
     def rest(before: int) -> tuple[int, tuple[int, ...]]:
         """(cycles, partial results) of the passes that are left after one that leaves `before` of them."""
-        found: list[tuple[int, tuple[int, ...]]] = [(cycles(before, 1, again, result), ())]
+        found: list[tuple[int, tuple[int, ...]]] = [(predicted(before, 1, again, result), ())]
         for count in _counts(before):
             if bits_fit(index_bits(extent, count)):
                 later, then = rest(count)
-                found.append((cycles(before, count, again, partial) + later, (count, *then)))
+                found.append((predicted(before, count, again, partial) + later, (count, *then)))
         return min(found)
 
     body = program.body_beats()
     candidates: list[tuple[int, tuple[int, ...]]] = []
     if along == extent <= MAX_REPEATS:
-        candidates.append((cycles(extent, 1, body, result), ()))
+        candidates.append((predicted(extent, 1, body, result), ()))
     for count in _counts(along) or [1]:
         if bits_fit(index_bits(extent, count)) and along // count <= MAX_REPEATS:
             later, then = rest(count)
-            first = cycles(along, count, body, partial)
+            first = predicted(along, count, body, partial)
             candidates.append((first + later, (count, *then)))
     total, partials = min(candidates)
     if partials and along < extent:
@@ -189,47 +183,3 @@ def _passes(layer: Layer, config: Config, sizes: tuple[int, ...], outer: int, al
 def _counts(before: int) -> list[int]:
     """How many partial results may be left of `before` elements."""
     return [1 << n for n in range(REDUCED_MOST_PARTIALS.bit_length()) if 2 << n <= before]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Pass:
-    """A pass over `extent` elements of the axis and `inner` of those behind it, that leaves `partials` results."""
-
-    extent: int
-    partials: int
-    inner: int
-    body: tuple[int, ...]
-    """Cycles of each micro-operation of the body for a whole vector."""
-    stored_bytes: int
-    """Bytes of an element of the results."""
-
-    def cycles(self, outer: int, config: Config) -> int:
-        """Returns the cycles of one pass over boxes of `outer` elements of the axes before."""
-        repeats, rest = divmod(self.extent, self.partials)
-        total = self._go(self.partials * self.inner, repeats, outer, config)
-        return total + (self._go(rest * self.inner, 1, outer, config) if rest else 0)
-
-    def _go(self, row: int, repeats: int, outer: int, config: Config) -> int:
-        """Returns the cycles of a GO over rows of `row` results that follow each other, and of one more for
-        the last, shorter vectors.
-        """
-        width = config.columns
-        vectors, tail = divmod(row, width)
-        return sum(
-            VECTOR_GO_CYCLES + self._beats(repeats, lanes, width) * _slots(count, outer, config)
-            for count, lanes in ((vectors, width), (min(tail, 1), tail))
-            if count
-        )
-
-    def _beats(self, repeats: int, lanes: int, width: int) -> int:
-        """Returns the beats of one vector of `lanes` lanes on a machine of `width` ones."""
-        loading = sum(-(-lanes * beats // width) for beats in self.body)
-        return _START_UOPS + repeats * loading - (-lanes * self.stored_bytes // width)
-
-
-def _slots(vectors: int, outer: int, config: Config) -> int:
-    """Cycles of one micro-operation on all batches: a batch is turns of the longer one of two axes, and takes at least
-    the latency."""
-    turns, others = max(vectors, outer), min(vectors, outer)
-    whole, rest = divmod(turns, config.vector_slots)
-    return others * (whole * config.vector_slots + (max(rest, config.vector_latency_cycles) if rest else 0))

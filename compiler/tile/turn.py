@@ -8,7 +8,7 @@ such passes have made chunks of a word, each chunk is copied to its place in the
 import dataclasses
 import math
 
-from tosaic.compiler.machine_numbers import VECTOR_GO_CYCLES
+from tosaic.compiler.cost.vector import turned_cycles
 from tosaic.compiler.tile.loops import Axis, merge
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Element
@@ -69,19 +69,11 @@ class Turn:
         """Bytes of all chunks."""
         return self.groups * self.line.count * self.place_bytes
 
-    def cycles(self, config: Config) -> int:
-        """What it is predicted to take."""
-        total, left, length, groups = 0, self.chunk_lines, self.line.count, self.groups
-        for radix in self.radices:
-            left //= radix
-            vectors, lanes = -(-length // config.columns), min(length, config.columns)
-            loaded, stored = (
-                -(-lanes * size // config.columns)
-                for size in (self.element_bytes, joined_bytes(self.element_bytes, radix))
-            )
-            total += VECTOR_GO_CYCLES + groups * left * vectors * ((radix - 1) * loaded + stored)
-            length *= radix
-        return total if self.in_place else total + VECTOR_GO_CYCLES + groups * self.line.count
+    def predicted(self, config: Config) -> int:
+        """The cycles that it takes."""
+        size = self.element_bytes
+        passes = [(radix, size, joined_bytes(size, radix)) for radix in self.radices]
+        return turned_cycles(self.line.count, self.groups, passes, config, in_place=self.in_place)
 
 
 def joined_bytes(element_bytes: int, radix: int) -> int:
@@ -104,8 +96,8 @@ def turn_of(axes: list[Axis], element_bytes: int, config: Config) -> Turn | None
         Turn(outer, neighbours[0], lines, radices, element_bytes)
         for radices in _radices(element_bytes, min(lines.count, config.columns // element_bytes))
     ]
-    best = min(found, key=lambda turn: turn.cycles(config), default=None)
-    return best if best is not None and best.cycles(config) < math.prod(a.count for a in merged) else None
+    best = min(found, key=lambda turn: turn.predicted(config), default=None)
+    return best if best is not None and best.predicted(config) < math.prod(a.count for a in merged) else None
 
 
 def _radices(element_bytes: int, most: int) -> list[tuple[int, ...]]:

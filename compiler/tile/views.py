@@ -4,6 +4,7 @@ import collections
 import itertools
 from collections.abc import Collection
 
+from tosaic.compiler.cost.vector import copy_cycles
 from tosaic.compiler.fuse.indexed import plan_indexed
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import move_sources
@@ -16,7 +17,7 @@ from tosaic.compiler.place.placement import Placement
 from tosaic.compiler.place.strides import dense_strides
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.place.weights import StoredWeights
-from tosaic.compiler.tile.elementwise import apart_cycles, copy_cycles
+from tosaic.compiler.tile.elementwise import apart_beats, copied_vectors
 
 
 class Views:
@@ -103,10 +104,9 @@ class Views:
             source = cut.inputs[0]
             # Vectors that end where the rows of one part do fit those of the others, too.
             longer = sum(
-                apart_cycles(self.tensors, layer, name, source) / sharing[id(layer)]
-                for layer in readers[name]
+                apart_beats(self.tensors, layer, name, source) / sharing[id(layer)] for layer in readers[name]
             )
-            if longer < copy_cycles(self.tensors, name):
+            if longer < copy_cycles(copied_vectors(self.tensors, name)):
                 self.tensors.put_apart(name, source, self._start_bytes(cut))
             else:
                 del cuts[name]

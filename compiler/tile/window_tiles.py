@@ -164,11 +164,11 @@ class WindowTiler:
         channels, tiles = [whole.channels], -(-whole.channels // self.cut.step)
         if self.cut.multiplier is None and height * extent.columns > self.placer.config.rows:
             channels += [self.cut.step * -(-tiles // count) for count in BOX_CHANNEL_CUTS if count <= tiles]
-        best, least = extent, self._cycles(extent, cost)
+        best, least = extent, self._fitting(extent, cost)
         limit = least if least is None else int(OTHER_BOXES_SHARE * least)
         for other in itertools.product(sorted(rows, reverse=True), channels):
             candidate = Extent(other[0], extent.columns, other[1])
-            cycles = self._cycles(candidate, cost) if candidate.rows <= whole.rows else None
+            cycles = self._fitting(candidate, cost) if candidate.rows <= whole.rows else None
             if cycles is not None and (limit is None or cycles < limit):
                 limit, best = cycles, candidate
         return best
@@ -177,17 +177,17 @@ class WindowTiler:
         """Boxes of fewer columns, where these are predicted to take clearly fewer cycles: the next one comes while one
         is computed."""
         width, step = self.cut.window.ow, self.placer.config.rows
-        best, least = extent, self._cycles(extent, cost)
+        best, least = extent, self._fitting(extent, cost)
         columns = {-(-width // count) for count in range(1, min(width, BOXES_COMPARED) + 1)}
         columns |= {min(width, -(-each // step) * step) for each in columns}
         for each in sorted(columns, reverse=True):
             candidate = dataclasses.replace(extent, columns=each)
-            cycles = self._cycles(candidate, cost) if each < extent.columns else None
+            cycles = self._fitting(candidate, cost) if each < extent.columns else None
             if cycles is not None and (least is None or cycles < OTHER_BOXES_SHARE * least):
                 best, least = candidate, cycles
         return best
 
-    def _cycles(self, extent: Extent, cost: BoxCost) -> int | None:
+    def _fitting(self, extent: Extent, cost: BoxCost) -> int | None:
         """Cycles of all boxes by what they compute and transfer; None if they do not fit."""
         sizes = self._sizes(extent)
         doubled = try_buffers(self.placer.arena, sizes)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tosaic.hw.isa import Instruction, Opcode, Unit
+from tosaic.hw.slots import taps_wait_slots, tile_slots
 
 from ..result import Slice
 from .events import Condition, Process
@@ -166,12 +167,12 @@ class ArrayUnit:
             # The last part's rows deliver.
             delay = self._fabric.config.divided_rows // parts * (parts - 1)
             distances = [delay] + [1] * (valid - 1) if go.drain else []
-            yield Part(-(-steps // parts) * columns, distances, address, parts * valid / columns)
+            yield Part(tile_slots(steps, parts, columns), distances, address, parts * valid / columns)
 
     def _lines(self, go: Instruction, depthwise: Instruction) -> Iterator[Part]:
         rows = self._fabric.config.rows - go.idle_rows
         # The taps load in `rows` slots; the stream begins as early as no tap can be late for an output.
-        wait = max(rows - depthwise.skip, 0)
+        wait = taps_wait_slots(rows, depthwise.skip)
         walked, end = 0, wait + go.advances
         source, window = self._setup[Opcode.ARRAY_INPUT], self._setup[Opcode.ARRAY_WINDOW]
         # Of those behind the line's end none comes.

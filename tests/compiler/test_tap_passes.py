@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from layer_graphs import LayerBuilder
 
+from tosaic.compiler.cost.array import depthwise_cycles
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.place.depthwise_stream import DepthwiseStream, depthwise_stream
 from tosaic.compiler.place.geometry import View, Window
@@ -16,7 +17,7 @@ from tosaic.compiler.place.tap_passes import (
     TapPass,
     fits_pairs,
     output_limits,
-    stream_cycles,
+    streams_of,
     tap_passes,
 )
 from tosaic.hw.config import CONFIGS
@@ -78,7 +79,7 @@ def test_with_stride_2_a_go_takes_every_other_column():
         TapPass(AxisTaps(0, 5), AxisTaps(0, 3, 2)),
         TapPass(AxisTaps(0, 5), AxisTaps(1, 2, 2)),
     ]
-    assert stream_cycles(window(28, (5, 5), 2), passes, BASE) < 2 * (14 + 3) * (14 + 3)
+    assert depthwise_cycles(streams_of(window(28, (5, 5), 2), passes, BASE)) < 2 * (14 + 3) * (14 + 3)
 
 
 def test_without_partial_sums_one_go_takes_all_taps_or_none():

@@ -19,10 +19,10 @@ from tosaic.compiler.place.tap_passes import AxisTaps, TapPass
 from tosaic.compiler.place.weights import Blob, WeightLayout
 from tosaic.compiler.tile.im2col import (
     _overlapped,
-    array_cycles,
     best_columns,
     column_starts,
     im2col_window,
+    tiles_on_array,
 )
 from tosaic.compiler.tile.image_boxes import Box, ImageBoxes
 from tosaic.compiler.tile.picked import picked_box
@@ -270,7 +270,7 @@ def test_cycles_of_the_array_by_im2col() -> None:
     parts = layout(blobs=2)
     parts.blobs.append(Blob(32, 16, 0, chunks=1))
     for pixels, tiles in ((16, 1), (17, 2), (32, 2)):
-        assert array_cycles(slid, parts, BASE, pixels) == tiles * 3 * (2 + 2 + 1) * 16
+        assert tiles_on_array(slid, parts, BASE, pixels) == tiles * 3 * (2 + 2 + 1) * 16
 
 
 @pytest.mark.parametrize(

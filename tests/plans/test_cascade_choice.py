@@ -13,7 +13,7 @@ from tosaic.compiler.place.arena import Arena
 from tosaic.compiler.place.placer import Memories
 from tosaic.compiler.search import Choices, ProgramPlan, plans_of, task_of
 from tosaic.compiler.tile.cascade_choice import propose, worthwhile
-from tosaic.compiler.tile.cost import predicted_cycles
+from tosaic.compiler.tile.demands import predicted_cycles
 from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
 from tosaic.compiler.tile.work import CascadeWork, GraphPlan, LayerWork
 from tosaic.hw.config import Config

@@ -10,6 +10,7 @@ import pytest
 from layer_graphs import LayerBuilder
 from window_shapes import window
 
+from tosaic.compiler.cost.layers import Traffic
 from tosaic.compiler.ir import DType
 from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.place.address import Address, Region
@@ -17,10 +18,8 @@ from tosaic.compiler.place.placement import Arrival, Buffer, BufferKey, Copy, Pl
 from tosaic.compiler.program import LayerInfo
 from tosaic.compiler.search import Choices, plans_of, task_of
 from tosaic.compiler.tile.convolution import box_work
-from tosaic.compiler.tile.cost import (
-    Traffic,
+from tosaic.compiler.tile.demands import (
     bus_is_free,
-    cascade_cycles,
     computing_cycles,
     predicted_cycles,
     traffic,
@@ -171,11 +170,11 @@ def test_what_comes_and_goes_whole() -> None:
     copies = [Copy(Address(Region.DATA, 0), Address(Region.ACTIVATION, 0), size) for size in (10, 200)]
     sent = Sent(Address(Region.ACTIVATION, 0), Address(Region.DATA, 0), 90, 20)
     arrivals = {"x": Arrival(outside(77), 7, 11), "z": Arrival(outside(5), 5, 1)}
-    assert traffic(elementwise(), CONFIG) == Traffic(0, 0)
-    assert traffic(elementwise(preloads=copies), CONFIG) == Traffic(210, 0)
-    assert traffic(elementwise(arrivals=arrivals), CONFIG) == Traffic(82, 0)
-    assert traffic(elementwise(result=sent), CONFIG) == Traffic(0, 70)
-    assert traffic(elementwise(saved=copies, result=sent), CONFIG) == Traffic(0, 280)
+    assert traffic(elementwise()) == Traffic(0, 0)
+    assert traffic(elementwise(preloads=copies)) == Traffic(210, 0)
+    assert traffic(elementwise(arrivals=arrivals)) == Traffic(82, 0)
+    assert traffic(elementwise(result=sent)) == Traffic(0, 70)
+    assert traffic(elementwise(saved=copies, result=sent)) == Traffic(0, 280)
     assert Traffic(3, 5) + Traffic(10, 20) == Traffic(13, 25)
 
 
@@ -195,7 +194,7 @@ PLACES = {"x": outside(1000), "y": outside(600), "p": outside(50)}
 def test_what_goes_through_a_buffer(role: Role, tensor: str, wanted: Traffic) -> None:
     """An operand and a result come to the whole tensor, what a window reads and parameters to their buffer per box."""
     buffers = {BufferKey(role, tensor): Buffer((0, 64), 64)}
-    assert traffic(elementwise(buffers=buffers, placements=PLACES), CONFIG) == wanted
+    assert traffic(elementwise(buffers=buffers, placements=PLACES)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -223,7 +222,7 @@ def test_boxes_of_a_window(
         BufferKey(Role.RESULT, "y"): Buffer((0, 64), 32),
     }
     work = elementwise(pooled(extent, rows)) if pool else on_the_array(extent, rows)
-    found = traffic(bare(work, buffers=buffers, placements=PLACES), CONFIG)
+    found = traffic(bare(work, buffers=buffers, placements=PLACES))
     assert found == Traffic(boxes * 64 + int(share * 50), int(share * 600))
 
 
@@ -232,11 +231,11 @@ def test_what_a_move_transfers(kind: str) -> None:
     """All that is outside, once."""
     work = planned(kind)
     places = {"x": outside(1000), work.output: outside(600), "p": outside(50)}
-    assert traffic(bare(work, placements=places), CONFIG) == Traffic(1050, 600)
-    assert traffic(bare(work, placements=places | {"x": resident(0, 1000)}), CONFIG) == Traffic(50, 600)
+    assert traffic(bare(work, placements=places)) == Traffic(1050, 600)
+    assert traffic(bare(work, placements=places | {"x": resident(0, 1000)})) == Traffic(50, 600)
     inside = places | {work.output: resident(0, 600)}
-    assert traffic(bare(work, placements=inside), CONFIG) == Traffic(1050, 0)
-    assert traffic(elementwise(placements=places), CONFIG) == Traffic(0, 0)
+    assert traffic(bare(work, placements=inside)) == Traffic(1050, 0)
+    assert traffic(elementwise(placements=places)) == Traffic(0, 0)
 
 
 @pytest.mark.parametrize(
@@ -309,6 +308,10 @@ def stripes(count: int = 2, depth: int = 16) -> list[LayerWork]:
     ]
 
 
+def cascade_of(works: list[LayerWork]) -> CascadeWork:
+    return CascadeWork([], [Stripe(0, each) for each in works])
+
+
 @pytest.mark.parametrize("wm_bytes, read", [(16, 2 * WEIGHTS), (8, 3 * WEIGHTS)])
 @pytest.mark.parametrize("bandwidth", [16, 0.5])
 def test_weights_of_a_cascade_come_once_if_all_stay(wm_bytes: int, read: int, bandwidth: float) -> None:
@@ -317,18 +320,17 @@ def test_weights_of_a_cascade_come_once_if_all_stay(wm_bytes: int, read: int, ba
     computing = 3 * (2 * array_cycles(10) + 64)
     transferring, ends = int((read + 640 * 3) / bandwidth), int((160 + 16 * 2) / bandwidth)
     wanted = max(computing, transferring) + ends
-    assert cascade_cycles(works, config, speed) == wanted
-    cascade = CascadeWork([], [Stripe(0, each) for each in works])
+    cascade = cascade_of(works)
     assert work_cycles(cascade, config, speed) == wanted
     assert computing_cycles(cascade, config) == 3 * 2 * array_cycles(10)
     single = stripes(1)
-    assert cascade_cycles(single, config, speed) == computing + transferring
+    assert work_cycles(cascade_of(single), config, speed) == computing + transferring
     # The last of the equal buffers counts.
-    assert cascade_cycles([single[0], *works[1:]], config, speed) == wanted
+    assert work_cycles(cascade_of([single[0], *works[1:]]), config, speed) == wanted
 
 
 def test_a_cascade_without_weights() -> None:
-    found = cascade_cycles([elementwise(), elementwise()], CONFIG, FULL_SPEED)
+    found = work_cycles(cascade_of([elementwise(), elementwise()]), CONFIG, FULL_SPEED)
     assert found == 2 * (COMPUTING + 64)
 
 
