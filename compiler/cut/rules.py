@@ -8,7 +8,7 @@ from tosaic.compiler.cut.reads import Reads
 from tosaic.compiler.cut.same_elements import SameElements
 from tosaic.compiler.cut.window_axis import WindowAxis
 from tosaic.compiler.ir import OPERATORS, Graph, Operator
-from tosaic.compiler.ir.graph import data_operands
+from tosaic.compiler.ir.operators.by_operator import ByOperator
 
 Shape = tuple[int, ...]
 Rule = Callable[[Graph, Operator], Cuttable | NotCut]
@@ -27,6 +27,9 @@ ELEMENTWISE = tuple(
     or name == "IDENTITY"
 )
 """Operators of which each element of the result is made of the elements at its place."""
+
+_RULES = ByOperator[Rule]()
+"""The nest of an operator."""
 
 
 def nest_of(graph: Graph, operator: Operator) -> Cuttable | NotCut:
@@ -93,10 +96,13 @@ def _sums(
 # --- element by element
 
 
+@_RULES.of_each(ELEMENTWISE)
 def _elementwise(graph: Graph, operator: Operator) -> Cuttable | NotCut:
     """Operands that are broadcast along an axis are read at its one place. A RESCALE may have scales of channels."""
     shape, operands = _result(graph, operator), dict[int, tuple[Reads, ...]]()
-    for number in range(data_operands(operator)):
+    for number, operand in enumerate(OPERATORS[operator.op].operands):
+        if operand.ranks == (1, 1):
+            continue
         mine = _shape(graph, operator, number)
         if len(mine) != len(shape):
             return NotCut(f"the operands of {operator.op} have different ranks")
@@ -126,6 +132,7 @@ def _bias(graph: Graph, operator: Operator, channel: int) -> dict[int, tuple[Rea
     return {2: (_same(channel, count) if count == channels else Reads(count),)}
 
 
+@_RULES.of("CONV2D", "CONV3D")
 def _convolution(graph: Graph, operator: Operator) -> Nest:
     """CONV2D and CONV3D."""
     shape, (outputs, *taps, channels) = _result(graph, operator), _shape(graph, operator, 1)
@@ -137,6 +144,7 @@ def _convolution(graph: Graph, operator: Operator) -> Nest:
     return Nest(shape, operands | _bias(graph, operator, rank - 1), _sums(graph, operator, loops))
 
 
+@_RULES.of("DEPTHWISE_CONV2D")
 def _depthwise(graph: Graph, operator: Operator) -> Nest:
     shape, (kh, kw, channels, multiplier) = _result(graph, operator), _shape(graph, operator, 1)
     channel = Reads(channels, ((3, 1),), divisor=multiplier)
@@ -147,6 +155,7 @@ def _depthwise(graph: Graph, operator: Operator) -> Nest:
     )
 
 
+@_RULES.of("TRANSPOSE_CONV2D")
 def _transposed_convolution(graph: Graph, operator: Operator) -> Nest:
     shape, (outputs, *taps, channels) = _result(graph, operator), _shape(graph, operator, 1)
     (n, *image, _), pad, strides = (
@@ -162,6 +171,7 @@ def _transposed_convolution(graph: Graph, operator: Operator) -> Nest:
     return Nest(shape, operands, kernel | _sums(graph, operator, [(CHANNELS, channels)]))
 
 
+@_RULES.of("FULLY_CONNECTED")
 def _fully_connected(graph: Graph, operator: Operator) -> Nest:
     (n, channels), outputs = _shape(graph, operator, 0), _shape(graph, operator, 1)[0]
     operands = {0: (_same(0, n), _same(2, channels)), 1: (_same(1, outputs), _same(2, channels))}
@@ -169,12 +179,14 @@ def _fully_connected(graph: Graph, operator: Operator) -> Nest:
     return Nest(_result(graph, operator), operands | _bias(graph, operator, 1), sums)
 
 
+@_RULES.of("MATMUL")
 def _product(graph: Graph, operator: Operator) -> Nest:
     (n, h, c), (_, _, w) = _shape(graph, operator, 0), _shape(graph, operator, 1)
     operands = {0: (_same(0, n), _same(1, h), _same(3, c)), 1: (_same(0, n), _same(3, c), _same(2, w))}
     return Nest((n, h, w), operands, _sums(graph, operator, [(CHANNELS, c)]))
 
 
+@_RULES.of("AVG_POOL2D", "MAX_POOL2D")
 def _pool(graph: Graph, operator: Operator) -> Nest:
     shape = _result(graph, operator)
     why = {
@@ -196,6 +208,7 @@ _JOINS = {
 }
 
 
+@_RULES.of_each(_JOINS)
 def _reduction(graph: Graph, operator: Operator) -> Nest:
     axis, shape, source = operator.attributes["axis"], _result(graph, operator), _shape(graph, operator, 0)
     axes = (_same(len(shape) if i == axis else i, extent) for i, extent in enumerate(source))
@@ -203,6 +216,7 @@ def _reduction(graph: Graph, operator: Operator) -> Nest:
     return Nest(shape, {0: tuple(axes)}, inner)
 
 
+@_RULES.of("ARGMAX")
 def _argmax(graph: Graph, operator: Operator) -> Nest:
     axis, shape, source = operator.attributes["axis"], _result(graph, operator), _shape(graph, operator, 0)
     axes = [_same(i - (i > axis), extent) for i, extent in enumerate(source)]
@@ -213,6 +227,7 @@ def _argmax(graph: Graph, operator: Operator) -> Nest:
     return Nest(shape, {0: tuple(axes)}, {REDUCED: inner})
 
 
+@_RULES.of("FFT2D", "RFFT2D")
 def _fourier(graph: Graph, operator: Operator) -> Nest:
     why = f"each element of {operator.op} is a sum over all rows and columns"
     n, h, w = _shape(graph, operator, 0)
@@ -223,6 +238,7 @@ def _fourier(graph: Graph, operator: Operator) -> Nest:
 # --- elements that move
 
 
+@_RULES.of("CONCAT")
 def _concat(graph: Graph, operator: Operator) -> Nest:
     axis, start = operator.attributes["axis"], 0
     operands: dict[int, tuple[Reads, ...]] = {}
@@ -235,6 +251,7 @@ def _concat(graph: Graph, operator: Operator) -> Nest:
     return Nest(_result(graph, operator), operands)
 
 
+@_RULES.of("PAD")
 def _pad(graph: Graph, operator: Operator) -> Cuttable | NotCut:
     padding = numbers(graph, operator, 1)
     if padding is None:
@@ -244,6 +261,7 @@ def _pad(graph: Graph, operator: Operator) -> Cuttable | NotCut:
     return Nest(_result(graph, operator), {0: reads})
 
 
+@_RULES.of("SLICE")
 def _slice(graph: Graph, operator: Operator) -> Cuttable | NotCut:
     start = numbers(graph, operator, 1)
     if start is None:
@@ -252,6 +270,7 @@ def _slice(graph: Graph, operator: Operator) -> Cuttable | NotCut:
     return Nest(_result(graph, operator), {0: tuple(Reads(size, ((i, 1),), start[i]) for i, size in axes)})
 
 
+@_RULES.of("TILE")
 def _tile(graph: Graph, operator: Operator) -> Nest:
     """An axis that is repeated is cut between its copies, so that the part is a TILE again."""
     shape, source = _result(graph, operator), _shape(graph, operator, 0)
@@ -265,6 +284,7 @@ def _tile(graph: Graph, operator: Operator) -> Nest:
     return Nest(shape, {0: tuple(reads)}, units=units)
 
 
+@_RULES.of("REVERSE")
 def _reverse(graph: Graph, operator: Operator) -> Nest:
     shape, back = _result(graph, operator), operator.attributes["axis"]
     axes = (
@@ -274,6 +294,7 @@ def _reverse(graph: Graph, operator: Operator) -> Nest:
     return Nest(shape, {0: tuple(axes)})
 
 
+@_RULES.of("TRANSPOSE")
 def _transpose(graph: Graph, operator: Operator) -> Nest:
     source, places = _shape(graph, operator, 0), operator.attributes["perms"]
     return Nest(
@@ -281,16 +302,19 @@ def _transpose(graph: Graph, operator: Operator) -> Nest:
     )
 
 
+@_RULES.of("RESHAPE")
 def _reshape(graph: Graph, operator: Operator) -> SameElements:
     return SameElements(_shape(graph, operator, 0), _result(graph, operator))
 
 
+@_RULES.of("GATHER")
 def _gather(graph: Graph, operator: Operator) -> Nest:
     (n, rows, channels), (_, count) = _shape(graph, operator, 0), _shape(graph, operator, 1)
     operands = {0: (_same(0, n), _all(rows), _same(2, channels)), 1: (_same(0, n), _same(1, count))}
     return Nest((n, count, channels), operands)
 
 
+@_RULES.of("SCATTER")
 def _scatter(graph: Graph, operator: Operator) -> Nest:
     (n, rows, channels), (_, count) = _shape(graph, operator, 0), _shape(graph, operator, 1)
     operands = {
@@ -301,6 +325,7 @@ def _scatter(graph: Graph, operator: Operator) -> Nest:
     return Nest((n, rows, channels), operands, uncut={1: "SCATTER puts rows at places that its indices tell"})
 
 
+@_RULES.of("RESIZE")
 def _resize(graph: Graph, operator: Operator) -> Cuttable | NotCut:
     """A row lies between two neighbours of the image; beyond the edge it is the last one."""
     scale, offset = numbers(graph, operator, 1), numbers(graph, operator, 2)
@@ -312,27 +337,3 @@ def _resize(graph: Graph, operator: Operator) -> Cuttable | NotCut:
         for i in range(2)
     )
     return Nest(_result(graph, operator), {0: (_same(0, n), *rows, _same(3, channels))})
-
-
-_RULES: dict[str, Rule] = {
-    **dict.fromkeys(ELEMENTWISE, _elementwise),
-    **dict.fromkeys(_JOINS, _reduction),
-    **dict.fromkeys(("CONV2D", "CONV3D"), _convolution),
-    **dict.fromkeys(("AVG_POOL2D", "MAX_POOL2D"), _pool),
-    **dict.fromkeys(("FFT2D", "RFFT2D"), _fourier),
-    "DEPTHWISE_CONV2D": _depthwise,
-    "TRANSPOSE_CONV2D": _transposed_convolution,
-    "FULLY_CONNECTED": _fully_connected,
-    "MATMUL": _product,
-    "ARGMAX": _argmax,
-    "CONCAT": _concat,
-    "PAD": _pad,
-    "SLICE": _slice,
-    "TILE": _tile,
-    "REVERSE": _reverse,
-    "TRANSPOSE": _transpose,
-    "RESHAPE": _reshape,
-    "GATHER": _gather,
-    "SCATTER": _scatter,
-    "RESIZE": _resize,
-}

@@ -9,7 +9,7 @@ from tosaic.compiler.fuse.layer_building import LayerBuilding, Members
 from tosaic.compiler.fuse.microprogram import TooComplex, TooManyOperands
 from tosaic.compiler.fuse.summed_rows import sums_pay, sums_rows
 from tosaic.compiler.ir import DType, Graph, Operator
-from tosaic.compiler.ir.graph import parameter_inputs
+from tosaic.compiler.legalize.reshapes import parameter_inputs
 from tosaic.compiler.machine import BASES, KIND, Kind
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config

@@ -212,14 +212,3 @@ class GraphIndex:
             del self._producers[name]
         for name in dict.fromkeys(op.inputs):
             self._consumers[name] = [other for other in self._consumers[name] if other is not op]
-
-
-def data_operands(operator: Operator) -> int:
-    """Number of leading operands that are broadcast to the result; zero points and tables are none."""
-    return sum(operand.ranks != (1, 1) for operand in OPERATORS[operator.op].operands)
-
-
-def parameter_inputs(operator: Operator) -> list[str]:
-    """Zero points, tables and scales: inputs that are not broadcast to the result, but read as they are."""
-    operands = OPERATORS[operator.op].operands
-    return [name for name, operand in zip(operator.inputs, operands, strict=False) if operand.ranks == (1, 1)]

@@ -15,8 +15,9 @@ from tosaic.compiler.cut.boxes import NotCut, whole
 from tosaic.compiler.cut.nests import Nest
 from tosaic.compiler.cut.rules import ELEMENTWISE, nest_of
 from tosaic.compiler.ir import OPERATORS, Graph, Operator, State, Tensor
-from tosaic.compiler.ir.graph import data_operands
+from tosaic.compiler.ir.operators.by_operator import ByOperator
 from tosaic.compiler.ir.operators.spec import MAX_RANK
+from tosaic.compiler.legalize.reshapes import data_operands
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.errors import InputError, UnsupportedError
 
@@ -183,6 +184,11 @@ class _Step:
 
 # --- rules
 
+_WITH_AN_AXIS_MORE = ByOperator[Callable[[_Step], str]]()
+"""The operator on tensors with an axis more before the others, which has no part in what it does; the result's name."""
+_RULES = ByOperator[Callable[[_Step], None]]()
+"""Operators that need more than an axis more; all others are `_between_samples`."""
+
 
 def _between_samples(step: _Step) -> None:
     """Operators that no sample reads another one by stay as they are; others get an axis more for the samples."""
@@ -195,30 +201,37 @@ def _between_samples(step: _Step) -> None:
         raise step.refuse_operand(mixed[0])
 
 
+@_WITH_AN_AXIS_MORE.of_each(ELEMENTWISE)
 def _elementwise(step: _Step) -> str:
     """What is broadcast is broadcast within a sample."""
     count, inputs = data_operands(step.operator), step.operator.inputs
     return step.op([*(step.lifted(name) for name in inputs[:count]), *inputs[count:]])
 
 
+@_WITH_AN_AXIS_MORE.of("ARGMAX", "REVERSE")
+@_WITH_AN_AXIS_MORE.of_each(name for name in OPERATORS if name.startswith("REDUCE_"))
 def _along_axis(step: _Step) -> str:
     return step.op([step.lifted(step.operator.inputs[0])], axis=step.operator.attributes["axis"] + 1)
 
 
+@_WITH_AN_AXIS_MORE.of("PAD")
 def _pad(step: _Step) -> str:
     x, _, value = step.operator.inputs
     return step.op([step.lifted(x), step.new.sizes([0, 0, *step.sizes("padding")]), value])
 
 
+@_WITH_AN_AXIS_MORE.of("TILE")
 def _tile(step: _Step) -> str:
     return step.op([step.lifted(step.operator.inputs[0]), step.new.sizes([1, *step.sizes("multiples")])])
 
 
+@_WITH_AN_AXIS_MORE.of("TRANSPOSE")
 def _transpose(step: _Step) -> str:
     perms = step.operator.attributes["perms"]
     return step.op([step.lifted(step.operator.inputs[0])], perms=[0, *(axis + 1 for axis in perms)])
 
 
+@_RULES.of("CONCAT")
 def _concat(step: _Step) -> None:
     axis, spread = step.operator.attributes["axis"], [step.spread(name) for name in step.operator.inputs]
     if axis > 0:
@@ -235,10 +248,12 @@ def _concat(step: _Step) -> None:
     step.finish(step.op(lifted, axis=1))
 
 
+@_RULES.of("RESHAPE")
 def _reshape(step: _Step) -> None:
     step.finish(step.operator.inputs[0])
 
 
+@_RULES.of("SLICE")
 def _slice(step: _Step) -> None:
     x, start, _ = step.operator.inputs
     starts, extents = step.sizes("start"), step.sizes("size")
@@ -249,6 +264,7 @@ def _slice(step: _Step) -> None:
         step.finish(step.op([step.lifted(x), *boxes]))
 
 
+@_RULES.of("MATMUL")
 def _matmul(step: _Step) -> None:
     """A second operand that all samples share makes one tall matrix of their first ones."""
     a, b, *zero_points = step.operator.inputs
@@ -262,6 +278,7 @@ def _matmul(step: _Step) -> None:
         step.finish(step.op([step.spread(a), step.spread(b), *zero_points]))
 
 
+@_RULES.of("GATHER")
 def _gather(step: _Step) -> None:
     """All samples read a table that they share."""
     values, indices = step.operator.inputs
@@ -272,27 +289,6 @@ def _gather(step: _Step) -> None:
         step.finish(step.op([step.spread(values), step.spread(indices)]))
 
 
+@_RULES.of("SCATTER")
 def _scatter(step: _Step) -> None:
     step.finish(step.op([step.spread(name) for name in step.operator.inputs]))
-
-
-_WITH_AN_AXIS_MORE: dict[str, Callable[[_Step], str]] = {
-    **dict.fromkeys(ELEMENTWISE, _elementwise),
-    **dict.fromkeys(
-        (*(name for name in OPERATORS if name.startswith("REDUCE_")), "ARGMAX", "REVERSE"), _along_axis
-    ),
-    "PAD": _pad,
-    "TILE": _tile,
-    "TRANSPOSE": _transpose,
-}
-"""The operator on tensors with an axis more before the others, which has no part in what it does; the result's name."""
-
-_RULES: dict[str, Callable[[_Step], None]] = {
-    "CONCAT": _concat,
-    "RESHAPE": _reshape,
-    "SLICE": _slice,
-    "MATMUL": _matmul,
-    "GATHER": _gather,
-    "SCATTER": _scatter,
-}
-"""Operators that need more than an axis more; all others are `_between_samples`."""

@@ -6,10 +6,9 @@ import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator, Tensor
 from tosaic.compiler.ir.building import evaluate_folded, fresh_name
-from tosaic.compiler.ir.graph import data_operands
 from tosaic.compiler.legalize.idle import as_reshape
 from tosaic.compiler.legalize.raised_reshapes import raise_reshapes
-from tosaic.compiler.legalize.reshapes import sink_reshapes
+from tosaic.compiler.legalize.reshapes import data_operands, sink_reshapes
 from tosaic.compiler.machine import KIND, Kind
 
 RENAMING = ("RESHAPE", "IDENTITY")

@@ -6,7 +6,7 @@ others read it too or because it is an input, a RESHAPE behind it would leave it
 
 from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.ir.building import FoldingBuilder, GraphBuilder
-from tosaic.compiler.ir.graph import data_operands
+from tosaic.compiler.legalize.reshapes import data_operands
 from tosaic.compiler.machine import BASES, KIND, Kind
 
 _JOINED = (Kind.ELEMENTWISE, Kind.REDUCTION)

@@ -4,9 +4,8 @@ A layer ends where a tensor is read under another shape. What a convolution's ac
 (scaled, added, looked up) would be a layer of its own that reads them from memory as int32.
 """
 
-from tosaic.compiler.ir import Graph, Operator, Tensor
+from tosaic.compiler.ir import OPERATORS, Graph, Operator, Tensor
 from tosaic.compiler.ir.building import FoldingBuilder, GraphBuilder, fresh_name
-from tosaic.compiler.ir.graph import data_operands
 from tosaic.compiler.machine import BASES, KIND, Kind
 
 Shape = tuple[int, ...]
@@ -130,3 +129,14 @@ class _Sinking:
         self.done += [*new.build.operators, moved]
         self._note(moved)
         self.pending[result.name] = (early.name, reshape)
+
+
+def parameter_inputs(operator: Operator) -> list[str]:
+    """Zero points, tables and scales: inputs that are not broadcast to the result, but read as they are."""
+    operands = OPERATORS[operator.op].operands
+    return [name for name, operand in zip(operator.inputs, operands, strict=False) if operand.ranks == (1, 1)]
+
+
+def data_operands(operator: Operator) -> int:
+    """Number of leading operands that are broadcast to the result; zero points and tables are none."""
+    return sum(operand.ranks != (1, 1) for operand in OPERATORS[operator.op].operands)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 
 from tosaic.compiler.ir import DType, Graph, GraphIndex, Operator
-from tosaic.compiler.ir.graph import data_operands
+from tosaic.compiler.legalize.reshapes import data_operands
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine import ELEMENT, KIND, Kind
 from tosaic.hw.config import Config

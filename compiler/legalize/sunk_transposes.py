@@ -8,7 +8,7 @@ turned in place of wider elements.
 import dataclasses
 
 from tosaic.compiler.ir import Graph, Operator
-from tosaic.compiler.ir.graph import data_operands
+from tosaic.compiler.legalize.reshapes import data_operands
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine import ELEMENT, KIND, Kind
 

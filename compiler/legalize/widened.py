@@ -9,7 +9,7 @@ import dataclasses
 
 from tosaic.compiler.ir import Graph, GraphIndex, Operator
 from tosaic.compiler.ir.building import fresh_name
-from tosaic.compiler.ir.graph import data_operands
+from tosaic.compiler.legalize.reshapes import data_operands
 from tosaic.compiler.machine import ELEMENT, KIND, Kind
 
 

@@ -9,7 +9,7 @@ from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import move_sources
 from tosaic.compiler.fuse.translate import RunTimeScales
 from tosaic.compiler.ir import GraphIndex, Operator
-from tosaic.compiler.ir.graph import data_operands
+from tosaic.compiler.legalize.reshapes import data_operands
 from tosaic.compiler.legalize.strided import Strided, strided
 from tosaic.compiler.machine import KIND, WINDOWED, Kind
 from tosaic.compiler.place.geometry import View
