@@ -8,6 +8,7 @@ from tosaic.compiler.cut.boxes import Box, NotCut, Range, is_empty, shape_of, wh
 from tosaic.compiler.cut.nests import Nest
 from tosaic.compiler.cut.rules import TAPS, nest_of, numbers, windows_of
 from tosaic.compiler.ir import Graph, Operator
+from tosaic.compiler.ir.operators.by_operator import ByOperator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +27,9 @@ class CutOperator:
 
 Boxes = dict[int, Box]
 Change = Callable[[Graph, Operator, Box, Boxes], CutOperator]
+
+_CHANGES = ByOperator[Change]()
+"""What of an operator is another one for a box, beside its operands."""
 
 
 def cut_operator(graph: Graph, operator: Operator, box: Box) -> CutOperator | NotCut:
@@ -74,6 +78,7 @@ def part_of_sum(graph: Graph, operator: Operator, parts: Mapping[str, Range]) ->
     return CutOperator(operands, attributes)
 
 
+@_CHANGES.of("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "AVG_POOL2D", "MAX_POOL2D")
 def _windows(graph: Graph, operator: Operator, box: Box, operands: Boxes) -> CutOperator:
     """Padding stays where the box ends with the image. An axis that is not cut stays as it is."""
     padding, image = list(operator.attributes["pad"]), list(operands[0])
@@ -85,6 +90,7 @@ def _windows(graph: Graph, operator: Operator, box: Box, operands: Boxes) -> Cut
     return CutOperator(operands | {0: tuple(image)}, {"pad": padding})
 
 
+@_CHANGES.of("TRANSPOSE_CONV2D")
 def _transposed_convolution(graph: Graph, operator: Operator, box: Box, operands: Boxes) -> CutOperator:
     taps, strides = graph.tensors[operator.inputs[1]].shape[1:3], operator.attributes["stride"]
     around: list[int] = []
@@ -95,10 +101,12 @@ def _transposed_convolution(graph: Graph, operator: Operator, box: Box, operands
     return CutOperator(operands, {"out_pad": around})
 
 
+@_CHANGES.of("CONCAT")
 def _concat(graph: Graph, operator: Operator, box: Box, operands: Boxes) -> CutOperator:
     return CutOperator(operands, unread=frozenset(range(len(operator.inputs))) - set(operands))
 
 
+@_CHANGES.of("PAD")
 def _pad(graph: Graph, operator: Operator, box: Box, operands: Boxes) -> CutOperator:
     padding, shape = numbers(graph, operator, 1), graph.tensors[operator.inputs[0]].shape
     assert padding is not None
@@ -108,20 +116,24 @@ def _pad(graph: Graph, operator: Operator, box: Box, operands: Boxes) -> CutOper
     return CutOperator(operands, constants={1: around})
 
 
+@_CHANGES.of("SLICE")
 def _slice(graph: Graph, operator: Operator, box: Box, operands: Boxes) -> CutOperator:
     """The elements of the box are all of the operand that is left."""
     return CutOperator(operands, constants={1: [0] * len(box), 2: list(shape_of(box))})
 
 
+@_CHANGES.of("TILE")
 def _tile(graph: Graph, operator: Operator, box: Box, operands: Boxes) -> CutOperator:
     pairs = zip(shape_of(box), shape_of(operands[0]), strict=True)
     return CutOperator(operands, constants={1: [wanted // size for wanted, size in pairs]})
 
 
+@_CHANGES.of("RESHAPE")
 def _reshape(graph: Graph, operator: Operator, box: Box, operands: Boxes) -> CutOperator:
     return CutOperator(operands, constants={1: list(shape_of(box))})
 
 
+@_CHANGES.of("RESIZE")
 def _resize(graph: Graph, operator: Operator, box: Box, operands: Boxes) -> CutOperator:
     """The offset and border that lead to the same places of a smaller image."""
     scale, offset = numbers(graph, operator, 1), numbers(graph, operator, 2)
@@ -133,15 +145,3 @@ def _resize(graph: Graph, operator: Operator, box: Box, operands: Boxes) -> CutO
         offsets.append(offset[axis] + first * step - begin * numerator)
         borders.append(offsets[-1] + (last - first - 1) * step - (end - begin - 1) * numerator)
     return CutOperator(operands, constants={2: offsets, 3: borders})
-
-
-_CHANGES: dict[str, Change] = {
-    **dict.fromkeys(("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "AVG_POOL2D", "MAX_POOL2D"), _windows),
-    "TRANSPOSE_CONV2D": _transposed_convolution,
-    "CONCAT": _concat,
-    "PAD": _pad,
-    "SLICE": _slice,
-    "TILE": _tile,
-    "RESHAPE": _reshape,
-    "RESIZE": _resize,
-}
