@@ -111,8 +111,8 @@ class _Ties:
         shape = tensors[op.outputs[0]].shape
         last = op.attributes.get("axis") == len(shape) - 1
         spec, data = OPERATORS[op.op], data_inputs(op)
-        by_channel = spec.degree == 1 and Trait.CHANNEL_BY_CHANNEL in spec.traits
-        if by_channel and len(data) == 1 and not last:
+        by_channel = spec.degree == 1 and Trait.CHANNEL_BY_CHANNEL in spec.traits and not last
+        if by_channel and len(data) == 1:
             return [self._along(name, shape[-1])]
         if op.op == "TRANSPOSE":
             return [self._along(name, shape[-1])] if op.attributes["perms"][-1] == len(shape) - 1 else []

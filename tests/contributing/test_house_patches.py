@@ -11,7 +11,11 @@ from shared_files import ABSENT, SHARED
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HOUSE = SHARED / "cases" / "house"
-PORTED = pathlib.Path(__file__).parent / "house"
+HERE = pathlib.Path(__file__).parent
+PORTED = {
+    "pure_refactor_2.patch": HERE / "house/pure_refactor_2.patch",
+    "abs_difference.patch": HERE / "operator.patch",
+}
 """The same changes of today's lines, where those of the examination have moved."""
 sys.path.append(str(ROOT / "bench"))
 
@@ -40,7 +44,7 @@ pytestmark = pytest.mark.skipif(not HOUSE.is_dir(), reason=ABSENT)
 def test_a_change_that_keeps_what_was_there_fails_no_test(name, tmp_path):
     folder = tmp_path / "repository"
     contributing.copy_repository(folder)
-    patch = PORTED / name if (PORTED / name).exists() else HOUSE / name
+    patch = PORTED.get(name, HOUSE / name)
     applied = subprocess.run(
         ["git", "apply", str(patch)], cwd=folder, capture_output=True, text=True, check=False
     )

@@ -30,6 +30,11 @@ def test_a_patch_applies_and_tells_of_each_of_its_files(name):
     assert path.commands
 
 
+def test_an_operator_touches_few_files():
+    """What it needs beside its row of the table, its kernel and its translation are documents and oracles."""
+    assert len(contributing.read_path("operator").files) <= 9
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", contributing.NAMES)
 def test_what_a_patch_adds_works(name, tmp_path):

@@ -4,20 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Graph, GraphBuilder, Operator, Tensor
+from tosaic.compiler.ir import OPERATORS, DType, Graph, GraphBuilder, Operator, Tensor, Trait
+from tosaic.compiler.ir.operators.spec import REQUIRED, OperatorSpec
 
 _rng = np.random.default_rng(20240613)
 
-BINARY_INT32 = ("ADD", "SUB", "INTDIV", "MAXIMUM", "MINIMUM")
-BINARY_ANY_INTEGER = (
-    "BITWISE_AND",
-    "BITWISE_OR",
-    "BITWISE_XOR",
-    "LOGICAL_LEFT_SHIFT",
-    "LOGICAL_RIGHT_SHIFT",
-)
-BINARY_BOOL = ("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_XOR")
-COMPARISONS = ("EQUAL", "GREATER", "GREATER_EQUAL")
 UNARY = {
     "ABS": DType.INT32,
     "BITWISE_NOT": DType.INT16,
@@ -52,6 +43,23 @@ def _elementwise(op: str, dtype: DType, **attributes: object) -> Graph:
     a = build.input("a", (2, 3, 1), dtype)
     b = build.input("b", (2, 1, 4), dtype)
     return _single(build, op, [a, b], **attributes)
+
+
+_BINARY = [
+    spec
+    for spec in OPERATORS.values()
+    if spec.is_integer
+    and Trait.ELEMENTWISE in spec.traits
+    and [operand.constant for operand in spec.operands] == [False, False]
+    and all(attribute.default is not REQUIRED for attribute in spec.attributes)
+]
+"""Elementwise operators of two operands and nothing else."""
+
+
+def _widest(spec: OperatorSpec) -> DType:
+    """The last type of its operands that is no float."""
+    kind = spec.operands[0].type
+    return [mode.types[kind] for mode in spec.modes if not mode.is_float][-1]
 
 
 def _convolution(op: str, shape: tuple, weight: tuple, dtype: DType, **attributes: object) -> Graph:
@@ -371,9 +379,7 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
     "WHILE_LOOP": while_loop,
     "CUSTOM": custom,
     "ARITHMETIC_RIGHT_SHIFT": lambda: _elementwise("ARITHMETIC_RIGHT_SHIFT", DType.INT8, round=True),
-    **{op: (lambda op=op: _elementwise(op, DType.INT32)) for op in BINARY_INT32 + COMPARISONS},
-    **{op: (lambda op=op: _elementwise(op, DType.INT16)) for op in BINARY_ANY_INTEGER},
-    **{op: (lambda op=op: _elementwise(op, DType.BOOL)) for op in BINARY_BOOL},
+    **{spec.name: (lambda spec=spec: _elementwise(spec.name, _widest(spec))) for spec in _BINARY},
     **{op: (lambda op=op, t=t: _unary(op, t)) for op, t in UNARY.items()},
     **{op: (lambda op=op, t=t: _reduction(op, t)) for op, t in REDUCTIONS.items()},
 }

@@ -136,7 +136,7 @@ SPECS = (
         _concat_shape,
         (AXIS,),
         (concat_has_input, axis_in_range("input1")),
-        traits=Trait.MOVES,
+        traits=Trait.MOVES | Trait.CHANNEL_BY_CHANNEL,
         degree=1,
     ),
     OperatorSpec(

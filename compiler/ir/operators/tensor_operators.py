@@ -93,6 +93,7 @@ SPECS = (
         _argmax_shape,
         (AXIS, NAN_MODE),
         (axis_in_range("input"),),
+        traits=Trait.CHANNEL_BY_CHANNEL,
         degree=0,
     ),
     OperatorSpec(

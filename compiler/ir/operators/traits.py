@@ -1,7 +1,7 @@
 """What passes ask about operators: properties of their results that hold for all operands.
 
-Each trait is a claim about arithmetic: `tests/ir/test_traits.py` tries it on golden, with random operands, for every
-operator that has it, and shows that the others do not have it.
+Each trait is a claim about arithmetic: `tests/golden/test_traits.py` tries it on golden, with random operands, for every
+operator that has it, and shows for most traits that no other operator has it. Golden itself knows nothing of traits.
 """
 
 import enum
@@ -37,9 +37,9 @@ class Trait(enum.Flag):
     COMPARES = enum.auto()
     """Tells of two numbers which is larger, or whether they are equal."""
     LINEAR = enum.auto()
-    """The result is a straight line in each data operand while the others stand still."""
+    """Adds, subtracts or multiplies numbers: a straight line in each operand while the others stand still."""
     BOUNDS = enum.auto()
-    """Each element of the result is the operand's, or a bound that lies beside it."""
+    """Each element of the result is that of the first operand, or a bound where it lies beyond that."""
 
 
 NO_TRAIT = Trait(0)
