@@ -29,7 +29,7 @@ from .float_graphs import refuse_floats
 from .models import CompileOptions, Progress, find_config, load, open_with_encodings
 from .origin import Origin, checked_model
 from .statistics import statistics_of
-from .targets import DEVICE, Runner, RunOptions, find_target, make_runner, naming_weights, wave_of
+from .targets import DEVICE, Runner, TargetOptions, find_target, make_runner, naming_weights, wave_of
 
 if TYPE_CHECKING:
     from tosaic.sim.rtl.wave import Wave
@@ -98,7 +98,7 @@ class Session:
         self._owns_device = False
         self._kind = find_target(target)
         self.target = target.name if isinstance(target, Device) else target
-        self._options = RunOptions(memory_bandwidth, memory_latency, max_cycles, wave_of(wave))
+        self._options = TargetOptions(memory_bandwidth, memory_latency, max_cycles, wave_of(wave))
         self._kind.check(self.target, self._options)
         self._origin = Origin(model, source, Bindings(shapes or {}, values or {}))
         single, encodings = open_with_encodings(checked_model(model), self._origin.bound)

@@ -9,7 +9,7 @@ import numpy as np
 from tosaic.compiler.place.compression import GROUP_BYTES
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
-from tosaic.hw.packed_weights import PALETTE_SIZE, WORDS_PER_CODE, Mode, pack
+from tosaic.hw.packed_weights import PALETTE_SIZE, WORDS_PER_CODE, WeightCoding, pack
 
 _CLEARLY_FASTER = 0.95
 """Weights are packed where that takes less than this share of the cycles to load them as they are."""
@@ -74,7 +74,7 @@ class RowPacker:
             return None
         return PackedRows(tuple(rows), step, flat.size)
 
-    def _cycles(self, row: bytes, mode: Mode, words: int) -> float:
+    def _cycles(self, row: bytes, mode: WeightCoding, words: int) -> float:
         """That loading a row takes: what the bus takes, or what unpacking takes."""
         beats = len(row) // self._config.word_bytes
         entering = beats - 1 - PALETTE_SIZE[mode] - -(-words // WORDS_PER_CODE[mode])
@@ -82,12 +82,12 @@ class RowPacker:
         return max(len(row) / self._bytes_per_cycle, unpacking) + _ROW_CYCLES
 
 
-def _modes(weights: np.ndarray) -> Iterator[Mode]:
+def _modes(weights: np.ndarray) -> Iterator[WeightCoding]:
     """Those that may make the weights smaller."""
     if 8 * np.count_nonzero(weights) < 7 * weights.size:
-        yield Mode.MASK
+        yield WeightCoding.MASK
     values = len(np.unique(weights))
-    for mode in (Mode.PALETTE_4, Mode.PALETTE_16):
+    for mode in (WeightCoding.PALETTE_4, WeightCoding.PALETTE_16):
         if values <= PALETTE_SIZE[mode]:
             yield mode
             return

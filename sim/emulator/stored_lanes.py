@@ -24,7 +24,7 @@ def carried_registers(program: Sequence[Instruction]) -> set[int]:
     return carried
 
 
-class StoredLanes:
+class LaneStores:
     """Of one GO: `program` are its micro-ops, `beat_lanes` the lanes of each that have a beat, `stores_per_slot` its
     accesses of the store stream."""
 

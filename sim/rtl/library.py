@@ -43,14 +43,14 @@ _SIGNATURES = {
 }
 
 
-class _Access(ctypes.Structure):
+class _HostAccess(ctypes.Structure):
     """`Access` of control_host.h."""
 
     _fields_ = [("address", _U32), ("data", _U32), ("strobe", ctypes.c_uint8), ("response", ctypes.c_uint8)]
 
 
 @dataclasses.dataclass(frozen=True)
-class Write:
+class ControlWrite:
     """A write to the control port."""
 
     offset: int
@@ -149,14 +149,16 @@ class Harness:
         _check_response(self._functions.tosaic_control_write(self._handle, offset, value), "write", offset)
 
     def control_accesses(
-        self, reads: Sequence[int], writes: Sequence[Write], stall_percent: int = 0, seed: int = 0
+        self, reads: Sequence[int], writes: Sequence[ControlWrite], stall_percent: int = 0, seed: int = 0
     ) -> tuple[list[Answer], list[int]]:
         """Reads of these registers, and writes, each in their order, that overlap: the host does not wait for an answer
         before it offers the next access. With `stall_percent` each of its channels hesitates in random cycles, so that
         the data of a write may come before its address. Returns the answers of the reads and of the writes; DeviceError
         when one is missing."""
-        asked = (_Access * len(reads))(*(_Access(offset, 0, 0, 0) for offset in reads))
-        told = (_Access * len(writes))(*(_Access(each.offset, each.value, each.strobe, 0) for each in writes))
+        asked = (_HostAccess * len(reads))(*(_HostAccess(offset, 0, 0, 0) for offset in reads))
+        told = (_HostAccess * len(writes))(
+            *(_HostAccess(each.offset, each.value, each.strobe, 0) for each in writes)
+        )
         sizes = (ctypes.addressof(asked), len(reads), ctypes.addressof(told), len(writes))
         if not self._functions.tosaic_control_accesses(self._handle, *sizes, stall_percent, seed):
             raise DeviceError("the control port does not answer one of several accesses")

@@ -1,7 +1,7 @@
 """What passes ask about operators: properties of their results that hold for all operands.
 
-Each trait is a claim about arithmetic: `tests/golden/test_traits.py` tries it on golden, with random operands, for every
-operator that has it, and shows for most traits that no other operator has it. Golden itself knows nothing of traits.
+Each trait is a claim about arithmetic: `tests/golden/test_traits.py` tries it on golden, with random operands, for
+every operator that has it, and shows for most traits that no other operator has it. Golden knows nothing of traits.
 """
 
 import enum
