@@ -10,7 +10,7 @@ import argparse
 import pathlib
 import tempfile
 
-from tosaic.boards.area import WHOLE, Fabric, synthesize
+from tosaic.boards.area import WHOLE, LutFabric, synthesize
 from tosaic.hw.config_text import get_config
 
 COMPUTED = ("am", "wm")
@@ -21,10 +21,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--config", action="append", required=True)
     parser.add_argument("--unit", action="append", required=True)
-    parser.add_argument("--fabric", action="append", choices=[each.value for each in Fabric])
+    parser.add_argument("--fabric", action="append", choices=[each.value for each in LutFabric])
     chosen = parser.parse_args()
     for name in chosen.config:
-        for fabric in map(Fabric, chosen.fabric or [each.value for each in Fabric]):
+        for fabric in map(LutFabric, chosen.fabric or [each.value for each in LutFabric]):
             for unit in chosen.unit:
                 with tempfile.TemporaryDirectory() as folder:
                     part = None if unit == WHOLE else unit

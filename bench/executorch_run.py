@@ -18,7 +18,7 @@ from commits import dated
 from executorch_graphs import read_records
 
 from tosaic.driver import conformance as suite
-from tosaic.driver.conformance import Case, Verdict
+from tosaic.driver.conformance import ConformanceCase, Verdict
 from tosaic.driver.conformance.page import general_reason
 from tosaic.driver.jobs import LocalProcesses
 from tosaic.driver.replacing import replacing
@@ -67,7 +67,7 @@ def main() -> None:
         scratch.write_text(page(options.folder))
 
 
-def _run(cases: list[Case], options: argparse.Namespace) -> None:
+def _run(cases: list[ConformanceCase], options: argparse.Namespace) -> None:
     results = options.folder / "results" / f"{options.on}-{options.config}.jsonl"
     results.parent.mkdir(exist_ok=True)
     known = [each for each in outcomes(results) if not (options.again and each.verdict != Verdict.PASS.value)]
@@ -102,7 +102,7 @@ def _commit() -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
-def key_of(case: Case) -> str:
+def key_of(case: ConformanceCase) -> str:
     """File of tests and name of the graph."""
     return f"{case.operator}/{case.name}"
 

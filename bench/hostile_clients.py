@@ -22,7 +22,7 @@ import numpy as np
 import tosaic
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import read_tosa
-from tosaic.driver.server import BoardServer, Limits
+from tosaic.driver.server import BoardServer, ServerLimits
 from tosaic.driver.transports import RegisterTransport, RtlTransport, TcpTransport, open_transport
 from tosaic.driver.transports.wire import FIELDS, LENGTH, MAX_MESSAGE_BYTES, Request
 from tosaic.errors import DeviceError
@@ -41,7 +41,7 @@ GHOSTS = 16
 CODE_AT = 4096
 SEEN_BYTES = 4096
 """Bytes of activation memory, at a random place, that a spy looks at; all of it takes a minute on a simulated line."""
-LIMITS = Limits(handshake_seconds=2, hold_seconds=0.5, run_seconds=0.5)
+LIMITS = ServerLimits(handshake_seconds=2, hold_seconds=0.5, run_seconds=0.5)
 
 
 class Attack:

@@ -18,9 +18,9 @@ import campaign_log  # noqa: E402 (the path comes first)
 from changed_programs import SAME, WRONG, case_of, mutant, smaller_program  # noqa: E402
 from failed_case import leave  # noqa: E402
 
-from tosaic.driver.jobs import Job, RecordFile, Work, place_of, run_jobs  # noqa: E402
+from tosaic.driver.jobs import Job, JobFunction, RecordFile, place_of, run_jobs  # noqa: E402
 
-WORK = Work("changed_programs:judge_job", (FOLDER,))
+WORK = JobFunction("changed_programs:judge_job", (FOLDER,))
 
 
 def main() -> int:

@@ -56,8 +56,8 @@ from random_growth import random_graph  # noqa: E402
 from tosaic.compiler.build import compile_graph  # noqa: E402 (the path comes first)
 from tosaic.errors import DeviceError, Error  # noqa: E402 (the path comes first)
 from tosaic.hw.config import CONFIGS, Config  # noqa: E402 (the path comes first)
-from tosaic.hw.csr_map import REGISTER, REGISTERS, Access  # noqa: E402 (the path comes first)
-from tosaic.hw.isa import Opcode, Stream  # noqa: E402 (the path comes first)
+from tosaic.hw.csr_map import REGISTER, REGISTERS, FieldAccess  # noqa: E402 (the path comes first)
+from tosaic.hw.isa import CoreProgram, Opcode  # noqa: E402 (the path comes first)
 from tosaic.sim.registers import REGISTER_BYTES, Registers  # noqa: E402 (the path comes first)
 from tosaic.sim.rtl.library import Harness  # noqa: E402 (the path comes first)
 from tosaic.sim.rtl.simulator import MEM_BASE  # noqa: E402 (the path comes first)
@@ -193,7 +193,9 @@ def registers_seen(harness: Harness) -> Seen:
     """What the control port answers to reads and writes of what a host may set, each byte changed in every way, and to
     reads of all other places; then the same when it is locked."""
     kept = [
-        register.offset for register in REGISTERS if register.mask(Access.RW) and register.name != "CONTROL"
+        register.offset
+        for register in REGISTERS
+        if register.mask(FieldAccess.RW) and register.name != "CONTROL"
     ]
     answers = _while_it_runs(harness)
     for locked in (0, 1):
@@ -220,7 +222,7 @@ def _while_it_runs(harness: Harness) -> list[tuple[str, int]]:
     """All registers, again and again from the start on, of a program of which nothing is there."""
     harness.set_memory(np.zeros(PORT_BYTES, np.uint8), MEM_BASE)
     registers = Registers(harness)
-    registers.start(MEM_BASE, PORT_BYTES, [Stream(0, 0)], 2000)
+    registers.start(MEM_BASE, PORT_BYTES, [CoreProgram(0, 0)], 2000)
     return [(name, registers.read(name)) for _ in range(3) for name in READ]
 
 

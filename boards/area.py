@@ -24,7 +24,7 @@ from .report import Usage, parse_stat, usage_of_cells
 from .tools import check_tool, run_tool
 
 
-class Fabric(enum.Enum):
+class LutFabric(enum.Enum):
     """What LUTs are like."""
 
     XC7 = "xc7"
@@ -38,19 +38,19 @@ class Part:
     """A device without a board."""
 
     name: str
-    fabric: Fabric
+    fabric: LutFabric
     capacity: Capacity
 
 
 PARTS: dict[str, Part] = {
     part.name: part
     for part in (
-        Part("ecp5-25f", Fabric.ECP5, Capacity(24_288, 24_288, 28, 56 * 18)),
-        Part("ecp5-45f", Fabric.ECP5, Capacity(43_848, 43_848, 72, 108 * 18)),
-        Part("ecp5-85f", Fabric.ECP5, Capacity(83_640, 83_640, 156, 208 * 18)),
-        Part("xc7a35t", Fabric.XC7, Capacity(20_800, 41_600, 90, 50 * 36)),
-        Part("xc7a100t", Fabric.XC7, Capacity(63_400, 126_800, 240, 135 * 36)),
-        Part("xc7z020", Fabric.XC7, Capacity(53_200, 106_400, 220, 140 * 36)),
+        Part("ecp5-25f", LutFabric.ECP5, Capacity(24_288, 24_288, 28, 56 * 18)),
+        Part("ecp5-45f", LutFabric.ECP5, Capacity(43_848, 43_848, 72, 108 * 18)),
+        Part("ecp5-85f", LutFabric.ECP5, Capacity(83_640, 83_640, 156, 208 * 18)),
+        Part("xc7a35t", LutFabric.XC7, Capacity(20_800, 41_600, 90, 50 * 36)),
+        Part("xc7a100t", LutFabric.XC7, Capacity(63_400, 126_800, 240, 135 * 36)),
+        Part("xc7z020", LutFabric.XC7, Capacity(53_200, 106_400, 220, 140 * 36)),
     )
 }
 """Parts by the names that `tosaic explore --part` takes."""
@@ -60,8 +60,8 @@ SHALLOW_QUEUE = 16
 """Commands of a queue that fit LUT RAM which is deep once."""
 WHOLE = "whole"
 """The unit of samples that are whole accelerators: the model is held against them, not fitted to them."""
-_SYNTHESIS = {Fabric.XC7: "synth_xilinx -family xc7 -flatten", Fabric.ECP5: "synth_ecp5"}
-_FAMILY = {Fabric.XC7: Family.XILINX7, Fabric.ECP5: Family.ECP5}
+_SYNTHESIS = {LutFabric.XC7: "synth_xilinx -family xc7 -flatten", LutFabric.ECP5: "synth_ecp5"}
+_FAMILY = {LutFabric.XC7: Family.XILINX7, LutFabric.ECP5: Family.ECP5}
 _RAM_KBIT, _RAM_BYTES_DEEP = 18, 2048
 """A block RAM, one byte wide."""
 
@@ -77,7 +77,7 @@ def fits(usage: Usage, part: Part) -> bool:
     )
 
 
-def estimate(config: Config, fabric: Fabric) -> Usage:
+def estimate(config: Config, fabric: LutFabric) -> Usage:
     """The accelerator without bridge, PLL and external memory."""
     lut, ff, ram = (_fitted(config, fabric, name) for name in ("lut", "ff", "ram"))
     return Usage(
@@ -88,7 +88,7 @@ def estimate(config: Config, fabric: Fabric) -> Usage:
     )
 
 
-def _fitted(config: Config, fabric: Fabric, figure: str) -> float:
+def _fitted(config: Config, fabric: LutFabric, figure: str) -> float:
     """Returns the sum over all units: each core has its own, and several share what is between them."""
     fits_of = _fits(fabric, figure)
     return sum(
@@ -160,7 +160,7 @@ class _Fit:
 class Sample:
     """A unit of a configuration after synthesis."""
 
-    fabric: Fabric
+    fabric: LutFabric
     config: Config
     unit: str
     lut: int
@@ -175,7 +175,7 @@ def samples() -> tuple[Sample, ...]:
     text = importlib.resources.files(__package__).joinpath("area_samples.csv").read_text()
     return tuple(
         Sample(
-            Fabric(line["fabric"]),
+            LutFabric(line["fabric"]),
             get_config(line["config"]),
             line["unit"],
             *(int(line[name]) for name in ("lut", "ff", "ram")),
@@ -185,7 +185,7 @@ def samples() -> tuple[Sample, ...]:
 
 
 @functools.cache
-def _fits(fabric: Fabric, figure: str) -> dict[str, _Fit]:
+def _fits(fabric: LutFabric, figure: str) -> dict[str, _Fit]:
     return {unit: _fit(unit, figure, [s for s in samples() if s.fabric is fabric]) for unit in _FEATURES}
 
 
@@ -202,13 +202,13 @@ def _fit(unit: str, figure: str, known: Sequence[Sample]) -> _Fit:
 # --- how far it is from syntheses
 
 
-def errors(fabric: Fabric) -> list[float]:
+def errors(fabric: LutFabric) -> list[float]:
     """Relative errors of the LUTs of whole accelerators, which the fit does not see."""
     wholes = [each for each in samples() if each.unit == WHOLE and each.fabric is fabric]
     return [estimate(each.config, fabric).lut / each.lut - 1 for each in wholes]
 
 
-def error_told(fabric: Fabric) -> str:
+def error_told(fabric: LutFabric) -> str:
     """The errors in words."""
     found = errors(fabric)
     own = sum(each.fabric is fabric and each.unit != WHOLE for each in samples())
@@ -217,7 +217,7 @@ def error_told(fabric: Fabric) -> str:
     return f"estimated by a model of {own} syntheses of units ({fabric.value}); LUTs of whole accelerators: {span}"
 
 
-def synthesize(config: Config, fabric: Fabric, folder: pathlib.Path, unit: str | None = None) -> Usage:
+def synthesize(config: Config, fabric: LutFabric, folder: pathlib.Path, unit: str | None = None) -> Usage:
     """Yosys' count of the accelerator, or of one unit by itself; `folder` takes the files in between. ToolError where
     Yosys is missing or fails."""
     check_tool("yosys", _FAMILY[fabric])

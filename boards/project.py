@@ -26,7 +26,7 @@ class Project:
 
 
 @dataclasses.dataclass(frozen=True)
-class Fabric:
+class PlatformPart:
     """The part of an Amaranth platform that the accelerator looks at."""
 
     family: str
@@ -36,7 +36,9 @@ class Fabric:
 def make_project(board: Board, progress: Progress = unseen) -> Project:
     """Raises ImportError where amaranth-boards, or what a micro-coded machine needs, is missing."""
     if board.family.has_processor:
-        fabric = Fabric("series7" if board.family is Family.ZYNQ7 else "ultrascale", board.spare_block_ram)
+        fabric = PlatformPart(
+            "series7" if board.family is Family.ZYNQ7 else "ultrascale", board.spare_block_ram
+        )
         modules = convert(
             VerilogTop(get_config(board.config)), VERILOG_NAME, platform=fabric, progress=progress
         )

@@ -18,7 +18,7 @@ from tosaic.compiler.program_header import NO_LAYER, HeaderError, check_header, 
 from tosaic.compiler.program_image import ImageField, ImageParts
 from tosaic.errors import InputError, ModelError
 from tosaic.hw.config import Config
-from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Stream
+from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, CoreProgram
 
 MAGIC = b"TOSAIC\x00\x01"
 
@@ -89,7 +89,7 @@ class LayerInfo:
 
 
 @dataclasses.dataclass(frozen=True)
-class StoredWeights:
+class ProgramWeights:
     """Constant weights of an array layer, in the order in which LOAD_TENSOR numbers them."""
 
     name: str
@@ -148,7 +148,7 @@ class Program:
     inputs: list[Port]
     outputs: list[Port]
     layers: list[LayerInfo]
-    weights: list[StoredWeights] = dataclasses.field(default_factory=list)
+    weights: list[ProgramWeights] = dataclasses.field(default_factory=list)
     kept: list[Port] = dataclasses.field(default_factory=list)
     """Intermediate tensors that the program leaves in memory (compiled with keep_layers)."""
     states: list[StatePort] = dataclasses.field(default_factory=list)
@@ -158,7 +158,7 @@ class Program:
     declared: dict[str, Declared] = dataclasses.field(default_factory=dict)
     """What a traced function says of its inputs and outputs."""
     boot: BootPart | None = None
-    others: tuple[Stream, ...] = ()
+    others: tuple[CoreProgram, ...] = ()
     """The programs of cores 1, 2 and so on, in the image; without any they do nothing. The boot part is core 0's."""
     instruction_layers: tuple[tuple[int | None, ...], ...] = ()
     """For each core the number of the layer that each of its instructions belongs to, None for one that belongs to
@@ -167,9 +167,9 @@ class Program:
     """What was where in the activation memory; a report draws it. Not in the file."""
 
     @property
-    def streams(self) -> tuple[Stream, ...]:
+    def streams(self) -> tuple[CoreProgram, ...]:
         """The programs of all cores that have one."""
-        return (Stream(self.program_address, self.program_bytes), *self.others)
+        return (CoreProgram(self.program_address, self.program_bytes), *self.others)
 
     def hold(self, image: ImageParts) -> None:
         """Takes an image in parts."""
@@ -345,7 +345,7 @@ def _from_header(header: dict, image: bytes) -> Program:
         layers=[LayerInfo(**{**layer, "operators": tuple(layer["operators"])}) for layer in header["layers"]],
         labels=header["labels"],
         declared={name: Declared.of(each) for name, each in header.get("declared", {}).items()},
-        weights=[StoredWeights(**weights) for weights in header["weights"]],
+        weights=[ProgramWeights(**weights) for weights in header["weights"]],
         boot=_boot(header, len(image)),
         others=_others(header, config, len(image)),
         instruction_layers=_instruction_layers(header),
@@ -373,9 +373,9 @@ def _instruction_layers(header: dict) -> tuple[tuple[int | None, ...], ...]:
     )
 
 
-def _others(header: dict, config: Config, image_bytes: int) -> tuple[Stream, ...]:
+def _others(header: dict, config: Config, image_bytes: int) -> tuple[CoreProgram, ...]:
     """The programs of the cores behind core 0 of a checked header: in the image, and one for each core or none."""
-    others = tuple(Stream(**made) for made in header.get("others", ()))
+    others = tuple(CoreProgram(**made) for made in header.get("others", ()))
     if others and len(others) != config.cores - 1:
         raise HeaderError("others", f"must have {config.cores - 1} elements, not {len(others)}")
     for index, stream in enumerate(others):

@@ -6,7 +6,7 @@ import numpy as np
 
 from tosaic.compiler.program import Port, Program
 from tosaic.driver.boot import boot
-from tosaic.sim.emulator import Diverged, Emulator, ExternalMemory
+from tosaic.sim.emulator import Diverged, Emulator, ExternalBytes
 
 BATCH_BYTES = 64 << 20
 """Memory for the samples that are computed together, unless one alone takes more."""
@@ -33,7 +33,7 @@ def run_samples(
     """
     count = len(next(iter(inputs.values())))
     image = booted_image(program) if booted is None else booted
-    memory = ExternalMemory(np.zeros((count, program.memory_bytes - len(image)), np.uint8), image)
+    memory = ExternalBytes(np.zeros((count, program.memory_bytes - len(image)), np.uint8), image)
     for port in (*program.inputs, *program.states):
         memory.write(port.address, np.ascontiguousarray(inputs[port.name]).view(np.uint8).reshape(count, -1))
     try:
@@ -79,6 +79,6 @@ def _apart(
     return outputs
 
 
-def _read(memory: ExternalMemory, port: Port, count: int) -> np.ndarray:
+def _read(memory: ExternalBytes, port: Port, count: int) -> np.ndarray:
     raw = np.broadcast_to(memory.read(port.address, port.bytes), (count, port.bytes))
     return np.ascontiguousarray(raw).view(port.numpy).reshape(count, *port.shape)

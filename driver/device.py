@@ -16,8 +16,8 @@ from tosaic.errors import DeviceError, UnsupportedError
 from tosaic.hw.bridge.boot_image import image_crc32
 from tosaic.hw.config import CONFIGS, Config
 from tosaic.hw.csr_map import REGISTER
-from tosaic.hw.isa import Stream
-from tosaic.sim.registers import Report
+from tosaic.hw.isa import CoreProgram
+from tosaic.sim.registers import RegisterReport
 from tosaic.sim.result import RunResult
 
 from .boot import boot_limit, in_boot_part, require_decoded
@@ -51,7 +51,7 @@ class Device:
     def __init__(self, transport: Transport, self_test: bool = False):
         self._transport = transport
         self._to_be_tested = self_test
-        self._report = Report(transport)
+        self._report = RegisterReport(transport)
         self._loaded: Program | None = None
         self._states: dict[int, bytes] = {}
         """What the loaded program's states are in the machine's memory, by address."""
@@ -203,10 +203,10 @@ class Device:
                 raise
             self._marks = None
 
-    def _start(self, program: Program, streams: Sequence[Stream]) -> None:
+    def _start(self, program: Program, streams: Sequence[CoreProgram]) -> None:
         """Start these programs; cores behind them do nothing."""
         self._report.cores = program.config.cores
-        idle = (Stream(0, 0),) * (program.config.cores - len(streams))
+        idle = (CoreProgram(0, 0),) * (program.config.cores - len(streams))
         self._transport.start(program.memory_bytes, *streams[0], others=(*streams[1:], *idle))
 
     def _check(self, program: Program) -> None:
@@ -261,7 +261,7 @@ class Device:
         if part is None:
             return None
         code = program.image[part.program_address : part.program_address + part.program_bytes]
-        self._start(program, [Stream(part.program_address, part.program_bytes)])
+        self._start(program, [CoreProgram(part.program_address, part.program_bytes)])
         with in_boot_part():
             self._wait([code], boot_limit(part, max_cycles))
         result = self._report.result(program.config, [code], self._transport.finish())

@@ -13,7 +13,7 @@ from tosaic.compiler.program import Program
 from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import REGISTER
-from tosaic.hw.isa import Condition, Opcode, Stream
+from tosaic.hw.isa import Condition, CoreProgram, Opcode
 from tosaic.sim.assembler import Assembler
 
 from .transports import Transport
@@ -105,7 +105,7 @@ def require_answer(name: str, config: Config, found: np.ndarray, wanted: np.ndar
 
 
 def check_clock(
-    transport: Transport, config: Config, start: Callable[[Program, Sequence[Stream]], None]
+    transport: Transport, config: Config, start: Callable[[Program, Sequence[CoreProgram]], None]
 ) -> None:
     """A UserWarning where the machine's clock is not the one that its bitstream was made for.
 

@@ -29,7 +29,7 @@ from .statistics import statistics_of
 from .targets import (
     DEVICE,
     Runner,
-    RunOptions,
+    TargetOptions,
     find_target,
     make_runner,
     naming_weights,
@@ -106,7 +106,7 @@ class Session:
         self._owns_device = False
         self._kind = find_target(target)
         self.target = target if isinstance(target, str) else target.name
-        self._options = RunOptions(memory_bandwidth, memory_latency, max_cycles, wave_of(wave))
+        self._options = TargetOptions(memory_bandwidth, memory_latency, max_cycles, wave_of(wave))
         self._kind.check(self.target, self._options)
         self._origin = Origin(model, source, Bindings(shapes or {}, values or {}))
         single, encodings = open_with_encodings(checked_model(model), self._origin.bound)

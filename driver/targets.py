@@ -10,7 +10,7 @@ import numpy as np
 from tosaic.compiler.memory_speed import MEMORY_LATENCY_CYCLES, MemorySpeed
 from tosaic.compiler.program import Program
 from tosaic.errors import DeviceError, InputError
-from tosaic.hw.isa import Stream
+from tosaic.hw.isa import CoreProgram
 from tosaic.hw.spelling import meant
 from tosaic.sim.result import RunResult
 
@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 
 @dataclasses.dataclass(frozen=True)
-class RunOptions:
+class TargetOptions:
     """How a program runs; None: as the target does by itself. InputError for numbers that cannot be."""
 
     memory_bandwidth: float | None = None
@@ -66,13 +66,13 @@ class Target:
 
     name: str
     honours: frozenset[str]
-    """The fields of RunOptions that mean something there."""
+    """The fields of TargetOptions that mean something there."""
     reason: str
     """Why the others do not."""
-    runner: Callable[[Program, RunOptions], Runner] | None
+    runner: Callable[[Program, TargetOptions], Runner] | None
     """Runs programs; None for a target that evaluates graphs."""
 
-    def check(self, shown: str, options: RunOptions) -> None:
+    def check(self, shown: str, options: TargetOptions) -> None:
         """InputError for an option that this target would have to ignore."""
         for field in dataclasses.fields(options):
             name = field.name
@@ -87,7 +87,7 @@ class _Simulated:
     memory; later runs are given what it left."""
 
     def __init__(
-        self, execute: Callable[..., RunResult], program: Program, options: RunOptions, **timing: Any
+        self, execute: Callable[..., RunResult], program: Program, options: TargetOptions, **timing: Any
     ):
         self._execute, self._program, self._options, self._timing = execute, program, options, timing
         self._booted: Booted | None = None
@@ -110,18 +110,18 @@ class _Simulated:
         start: int,
         size: int,
         max_cycles: int | None,
-        others: Sequence[Stream] = (),
+        others: Sequence[CoreProgram] = (),
     ) -> RunResult:
         return self._execute(window, start, size, max_cycles=max_cycles, others=others, **self._timing)
 
 
-def _emulator(program: Program, options: RunOptions) -> Runner:
+def _emulator(program: Program, options: TargetOptions) -> Runner:
     from tosaic.sim.emulator import Emulator
 
     return _Simulated(Emulator(program.config).run, program, options, **_memory_timing(options))
 
 
-def _rtl(program: Program, options: RunOptions) -> Runner:
+def _rtl(program: Program, options: TargetOptions) -> Runner:
     from tosaic.sim.rtl import RtlSimulator
     from tosaic.sim.rtl.wave import ProgramWave
 
@@ -139,11 +139,11 @@ def _rtl(program: Program, options: RunOptions) -> Runner:
     return _Simulated(execute, program, options, **_memory_timing(options))
 
 
-def _memory_timing(options: RunOptions) -> dict[str, float | None]:
+def _memory_timing(options: TargetOptions) -> dict[str, float | None]:
     return {"bandwidth_bytes": options.memory_bandwidth, "latency_cycles": options.latency_cycles}
 
 
-def _cocotb(program: Program, options: RunOptions) -> Runner:
+def _cocotb(program: Program, options: TargetOptions) -> Runner:
     from tosaic.sim.bench import CocotbBench
 
     return _Simulated(CocotbBench(program.config).run, program, options)
@@ -207,10 +207,10 @@ def find_target(target: "str | Device") -> Target:
     )
 
 
-def make_runner(target: "str | Device", program: Program, options: RunOptions | None = None) -> Runner:
+def make_runner(target: "str | Device", program: Program, options: TargetOptions | None = None) -> Runner:
     """A function that runs the program on a memory window (changed in place); `target` is one of those with a name
     that execute programs, or an open device."""
-    options = options or RunOptions()
+    options = options or TargetOptions()
     device = open_device_of(target)
     if device is not None:
         return lambda window: device.run(program, window, options.max_cycles)

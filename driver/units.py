@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
-class Share(NamedTuple):
+class UnitShare(NamedTuple):
     """A part of a unit's cycles."""
 
     label: str
@@ -17,7 +17,7 @@ class UnitFigures(NamedTuple):
     """A unit's run. The shares add up to the run's cycles."""
 
     unit: str
-    shares: list[Share]
+    shares: list[UnitShare]
     bytes: int
     """Bytes on the memory bus."""
 
@@ -93,12 +93,12 @@ def unit_figures(counters: Mapping[str, int], cycles: int, beat_bytes: int) -> l
         for label, kind, name in shares:
             if kind == "wait" and busy:
                 other = min(max(counters.get(busy, 0) - (cycles - left), 0), left)
-                found.append(Share("under way", "other", other))
+                found.append(UnitShare("under way", "other", other))
                 left -= other
             part = min(counters[name], left)
-            found.append(Share(label, kind, part))
+            found.append(UnitShare(label, kind, part))
             left -= part
-        found.append(Share("idle" if busy else "dispatches, or has ended", "idle", left))
+        found.append(UnitShare("idle" if busy else "dispatches, or has ended", "idle", left))
         figures.append(
             UnitFigures(unit, [share for share in found if share.cycles], counters.get(beats, 0) * beat_bytes)
         )

@@ -35,7 +35,7 @@ class Start:
     """Begin no bus transaction."""
 
 
-class Core:
+class MachineCore:
     """A core, which is put into the module of the machine, or into one of its own where there are several.
 
     `arbiter.bus` and `units.store.axi` are its memory port, `sequencer` has its report and its tokens.

@@ -3,11 +3,11 @@
 from . import csr_map
 
 _ACCESS = {
-    csr_map.Access.RO: "read",
-    csr_map.Access.RW: "read, write",
-    csr_map.Access.PULSE: "write 1 to act",
-    csr_map.Access.W1C: "read, write 1 to clear",
-    csr_map.Access.SET: "read, write 1 to set",
+    csr_map.FieldAccess.RO: "read",
+    csr_map.FieldAccess.RW: "read, write",
+    csr_map.FieldAccess.PULSE: "write 1 to act",
+    csr_map.FieldAccess.W1C: "read, write 1 to clear",
+    csr_map.FieldAccess.SET: "read, write 1 to set",
 }
 
 

@@ -155,7 +155,7 @@ def csr_svd(config: Config) -> str:
     return "\n".join(lines)
 
 
-def _svd_access(access: csr_map.Access) -> str:
+def _svd_access(access: csr_map.FieldAccess) -> str:
     allowed, modified = csr_map.BUS_ACCESS[access]
     changes = f"<modifiedWriteValues>{modified}</modifiedWriteValues>" if modified else ""
     return f"<access>{allowed}</access>{changes}"

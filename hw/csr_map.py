@@ -25,7 +25,7 @@ RESP_SLVERR = 2
 """The answer to an address without a register, and to a write of a register that has nothing to write."""
 
 
-class Access(enum.Enum):
+class FieldAccess(enum.Enum):
     """What reading and writing a field does."""
 
     RO = "ro"  # the hardware sets it
@@ -36,23 +36,23 @@ class Access(enum.Enum):
 
 
 BUS_ACCESS = {
-    Access.RO: ("read-only", ""),
-    Access.RW: ("read-write", ""),
-    Access.PULSE: ("write-only", ""),
-    Access.W1C: ("read-write", "oneToClear"),
-    Access.SET: ("read-write", "oneToSet"),
+    FieldAccess.RO: ("read-only", ""),
+    FieldAccess.RW: ("read-write", ""),
+    FieldAccess.PULSE: ("write-only", ""),
+    FieldAccess.W1C: ("read-write", "oneToClear"),
+    FieldAccess.SET: ("read-write", "oneToSet"),
 }
 """What CMSIS-SVD and IP-XACT call it: who may do what, and what a write changes, where that is not the value."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Field:
+class RegisterField:
     """Bits ``lsb`` to ``lsb + bits - 1`` of a register."""
 
     name: str
     lsb: int
     bits: int
-    access: Access
+    access: FieldAccess
     doc: str
 
     @property
@@ -71,15 +71,15 @@ class Register:
     reset: int | None
     """Value after reset; None when it depends on the configuration or the instruction set."""
     doc: str
-    fields: tuple[Field, ...]
+    fields: tuple[RegisterField, ...]
     lock: str = ""
     """Field of LOCK that, once set, makes the register ignore writes (they are answered as others are)."""
 
-    def mask(self, *accesses: Access) -> int:
+    def mask(self, *accesses: FieldAccess) -> int:
         """The bits whose field has one of the accesses."""
         return sum(field.mask for field in self.fields if field.access in accesses)
 
-    def field(self, name: str) -> Field:
+    def field(self, name: str) -> RegisterField:
         """The field called ``name``; KeyError when there is none."""
         for field in self.fields:
             if field.name == name:
@@ -93,14 +93,20 @@ def version_text() -> str:
 
 
 def _whole(
-    name: str, offset: int, doc: str, access: Access = Access.RO, reset: int | None = 0, *, lock: str = ""
+    name: str,
+    offset: int,
+    doc: str,
+    access: FieldAccess = FieldAccess.RO,
+    reset: int | None = 0,
+    *,
+    lock: str = "",
 ) -> Register:
-    return Register(name, offset, reset, doc, (Field("value", 0, 32, access, "all bits"),), lock)
+    return Register(name, offset, reset, doc, (RegisterField("value", 0, 32, access, "all bits"),), lock)
 
 
-def _unit_bits(first: int, name: str, what: str) -> tuple[Field, ...]:
+def _unit_bits(first: int, name: str, what: str) -> tuple[RegisterField, ...]:
     return tuple(
-        Field(f"{unit.lower()}_{name}", first + bit, 1, Access.RO, f"{unit} {what}")
+        RegisterField(f"{unit.lower()}_{name}", first + bit, 1, FieldAccess.RO, f"{unit} {what}")
         for bit, unit in enumerate(("LOAD", "ARRAY", "VECTOR", "STORE"))
     )
 
@@ -119,21 +125,21 @@ _RUN = (
         0,
         "starts and resets the machine",
         (
-            Field(
+            RegisterField(
                 "start",
                 0,
                 1,
-                Access.PULSE,
+                FieldAccess.PULSE,
                 "starts the program if STATUS.idle is 1; clears done, counters, marks and semaphores",
             ),
-            Field(
+            RegisterField(
                 "soft_reset",
                 1,
                 1,
-                Access.PULSE,
+                FieldAccess.PULSE,
                 "ends a run: waits for the bus, then resets everything but the fields that the host writes",
             ),
-            Field("irq_enable", 2, 1, Access.RW, "the interrupt line follows IRQ"),
+            RegisterField("irq_enable", 2, 1, FieldAccess.RW, "the interrupt line follows IRQ"),
         ),
     ),
     Register(
@@ -142,17 +148,23 @@ _RUN = (
         1,
         "what the machine is doing",
         (
-            Field("idle", 0, 1, Access.RO, "neither running nor resetting nor in error: start is accepted"),
-            Field("running", 1, 1, Access.RO, "a program runs"),
-            Field("done", 2, 1, Access.RO, "the last program ended by END; cleared by start and soft_reset"),
-            Field(
+            RegisterField(
+                "idle", 0, 1, FieldAccess.RO, "neither running nor resetting nor in error: start is accepted"
+            ),
+            RegisterField("running", 1, 1, FieldAccess.RO, "a program runs"),
+            RegisterField(
+                "done", 2, 1, FieldAccess.RO, "the last program ended by END; cleared by start and soft_reset"
+            ),
+            RegisterField(
                 "error",
                 3,
                 1,
-                Access.RO,
+                FieldAccess.RO,
                 "the program stopped on an error (ERROR, PC); only soft_reset leaves this state",
             ),
-            Field("resetting", 4, 1, Access.RO, "a soft reset waits for outstanding bus transactions"),
+            RegisterField(
+                "resetting", 4, 1, FieldAccess.RO, "a soft reset waits for outstanding bus transactions"
+            ),
         ),
     ),
     Register(
@@ -161,9 +173,11 @@ _RUN = (
         0,
         "the first error of the run",
         (
-            Field("code", 0, 4, Access.RO, "isa.Error"),
-            Field("unit", 8, 3, Access.RO, "isa.Unit that found it, or that the watchdog found stuck"),
-            Field("core", 12, 2, Access.RO, "number of its core, whose registers have the rest"),
+            RegisterField("code", 0, 4, FieldAccess.RO, "isa.Error"),
+            RegisterField(
+                "unit", 8, 3, FieldAccess.RO, "isa.Unit that found it, or that the watchdog found stuck"
+            ),
+            RegisterField("core", 12, 2, FieldAccess.RO, "number of its core, whose registers have the rest"),
         ),
     ),
     _whole(
@@ -178,8 +192,8 @@ _RUN = (
         0,
         "pending interrupts",
         (
-            Field("done", 0, 1, Access.W1C, "a program ended"),
-            Field("error", 1, 1, Access.W1C, "a program stopped on an error"),
+            RegisterField("done", 0, 1, FieldAccess.W1C, "a program ended"),
+            RegisterField("error", 1, 1, FieldAccess.W1C, "a program stopped on an error"),
         ),
     ),
     Register(
@@ -206,28 +220,28 @@ _SETUP = (
         "PROGRAM_ADDRESS",
         0x040,
         f"byte offset of the program from MEM_BASE; the sum is a multiple of {WINDOW_ALIGNMENT}",
-        Access.RW,
+        FieldAccess.RW,
     ),
-    _whole("PROGRAM_BYTES", 0x044, "length of the program, a multiple of 16", Access.RW),
+    _whole("PROGRAM_BYTES", 0x044, "length of the program, a multiple of 16", FieldAccess.RW),
     _whole(
         "MEM_BASE",
         0x048,
         f"bus address of the memory window, a multiple of {WINDOW_ALIGNMENT}",
-        Access.RW,
+        FieldAccess.RW,
         lock="memory",
     ),
     _whole(
         "MEM_SIZE",
         0x04C,
         "bytes of the memory window; MEM_BASE + MEM_SIZE is at most 2**32",
-        Access.RW,
+        FieldAccess.RW,
         lock="memory",
     ),
     _whole(
         "WATCHDOG",
         0x050,
         "cycles without progress after which a run ends in the error WATCHDOG; 0 switches it off",
-        Access.RW,
+        FieldAccess.RW,
         WATCHDOG_RESET_CYCLES,
     ),
     Register(
@@ -235,7 +249,7 @@ _SETUP = (
         0x054,
         0,
         "what the host cannot change any more; a soft reset does not unlock it",
-        (Field("memory", 0, 1, Access.SET, "MEM_BASE and MEM_SIZE ignore writes"),),
+        (RegisterField("memory", 0, 1, FieldAccess.SET, "MEM_BASE and MEM_SIZE ignore writes"),),
     ),
 )
 
@@ -285,7 +299,7 @@ _MARKS = (
         0x0C4,
         0,
         "chooses the mark that MARK_LAYER and MARK_CYCLE show",
-        (Field("index", 0, (MARKS - 1).bit_length(), Access.RW, "from 0"),),
+        (RegisterField("index", 0, (MARKS - 1).bit_length(), FieldAccess.RW, "from 0"),),
     ),
     _whole("MARK_LAYER", 0x0C8, "the mark's layer number; undefined from MARK_COUNT on", reset=None),
     _whole(
@@ -300,9 +314,9 @@ _DECODE = (
         0,
         "the damaged stream behind an error DECODE",
         (
-            Field("code", 0, 4, Access.RO, "nnr_streams.DecodeError"),
-            Field("stream", 8, 2, Access.RO, "which stream of the block"),
-            Field("tensor", 16, 16, Access.RO, "its number, from LOAD_TENSOR"),
+            RegisterField("code", 0, 4, FieldAccess.RO, "nnr_streams.DecodeError"),
+            RegisterField("stream", 8, 2, FieldAccess.RO, "which stream of the block"),
+            RegisterField("tensor", 16, 16, FieldAccess.RO, "its number, from LOAD_TENSOR"),
         ),
     ),
     _whole("DECODE_POSITION", 0x104, "bits of the stream read when the fault was found"),

@@ -189,7 +189,7 @@ class Tokens(wiring.Signature):
         )
 
 
-class Status(wiring.Signature):
+class UnitStatus(wiring.Signature):
     """What a unit tells the sequencer and the counters.
 
     Ports:

@@ -394,7 +394,7 @@ class Error(enum.IntEnum):
     DECODE = 9  # a stream of compressed weights is damaged: DECODE_ERROR, DECODE_POSITION
 
 
-class Stream(typing.NamedTuple):
+class CoreProgram(typing.NamedTuple):
     """Where a core's program lies: byte offset from MEM_BASE, and length. No bytes: the core has none."""
 
     address: int

@@ -30,7 +30,7 @@ FIFO_BYTES = PALETTE_DEPTH - 1
 """The palette lies where the FIFOs lie. One place stays free: full and empty differ."""
 
 
-class Mode(enum.IntEnum):
+class WeightCoding(enum.IntEnum):
     """How weights are coded."""
 
     MASK = 0
@@ -38,26 +38,28 @@ class Mode(enum.IntEnum):
     PALETTE_16 = 2
 
 
-WORDS_PER_CODE = {Mode.MASK: 8, Mode.PALETTE_4: 4, Mode.PALETTE_16: 2}
+WORDS_PER_CODE = {WeightCoding.MASK: 8, WeightCoding.PALETTE_4: 4, WeightCoding.PALETTE_16: 2}
 """Words of weights that a word of codes stands for."""
-PALETTE_SIZE = {Mode.MASK: 0, Mode.PALETTE_4: 4, Mode.PALETTE_16: 16}
+PALETTE_SIZE = {WeightCoding.MASK: 0, WeightCoding.PALETTE_4: 4, WeightCoding.PALETTE_16: 16}
 
 
 class PackedError(ValueError):
     """A row is not made of what its header says."""
 
 
-def pack(weights: np.ndarray, mode: Mode, word_bytes: int) -> bytes:
+def pack(weights: np.ndarray, mode: WeightCoding, word_bytes: int) -> bytes:
     """int8 `weights`, a multiple of W of them and at most MOST_WORDS words, as a row. ValueError where a palette does
     not hold all values."""
     words = np.ascontiguousarray(weights, np.int8).view(np.uint8).reshape(-1, word_bytes)
     if not 1 <= len(words) <= MOST_WORDS:
         raise ValueError(f"a row holds 1 to {MOST_WORDS} words of weights, not {len(words)}")
     header = (len(words) | mode << COUNT_BITS).to_bytes(word_bytes, "little")
-    return header + b"".join(_packed_mask(words) if mode == Mode.MASK else _packed_palette(words, mode))
+    return header + b"".join(
+        _packed_mask(words) if mode == WeightCoding.MASK else _packed_palette(words, mode)
+    )
 
 
-def _packed_palette(words: np.ndarray, mode: Mode) -> Iterator[bytes]:
+def _packed_palette(words: np.ndarray, mode: WeightCoding) -> Iterator[bytes]:
     values, numbers = np.unique(words, return_inverse=True)
     size, word_bytes = PALETTE_SIZE[mode], words.shape[1]
     if len(values) > size:
@@ -67,7 +69,7 @@ def _packed_palette(words: np.ndarray, mode: Mode) -> Iterator[bytes]:
     yield from _codes(numbers.reshape(words.shape), mode)
 
 
-def _codes(numbers: np.ndarray, mode: Mode) -> Iterator[bytes]:
+def _codes(numbers: np.ndarray, mode: WeightCoding) -> Iterator[bytes]:
     """The words of codes for numbers [words, lanes]."""
     per_code = WORDS_PER_CODE[mode]
     padded = np.concatenate([numbers, np.zeros((-len(numbers) % per_code, numbers.shape[1]), np.int64)])
@@ -88,14 +90,14 @@ def _by_fifo(words: np.ndarray) -> np.ndarray:
 def _packed_mask(words: np.ndarray) -> Iterator[bytes]:
     by_fifo = _by_fifo(words)
     wanted = by_fifo != 0
-    codes = list(_codes(wanted.astype(np.int64), Mode.MASK))
+    codes = list(_codes(wanted.astype(np.int64), WeightCoding.MASK))
     queues = [by_fifo[wanted[:, fifo], fifo].tolist() for fifo in range(words.shape[1])]
     sent, held = [0] * len(queues), [0] * len(queues)
     """Number of weights of each queue that went to its FIFO, and that the FIFO holds now."""
     lists = [np.flatnonzero(row).tolist() for row in wanted]
     for number, taking in enumerate(lists):
-        if number % WORDS_PER_CODE[Mode.MASK] == 0:
-            yield codes[number // WORDS_PER_CODE[Mode.MASK]]
+        if number % WORDS_PER_CODE[WeightCoding.MASK] == 0:
+            yield codes[number // WORDS_PER_CODE[WeightCoding.MASK]]
         while not all(held[fifo] for fifo in taking):
             word = bytearray(len(queues))
             for fifo, queue in enumerate(queues):
@@ -114,12 +116,12 @@ def unpack(row: bytes, word_bytes: int) -> tuple[np.ndarray, int]:
     header = int.from_bytes(row[:word_bytes], "little")
     next(source)
     count, mode_number = header & MOST_WORDS, header >> COUNT_BITS & (1 << MODE_BITS) - 1
-    if not count or mode_number not in [*Mode]:
+    if not count or mode_number not in [*WeightCoding]:
         raise PackedError(f"its header 0x{header:x} has no words or an unknown mode")
-    mode = Mode(mode_number)
+    mode = WeightCoding(mode_number)
     palette = [_next(source)[0] for _ in range(PALETTE_SIZE[mode])]
     out, used = np.zeros((count, word_bytes), np.uint8), 1 + len(palette)
-    if mode == Mode.MASK:
+    if mode == WeightCoding.MASK:
         pushed = _unpack_mask(source, out)
     else:
         pushed = 0
@@ -137,7 +139,7 @@ def unpack(row: bytes, word_bytes: int) -> tuple[np.ndarray, int]:
 
 def _unpack_mask(source: Iterator[np.ndarray], out: np.ndarray) -> int:
     """Fills `out`; the words of weights that entered the FIFOs."""
-    lanes, per_code = out.shape[1], WORDS_PER_CODE[Mode.MASK]
+    lanes, per_code = out.shape[1], WORDS_PER_CODE[WeightCoding.MASK]
     fifos: list[list[int]] = [[] for _ in range(lanes)]
     pushed = 0
     for number in range(len(out)):

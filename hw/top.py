@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from .config import Config
 from .control import Control
 from .control.reset import SoftReset
-from .core import CORE_DOMAIN, UNITS_DOMAIN, Core, Start
+from .core import CORE_DOMAIN, UNITS_DOMAIN, MachineCore, Start
 from .cores import ReadShare, Reports, TokenExchange, WriteShare
 from .interfaces import AxiLite, AxiRead, AxiWrite
 from .memory.simulation import VERILOG as MEMORY_VERILOG
@@ -59,7 +59,7 @@ class Accelerator(wiring.Component):
         config = self.config
         m.submodules.control_port = control = Control(config)
         m.submodules.soft_reset = soft_reset = SoftReset()
-        cores = [Core(config, number) for number in range(config.cores)]
+        cores = [MachineCore(config, number) for number in range(config.cores)]
         run, first = control.run, cores[0]
         wiring.connect(m, wiring.flipped(self.control), control.axi)
         m.d.comb += [
@@ -93,7 +93,9 @@ class Accelerator(wiring.Component):
                 ]
         return m
 
-    def _put_together(self, m: Module, control: Control, soft_reset: SoftReset, cores: list[Core]) -> None:
+    def _put_together(
+        self, m: Module, control: Control, soft_reset: SoftReset, cores: list[MachineCore]
+    ) -> None:
         """Several cores: one port, tokens between them, one report."""
         config, run = self.config, control.run
         in_core, reads, writes = DomainRenamer(CORE_DOMAIN), ReadShare(config), WriteShare(config)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tosaic.nnr.errors import NnrError, NnrWarning
 from tosaic.nnr.levels import MAX_LEVELS_PER_BIT
-from tosaic.nnr.memory import ITEM_BYTES, Budget, default_limit_bytes
+from tosaic.nnr.memory import ITEM_BYTES, MemoryBudget, default_limit_bytes
 from tosaic.nnr.payload import PayloadType, decode_tensor, dequantize, shaped
 from tosaic.nnr.published_payload import decode_published
 from tosaic.nnr.unit_reader import read_units
@@ -67,7 +67,7 @@ class CodedTensor:
         return shape
 
     def decode_kept(
-        self, dimensions: Sequence[int] | None, budget: Budget, kept_item_bytes: int = ITEM_BYTES
+        self, dimensions: Sequence[int] | None, budget: MemoryBudget, kept_item_bytes: int = ITEM_BYTES
     ) -> np.ndarray:
         """Decodes, as `decode` does, a tensor that is kept beside others, in `kept_item_bytes` per item.
 
@@ -211,10 +211,10 @@ class Bitstream:
     tensors: tuple[CodedTensor, ...]
     limit_bytes: int
 
-    def budget(self) -> Budget:
+    def budget(self) -> MemoryBudget:
         """What the tensors may take together if they are all decoded and kept, beside the topology as it is parsed."""
         topology_bytes = len(self.topology.data) if self.topology else 0
-        return Budget(max(self.limit_bytes - PARSED_COPIES * topology_bytes, 0))
+        return MemoryBudget(max(self.limit_bytes - PARSED_COPIES * topology_bytes, 0))
 
 
 def read_bitstream(data: bytes, *, start_required: bool = True, limit_bytes: int | None = None) -> Bitstream:

@@ -15,7 +15,7 @@ def default_limit_bytes(input_bytes: int) -> int:
     return FREE_BYTES + INPUT_FACTOR * input_bytes
 
 
-class Budget:
+class MemoryBudget:
     """What is left of `limit_bytes` while the tensors of one input are decoded and kept."""
 
     def __init__(self, limit_bytes: int, used_bytes: int = 0) -> None:

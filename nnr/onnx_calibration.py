@@ -18,7 +18,7 @@ from tosaic.nnr.payload import dequantize
 from tosaic.nnr.quantize import quantize_dependent
 from tosaic.nnr.rate_distortion import (
     QP_DENSITY,
-    Point,
+    CodingPoint,
     choose,
     curve,
     exact_point,
@@ -42,7 +42,7 @@ POWER_DECIBELS = 10.0
 
 
 @dataclass(frozen=True)
-class Target:
+class CodingTarget:
     """What is asked for: a signal-to-noise ratio of the worst output, or a size of the bitstream."""
 
     sqnr_decibels: float | None = None
@@ -81,7 +81,7 @@ def decibels(share: float) -> float:
 def encode_for_quality(
     model: Any,
     samples: Mapping[str, np.ndarray],
-    target: Target,
+    target: CodingTarget,
     settings: Settings | None = None,
     *,
     weights_only: bool = False,
@@ -121,27 +121,27 @@ class _Search:
             if name in axes and values.any()
         }
         self._curves = {name: self._curve(name) for name in self._values}
-        self._coded: dict[tuple[str, Point], np.ndarray] = {}
+        self._coded: dict[tuple[str, CodingPoint], np.ndarray] = {}
 
-    def for_sqnr(self, wanted_decibels: float) -> dict[str, Point]:
+    def for_sqnr(self, wanted_decibels: float) -> dict[str, CodingPoint]:
         """The choice of the fewest estimated bits whose worst output reaches the ratio, by measurement."""
 
-        def reaches(chosen: dict[str, Point]) -> bool:
+        def reaches(chosen: dict[str, CodingPoint]) -> bool:
             return min(map(decibels, self._error(chosen).values()), default=math.inf) >= wanted_decibels
 
         return self._searched(reaches, cheaper_first=True, wish=f"{wanted_decibels:g} dB")
 
-    def for_size(self, wanted_bytes: int) -> dict[str, Point]:
+    def for_size(self, wanted_bytes: int) -> dict[str, CodingPoint]:
         """The choice of the smallest estimated error whose bitstream has at most the size."""
 
-        def fits(chosen: dict[str, Point]) -> bool:
+        def fits(chosen: dict[str, CodingPoint]) -> bool:
             return len(self._encoded(chosen)) <= wanted_bytes
 
         return self._searched(fits, cheaper_first=False, wish=f"{wanted_bytes:,} bytes")
 
     def _searched(
-        self, good: Callable[[dict[str, Point]], bool], *, cheaper_first: bool, wish: str
-    ) -> dict[str, Point]:
+        self, good: Callable[[dict[str, CodingPoint]], bool], *, cheaper_first: bool, wish: str
+    ) -> dict[str, CodingPoint]:
         """The good choice with the exchange rate nearest to the bad ones."""
         ends = (LEAST_RATE_LOG2, MOST_RATE_LOG2)
         bad, best = ends if cheaper_first else ends[::-1]
@@ -165,7 +165,7 @@ class _Search:
                 return chosen
         return found
 
-    def result(self, chosen: dict[str, Point]) -> Calibrated:
+    def result(self, chosen: dict[str, CodingPoint]) -> Calibrated:
         """The bitstream of a choice, with what was measured."""
         rows = []
         for name, point in chosen.items():
@@ -176,7 +176,7 @@ class _Search:
         total = {name: decibels(share) for name, share in self._error(chosen).items()}
         return Calibrated(self._encoded(chosen), rows, total)
 
-    def _curve(self, name: str) -> list[Point]:
+    def _curve(self, name: str) -> list[CodingPoint]:
         values = self._values[name]
         points = [exact_point(values)]
         for scales in (None, self._scales.get(name)):
@@ -192,16 +192,16 @@ class _Search:
             points += with_sensitivity(drawn, probed, errors)
         return points
 
-    def _error(self, chosen: Mapping[str, Point]) -> dict[str, float]:
+    def _error(self, chosen: Mapping[str, CodingPoint]) -> dict[str, float]:
         coded = {name: point for name, point in chosen.items() if point.qp is not None}
         return self._runs.error({name: self._decoded(name, point) for name, point in coded.items()})
 
-    def _decoded(self, name: str, point: Point) -> np.ndarray:
+    def _decoded(self, name: str, point: CodingPoint) -> np.ndarray:
         if (name, point) not in self._coded:
             self._coded[name, point] = self._quantized(name, point)
         return self._coded[name, point]
 
-    def _quantized(self, name: str, point: Point) -> np.ndarray:
+    def _quantized(self, name: str, point: CodingPoint) -> np.ndarray:
         """A tensor's values as they come back from the bitstream."""
         assert point.qp is not None
         scales = self._scales[name] if point.scaled else np.float32(1)
@@ -210,7 +210,7 @@ class _Search:
         )
         return dequantize(levels.reshape(-1), point.qp, QP_DENSITY).reshape(levels.shape) * scales
 
-    def _encoded(self, chosen: Mapping[str, Point]) -> bytes:
+    def _encoded(self, chosen: Mapping[str, CodingPoint]) -> bytes:
         scaled = {name: self._scales[name] for name, point in chosen.items() if point.scaled}
         exact = replace(self._settings, method="lossless")
         settings = {}
@@ -232,7 +232,7 @@ def _is_float(onnx: Any, tensor: Any) -> bool:
     return bool(tensor.data_type == onnx.TensorProto.FLOAT)
 
 
-def _probes(values: np.ndarray, drawn: list[Point]) -> list[Point]:
+def _probes(values: np.ndarray, drawn: list[CodingPoint]) -> list[CodingPoint]:
     """The points of a curve at which the outputs' error is measured."""
     power = float(np.mean(values.astype(np.float64) ** 2))
     fine = [point for point in drawn if 0 < point.squared_error <= power * 4.0**-PROBED_OCTAVES]

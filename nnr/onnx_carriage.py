@@ -13,7 +13,7 @@ from tosaic.install import install_command
 from tosaic.nnr.bitstream import Bitstream, CodedTensor, read_bitstream
 from tosaic.nnr.encoder import Settings, encodable, encode_model, encode_unit
 from tosaic.nnr.errors import NnrError, NnrWarning
-from tosaic.nnr.memory import ITEM_BYTES, Budget, default_limit_bytes
+from tosaic.nnr.memory import ITEM_BYTES, MemoryBudget, default_limit_bytes
 from tosaic.nnr.onnx_tensors import model_tensors
 from tosaic.nnr.payload import PayloadType
 from tosaic.nnr.unit_reader import unit_bytes
@@ -244,7 +244,7 @@ def uncarry(model: Any, folder: pathlib.Path | None = None, *, limit_bytes: int 
     carrying = carrying_tensors(plain)
     coded = {name: _carried_tensor(onnx, name, tensor, folder) for name, tensor in carrying.items()}
     payload_bytes = sum(len(tensor.unit.payload) for tensor in coded.values())
-    budget = Budget(default_limit_bytes(payload_bytes) if limit_bytes is None else limit_bytes)
+    budget = MemoryBudget(default_limit_bytes(payload_bytes) if limit_bytes is None else limit_bytes)
     for name, tensor in carrying.items():
         shape = tuple(tensor.dims)
         values = replace(coded[name], limit_bytes=limit_bytes).decode_kept(

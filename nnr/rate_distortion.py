@@ -26,7 +26,7 @@ PAYLOAD_BITS = 32
 
 
 @dataclass(frozen=True)
-class Point:
+class CodingPoint:
     """A way to code a tensor. qp: None keeps it exactly. scaled: by powers of two per output channel first.
 
     squared_error: mean, of the values. output_error: what it adds to the outputs' error, as a share of their power.
@@ -39,9 +39,9 @@ class Point:
     output_error: float = 0.0
 
 
-def exact_point(values: np.ndarray) -> Point:
+def exact_point(values: np.ndarray) -> CodingPoint:
     """The tensor as it is."""
-    return Point(None, False, FLOAT_BITS * values.size)
+    return CodingPoint(None, False, FLOAT_BITS * values.size)
 
 
 def step_of(qp: int) -> float:
@@ -50,7 +50,7 @@ def step_of(qp: int) -> float:
     return float(np.ldexp(float(mantissa), exponent))
 
 
-def curve(values: np.ndarray, scales: np.ndarray | None = None, scale_bits: float = 0.0) -> list[Point]:
+def curve(values: np.ndarray, scales: np.ndarray | None = None, scale_bits: float = 0.0) -> list[CodingPoint]:
     """Bits and squared error at each step size worth trying; `scales` divide the values, and cost `scale_bits`."""
     weights = values.astype(np.float64)
     factors = (
@@ -76,25 +76,27 @@ def curve(values: np.ndarray, scales: np.ndarray | None = None, scale_bits: floa
             # Most values occur once: the entropy of the sample says nothing about that of fine steps.
             entropy = max(entropy, float(np.log2(size / spacing)) + 2)
         error = float(np.mean(((levels * spacing - some) * some_factors) ** 2))
-        points.append(Point(qp, scales is not None, entropy * flat.size + PAYLOAD_BITS + scale_bits, error))
+        points.append(
+            CodingPoint(qp, scales is not None, entropy * flat.size + PAYLOAD_BITS + scale_bits, error)
+        )
     return points
 
 
 def with_sensitivity(
-    points: Sequence[Point], probed: Sequence[Point], output_errors: Sequence[float]
-) -> list[Point]:
+    points: Sequence[CodingPoint], probed: Sequence[CodingPoint], output_errors: Sequence[float]
+) -> list[CodingPoint]:
     """The points with the error that they cause, as `output_errors` were measured at those `probed`."""
     if not probed or not np.isfinite(output_errors).all():
         return []
     ratios = [error / point.squared_error for point, error in zip(probed, output_errors, strict=True)]
     per_square = sum(ratios) / len(ratios)
     return [
-        Point(point.qp, point.scaled, point.bits, point.squared_error, point.squared_error * per_square)
+        CodingPoint(point.qp, point.scaled, point.bits, point.squared_error, point.squared_error * per_square)
         for point in points
     ]
 
 
-def choose(curves: Mapping[str, Sequence[Point]], bits_per_error: float) -> dict[str, Point]:
+def choose(curves: Mapping[str, Sequence[CodingPoint]], bits_per_error: float) -> dict[str, CodingPoint]:
     """Returns for each tensor the point of the least bits + `bits_per_error` * error."""
     return {
         name: min(points, key=lambda point: point.bits + bits_per_error * point.output_error)

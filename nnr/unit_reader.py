@@ -70,7 +70,7 @@ def read_units(
     if bytes(data[: len(PUBLISHED_START)]) == PUBLISHED_START:
         return published_units(bytes(data))
     allowed_bytes = default_limit_bytes(len(data)) if limit_bytes is None else limit_bytes
-    return _Reader(bytes(data), allowed_bytes // 4).sequence(start_required)
+    return _UnitReader(bytes(data), allowed_bytes // 4).sequence(start_required)
 
 
 def unit_bytes(data: bytes, offset: int) -> int:
@@ -84,7 +84,7 @@ def _describe(unit_type: int, start: int) -> str:
     return f"NNR unit at byte {start} ({name})"
 
 
-class _Reader:
+class _UnitReader:
     def __init__(self, data: bytes, inflated_limit_bytes: int) -> None:
         self._data = data
         self._inflated_limit_bytes = inflated_limit_bytes

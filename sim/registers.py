@@ -9,12 +9,12 @@ from tosaic.hw.csr_map import (
     MARKS,
     REGISTER,
     WATCHDOG_RESET_CYCLES,
-    Access,
+    FieldAccess,
     Register,
     of_core,
     registers_of,
 )
-from tosaic.hw.isa import Stream
+from tosaic.hw.isa import CoreProgram
 from tosaic.hw.legal import CORES
 
 from .program import count_macs, decode_program
@@ -54,7 +54,8 @@ def reported(cores: int = 1) -> tuple[Register, ...]:
     return tuple(
         register
         for register in registers_of(cores)
-        if not register.mask(Access.RW, Access.PULSE) and register.name not in ("MARK_LAYER", "MARK_CYCLE")
+        if not register.mask(FieldAccess.RW, FieldAccess.PULSE)
+        and register.name not in ("MARK_LAYER", "MARK_CYCLE")
     )
 
 
@@ -69,7 +70,7 @@ def _groups(registers: Iterable[Register]) -> list[list[Register]]:
     return groups
 
 
-class Report:
+class RegisterReport:
     """The registers by name, and what they tell of a run on `cores` cores. `codes`: the programs of cores 0, 1, ..."""
 
     def __init__(self, port: ReportPort, cores: int = 1):
@@ -123,7 +124,7 @@ class Report:
         return values
 
 
-class Registers(Report):
+class Registers(RegisterReport):
     """The registers by name, to be written, too: the steps of a run."""
 
     def __init__(self, port: RegisterPort, cores: int = 1):
@@ -150,7 +151,7 @@ class Registers(Report):
         self,
         memory_base: int,
         memory_bytes: int,
-        streams: Sequence[Stream],
+        streams: Sequence[CoreProgram],
         watchdog_cycles: int = WATCHDOG_RESET_CYCLES,
     ) -> None:
         """Start the programs of cores 0, 1 ...; the interrupt tells when all are through. Cores without one do
@@ -179,4 +180,4 @@ class Registers(Report):
     def acknowledge(self) -> None:
         """Clear the interrupt."""
         irq = REGISTER["IRQ"]
-        self.write("IRQ", irq.mask(Access.W1C))
+        self.write("IRQ", irq.mask(FieldAccess.W1C))

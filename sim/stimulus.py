@@ -13,7 +13,7 @@ import numpy as np
 
 from tosaic.hw.config import Config
 from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Condition, Element, Op, Opcode, Source, Space
-from tosaic.hw.packed_weights import PALETTE_SIZE, Mode, pack
+from tosaic.hw.packed_weights import PALETTE_SIZE, WeightCoding, pack
 
 from .assembler import Assembler
 from .coded_block import code_block, emit_decode
@@ -147,8 +147,8 @@ def _packed(assembler: Assembler, rng: np.random.Generator, memory: np.ndarray) 
     _load_inputs(assembler)
     address = OUTPUT_ADDRESS + 2 * OUTPUT_BYTES
     for _ in range(_between(rng, 1, 5)):
-        mode, size = Mode(_between(rng, 0, 2)), _between(rng, 1, 90) * word
-        if mode == Mode.MASK:
+        mode, size = WeightCoding(_between(rng, 0, 2)), _between(rng, 1, 90) * word
+        if mode == WeightCoding.MASK:
             weights = np.where(rng.random(size) < rng.random(), rng.integers(-128, 128, size), 0)
         else:
             weights = rng.choice(rng.integers(-128, 128, PALETTE_SIZE[mode]), size)

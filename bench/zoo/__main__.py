@@ -23,7 +23,7 @@ from tosaic.driver.replacing import replacing
 
 HERE = pathlib.Path(__file__).parent
 KEPT = HERE / "records.jsonl"
-WORK = jobs.Work("measuring:measure_job", (HERE.resolve(),))
+WORK = jobs.JobFunction("measuring:measure_job", (HERE.resolve(),))
 
 
 def main() -> None:

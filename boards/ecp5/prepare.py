@@ -15,7 +15,7 @@ from .routing import set_router
 
 
 @dataclasses.dataclass(frozen=True)
-class Prepared:
+class PreparedDesign:
     """`cells`: how many of each type the design takes, without those that only keep places free. `blocks`: cells that
     the floorplan has placed, and `copies` those that were made of drivers; 0 without a floorplan."""
 
@@ -24,7 +24,7 @@ class Prepared:
     copies: int
 
 
-def prepare(design: dict[str, Any], top: str, plan: Floorplan | None) -> Prepared:
+def prepare(design: dict[str, Any], top: str, plan: Floorplan | None) -> PreparedDesign:
     """Change module `top` of a design, Yosys' JSON. FloorplanError if the design does not have what `plan` names."""
     by_timing = plan is None or plan.by_timing
     blocks, copies = 0, 0
@@ -40,7 +40,7 @@ def prepare(design: dict[str, Any], top: str, plan: Floorplan | None) -> Prepare
     cells = collections.Counter[str](cell["type"] for cell in design["modules"][top]["cells"].values())
     if plan and plan.free_rows:
         keep_free(design, top, plan.free_rows, plan.free_columns)
-    return Prepared(cells, blocks, copies)
+    return PreparedDesign(cells, blocks, copies)
 
 
-__all__ = ["Prepared", "prepare"]
+__all__ = ["PreparedDesign", "prepare"]

@@ -9,7 +9,7 @@ from tosaic.compiler.machine_numbers import (
 )
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.hw.config import Config
-from tosaic.hw.packed_weights import PALETTE_SIZE, WORDS_PER_CODE, Mode
+from tosaic.hw.packed_weights import PALETTE_SIZE, WORDS_PER_CODE, WeightCoding
 
 
 def load_cycles(size_bytes: int, bytes_per_cycle: float) -> int:
@@ -18,7 +18,7 @@ def load_cycles(size_bytes: int, bytes_per_cycle: float) -> int:
 
 
 def packed_row_cycles(
-    row_bytes: int, mode: Mode, words: int, word_bytes: int, bytes_per_cycle: float
+    row_bytes: int, mode: WeightCoding, words: int, word_bytes: int, bytes_per_cycle: float
 ) -> float:
     """Cycles to load a packed row of `words` words of weights: what the bus takes, or what unpacking takes."""
     beats = row_bytes // word_bytes

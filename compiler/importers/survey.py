@@ -11,7 +11,7 @@ from tosaic.errors import UnsupportedError
 _MOVES = ("data layout", "data node", "type conversion", "scatter/gather")
 
 
-class Form(StrEnum):
+class LoweringForm(StrEnum):
     """How TOSA says what a source operator says."""
 
     DIRECT = "direct"
@@ -32,7 +32,7 @@ class SourceOperator:
 
     kind: str
     name: str
-    form: Form
+    form: LoweringForm
     reason: str
 
 
@@ -50,12 +50,12 @@ class Survey:
     @property
     def complete(self) -> bool:
         """Whether every operator has a TOSA form, so that the import's graph is the model."""
-        return all(o.form in (Form.DIRECT, Form.COMPOSITE) for o in self.operators)
+        return all(o.form in (LoweringForm.DIRECT, LoweringForm.COMPOSITE) for o in self.operators)
 
     def lowered(self, kind: str, name: str, made: Sequence[Operator]) -> None:
         """An operator that became `made`."""
         computing = [o for o in made if OPERATORS[o.op].category not in _MOVES]
-        form = Form.DIRECT if len(computing) <= 1 else Form.COMPOSITE
+        form = LoweringForm.DIRECT if len(computing) <= 1 else LoweringForm.COMPOSITE
         # The layout pass moves these two, and most go away: they are told of only where there is nothing else.
         shown = [o.op for o in made if o.op not in ("TRANSPOSE", "RESHAPE")] or [o.op for o in made]
         parts = [f"{count} {op}" if count > 1 else op for op, count in Counter(shown).items()]
@@ -65,8 +65,8 @@ class Survey:
         """An operator without a TOSA form; raises the error, unless the survey keeps going."""
         if not self.keep_going:
             raise error
-        self.operators.append(SourceOperator(kind, name, Form.NOT_REPRESENTABLE, str(error)))
+        self.operators.append(SourceOperator(kind, name, LoweringForm.NOT_REPRESENTABLE, str(error)))
 
     def unknown(self, kind: str, name: str, reason: str) -> None:
         """An operator that cannot be judged."""
-        self.operators.append(SourceOperator(kind, name, Form.UNKNOWN, reason))
+        self.operators.append(SourceOperator(kind, name, LoweringForm.UNKNOWN, reason))

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator, Trait, data_inputs, operators_with
-from tosaic.compiler.ir.building.integer_folding import Call, integer_result
+from tosaic.compiler.ir.building.integer_folding import ConstantOperator, integer_result
 from tosaic.compiler.machine_numbers import CURVE_MOST_VALUES
 
 _TYPES = (DType.INT8, DType.INT16, DType.INT32)
@@ -108,7 +108,7 @@ def _values(graph: Graph, operator: Operator, operands: list[Curve | None]) -> n
     if len(origins) != 1:
         return None
     source, target = (graph.tensors[names[0]].dtype for names in (operator.inputs, operator.outputs))
-    return integer_result(operator.op, Call(values, source, target, operator.attributes))
+    return integer_result(operator.op, ConstantOperator(values, source, target, operator.attributes))
 
 
 def _scalar(constant: np.ndarray) -> np.int64 | None:

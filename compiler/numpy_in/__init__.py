@@ -11,10 +11,10 @@ of proved values and `words` of 64 bits; `recording` writes operators. Rules are
 
 from tosaic.compiler.numpy_in.control import rescale, while_loop
 from tosaic.compiler.numpy_in.declared import DeclaredFunction
-from tosaic.compiler.numpy_in.functions import Argument, Traced, argument_of, trace, trace_function
+from tosaic.compiler.numpy_in.functions import Traced, TracedArgument, argument_of, trace, trace_function
 
 __all__ = [
-    "Argument",
+    "TracedArgument",
     "DeclaredFunction",
     "Traced",
     "argument_of",

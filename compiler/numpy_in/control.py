@@ -69,7 +69,7 @@ def while_loop(cond: Callable[..., Any], body: Callable[..., Any], state: Sequen
             return values
     recorder = recorder_of(*values).root.active
     arrays = [lift(recorder, each) for each in values]
-    return _Loop(recorder, cond, body).run(arrays)
+    return _TracedLoop(recorder, cond, body).run(arrays)
 
 
 def _state_of(result: Any, count: int) -> tuple[Any, ...]:
@@ -79,7 +79,7 @@ def _state_of(result: Any, count: int) -> tuple[Any, ...]:
     return found
 
 
-class _Loop:
+class _TracedLoop:
     """A WHILE_LOOP and the graphs of its two branches."""
 
     def __init__(self, recorder: Recorder, cond: Callable[..., Any], body: Callable[..., Any]) -> None:

@@ -51,7 +51,7 @@ class Content:
         """Of 64 bits: first * second + addend, from which the words are made when they are asked for."""
 
 
-class View:
+class ArrayView:
     """How an array follows, and writes to, the array that it is a view of: `read` makes it anew out of the base,
     `write` changes the base. `key` tells views of a base apart."""
 

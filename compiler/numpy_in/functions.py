@@ -38,7 +38,7 @@ Ranges = Mapping[str, tuple[int, int]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Argument:
+class TracedArgument:
     """What a function is traced for."""
 
     shape: tuple[int, ...]
@@ -68,7 +68,7 @@ class Traced:
         return self.kind(arrays) if issubclass(self.kind, list | tuple) else arrays[0]
 
 
-def argument_of(name: str, spec: Spec) -> Argument:
+def argument_of(name: str, spec: Spec) -> TracedArgument:
     """What a spec says. InputError for what is none, for a type that no tensor has, and for an empty shape."""
     try:
         found = _argument(spec)
@@ -88,23 +88,23 @@ def argument_of(name: str, spec: Spec) -> Argument:
     return found
 
 
-def _argument(spec: Spec) -> Argument:
-    if isinstance(spec, Argument):
+def _argument(spec: Spec) -> TracedArgument:
+    if isinstance(spec, TracedArgument):
         return spec
     if isinstance(spec, np.ndarray | np.generic):
-        return Argument(spec.shape, spec.dtype, np.asarray(spec))
+        return TracedArgument(spec.shape, spec.dtype, np.asarray(spec))
     if isinstance(spec, str):
         match = _SPELLED.fullmatch(spec.strip())
         if match is None:
             raise ValueError(spec)
         sizes = [size for size in (match[2] or "").split(",") if size.strip()]
-        return Argument(tuple(map(int, sizes)), np.dtype(match[1]))
+        return TracedArgument(tuple(map(int, sizes)), np.dtype(match[1]))
     if isinstance(spec, tuple | list) and len(spec) == 2:
         shape = (spec[0],) if isinstance(spec[0], int | np.integer) else spec[0]
-        return Argument(tuple(int(size) for size in shape), np.dtype(spec[1]))
+        return TracedArgument(tuple(int(size) for size in shape), np.dtype(spec[1]))
     if spec is None:
         raise ValueError(spec)
-    return Argument((), np.dtype(spec))
+    return TracedArgument((), np.dtype(spec))
 
 
 def trace(
@@ -161,7 +161,7 @@ def trace_function(
     return first
 
 
-def _limits(name: str, argument: Argument, ranges: Ranges) -> Interval:
+def _limits(name: str, argument: TracedArgument, ranges: Ranges) -> Interval:
     """What an argument's values lie in; InputError for a range that is none."""
     whole = of_type(argument.dtype)
     if name not in ranges:
@@ -183,7 +183,7 @@ class _Tracing:
     def __init__(
         self,
         function: Callable[..., Any],
-        arguments: Mapping[str, Argument],
+        arguments: Mapping[str, TracedArgument],
         limits: Mapping[str, Interval],
         states: Sequence[str],
     ) -> None:

@@ -22,9 +22,9 @@ from tosaic.compiler.numpy_in.forms import (
     MAX_RANK,
     NARROW,
     UINT32,
+    ArrayView,
     Content,
     Form,
-    View,
 )
 from tosaic.compiler.numpy_in.intervals import INT32, Interval, of_type, of_values
 from tosaic.compiler.numpy_in.recording import Recorder, refuse
@@ -63,7 +63,7 @@ class TracedArray:
             interval = of_type(self.dtype) if self.dtype in INTEGERS else Interval(0, 0)
         self._content = Content(interval, value, forms)
         self._version = 0
-        self._view: View | None = None
+        self._view: ArrayView | None = None
         self._kin: list[weakref.ref[TracedArray]] = []
         """Arrays that NumPy may or may not keep in the same memory."""
         self.fixed = ""
@@ -248,7 +248,7 @@ class TracedArray:
         write: "Callable[[TracedArray, TracedArray], None]",
     ) -> "TracedArray":
         """This array, which is from now on a view of `base`: `read` makes it anew, `write` changes `base`."""
-        self._view = View(base, key, read, write)
+        self._view = ArrayView(base, key, read, write)
         self.scalar = False
         return self
 

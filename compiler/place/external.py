@@ -12,7 +12,7 @@ from tosaic.compiler.ir.mapped_file import LARGE_BYTES, let_go
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.compression import CodedBlock, CodedWeights
 from tosaic.compiler.place.packed_rows import PackedRows
-from tosaic.compiler.program import StoredWeights
+from tosaic.compiler.program import ProgramWeights
 from tosaic.errors import UnsupportedError
 from tosaic.hw.isa import Opcode, width
 
@@ -67,7 +67,7 @@ class ExternalMemory:
     unpacked_bytes: int = 0
     """Bytes of what the boot part decodes."""
     boot: list[BootBlock] = dataclasses.field(default_factory=list)
-    stored_weights: list[StoredWeights] = dataclasses.field(default_factory=list)
+    stored_weights: list[ProgramWeights] = dataclasses.field(default_factory=list)
     coded: dict[Address, PlacedBlock] = dataclasses.field(default_factory=dict)
     """Blocks by the address, in the region CODED, of the weights that they stand for."""
     packed_rows: dict[Address, tuple[Address, int]] = dataclasses.field(default_factory=dict)
@@ -122,7 +122,7 @@ class ExternalMemory:
     def add_weights(self, name: str, size_bytes: int, make: Callable[[], bytes]) -> Address:
         """Places packed weights as they are."""
         self.stored_weights.append(
-            StoredWeights(name, size_bytes, size_bytes, coded=False, at_boot=False, decode_cycles=0)
+            ProgramWeights(name, size_bytes, size_bytes, coded=False, at_boot=False, decode_cycles=0)
         )
         return self.add_later(size_bytes, make, f"the weights {name!r}")
 
@@ -132,7 +132,7 @@ class ExternalMemory:
         number, size = len(self.stored_weights), sum(block.weights for block in coded.blocks)
         stored = sum(len(block.data) for block in coded.blocks)
         self.stored_weights.append(
-            StoredWeights(name, size, stored, True, at_boot=coded.at_boot, decode_cycles=coded.cycles)
+            ProgramWeights(name, size, stored, True, at_boot=coded.at_boot, decode_cycles=coded.cycles)
         )
         placed = [PlacedBlock(number, self.add_constant(block.data), block) for block in coded.blocks]
         if coded.at_boot:
@@ -159,7 +159,7 @@ class ExternalMemory:
         self._coded_bytes += packed.weights
         stored = sum(map(len, packed.rows))
         self.stored_weights.append(
-            StoredWeights(name, packed.weights, stored, coded=True, at_boot=False, decode_cycles=0)
+            ProgramWeights(name, packed.weights, stored, coded=True, at_boot=False, decode_cycles=0)
         )
         return first
 

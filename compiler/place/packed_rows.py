@@ -10,7 +10,7 @@ from tosaic.compiler.cost.transfers import packed_row_cycles
 from tosaic.compiler.machine_numbers import CODED_GROUP_BYTES, PACKED_ROWS_SHARE, WEIGHT_GROUP_WM_PART
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
-from tosaic.hw.packed_weights import PALETTE_SIZE, Mode, pack
+from tosaic.hw.packed_weights import PALETTE_SIZE, WeightCoding, pack
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,12 +71,12 @@ class RowPacker:
         return PackedRows(tuple(rows), step, flat.size)
 
 
-def _modes(weights: np.ndarray) -> Iterator[Mode]:
+def _modes(weights: np.ndarray) -> Iterator[WeightCoding]:
     """Those that may make the weights smaller."""
     if 8 * np.count_nonzero(weights) + weights.size < 8 * weights.size:
-        yield Mode.MASK
+        yield WeightCoding.MASK
     values = len(np.unique(weights))
-    for mode in (Mode.PALETTE_4, Mode.PALETTE_16):
+    for mode in (WeightCoding.PALETTE_4, WeightCoding.PALETTE_16):
         if values <= PALETTE_SIZE[mode]:
             yield mode
             return

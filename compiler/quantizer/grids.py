@@ -35,7 +35,7 @@ class StepGrid:
 
 def take_grids(graph: Graph) -> Forced:
     """Shortens every chain in `graph` to a CLAMP, and tells the encodings of their results, by tensor."""
-    search = _Search(graph)
+    search = _ChainReader(graph)
     found: Forced = {}
     for op in graph.operators:
         grid = search.grid(op)
@@ -54,7 +54,7 @@ def take_grids(graph: Graph) -> Forced:
     return found
 
 
-class _Search:
+class _ChainReader:
     """Reads chains from their last operator back to their first, as `lowering.grids.linear_grid` writes them."""
 
     def __init__(self, graph: Graph) -> None:

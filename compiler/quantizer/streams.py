@@ -23,7 +23,7 @@ _MOST_CHANNELS = 4096
 
 
 @dataclass(frozen=True)
-class Stream:
+class TiedChannels:
     """Tensors whose channels are tied: `labels` gives the class of each channel of a tensor."""
 
     labels: dict[str, np.ndarray]
@@ -35,7 +35,7 @@ Pairs = tuple[str, np.ndarray, np.ndarray]
 """An operand, and which of its channels is which of the result's."""
 
 
-def streams(graph: Graph) -> list[Stream]:
+def streams(graph: Graph) -> list[TiedChannels]:
     """The streams of a canonical float graph in which a channel may be scaled."""
     ties = _Ties(graph)
     for op in graph.operators:
@@ -60,7 +60,7 @@ class _Ties:
         self._pinned = np.zeros(count, bool)
         self._tensors: dict[str, str] = {}
 
-    def streams(self) -> list[Stream]:
+    def streams(self) -> list[TiedChannels]:
         """Those with a class that is not pinned."""
         roots = self._parents
         while np.any(roots != roots[roots]):
@@ -77,7 +77,7 @@ class _Ties:
             free = np.ones(len(classes), bool)
             free[labels[pinned]] = False
             if free.any():
-                found.append(Stream(dict(zip(names, np.split(labels, ends), strict=True)), free))
+                found.append(TiedChannels(dict(zip(names, np.split(labels, ends), strict=True)), free))
         return found
 
     def add(self, op: Operator) -> bool:
@@ -199,7 +199,7 @@ class _Ties:
 # --- changes ----------------------------------------------------------------------------------------------------
 
 
-def divide_stream(graph: Graph, stream: Stream, factors: np.ndarray, statistics: Statistics) -> None:
+def divide_stream(graph: Graph, stream: TiedChannels, factors: np.ndarray, statistics: Statistics) -> None:
     """Divides the channels of all of a stream's tensors by the factors of their classes; what calibration saw of them,
     too."""
     lines = {name: factors[labels] for name, labels in stream.labels.items()}

@@ -25,10 +25,10 @@ def whole_numbers(graph: Graph, statistics: Statistics) -> dict[str, Span]:
 
     Operators must be in topological order.
     """
-    return _Search(graph, statistics).found
+    return _SpanSearch(graph, statistics).found
 
 
-class _Search:
+class _SpanSearch:
     def __init__(self, graph: Graph, statistics: Statistics) -> None:
         self.graph, self.statistics = graph, statistics
         self.found: dict[str, Span] = {}

@@ -13,7 +13,7 @@ from tosaic.compiler.schedule.interleave import interleave
 from tosaic.compiler.schedule.tracker import Tracker
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
-from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Condition, Opcode, Stream, encode
+from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Condition, CoreProgram, Opcode, encode
 
 _PAGE_BYTES = 4096
 """What program and data begin at multiples of."""
@@ -32,7 +32,7 @@ class MemoryImage:
     base: dict[Region, int]
     """Where the regions of external memory begin."""
     memory_bytes: int
-    others: tuple[Stream, ...]
+    others: tuple[CoreProgram, ...]
     """The programs of the cores behind core 0."""
 
 
@@ -115,7 +115,7 @@ def lay_out(
     boot_address = _multiple(program_address + program_bytes, ALIGNMENT_BYTES)
     streams, end = [], boot_address + boot_bytes
     for each in others:
-        streams.append(Stream(_multiple(end, ALIGNMENT_BYTES), len(each) * INSTRUCTION_BYTES))
+        streams.append(CoreProgram(_multiple(end, ALIGNMENT_BYTES), len(each) * INSTRUCTION_BYTES))
         end = streams[-1].address + streams[-1].bytes
     unpacked_address = _page(end)
     data_address = _page(unpacked_address + memory.unpacked_bytes)

@@ -8,7 +8,7 @@ import numpy as np
 from tosaic.compiler.importers.bindings import Bindings
 from tosaic.compiler.ir import DType
 from tosaic.driver.encodings import sidecar
-from tosaic.driver.jobs import Done, Job, Record, Work, result_of
+from tosaic.driver.jobs import Done, Job, JobFunction, Record, result_of
 from tosaic.driver.runnable import plain
 from tosaic.driver.session import NodeArg, Session
 
@@ -87,7 +87,7 @@ def measurement(
     }
     files = tuple(file for file in (sidecar(path),) if file.is_file())
     title = f"{path.parent.name}/{path.name} on {config}"
-    return Job(Work(f"{__name__}:measure"), path, config, target, 0, settings, files, title)
+    return Job(JobFunction(f"{__name__}:measure"), path, config, target, 0, settings, files, title)
 
 
 def measure(job: Job) -> Done:

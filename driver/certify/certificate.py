@@ -33,7 +33,7 @@ class OutputVerdict:
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class Divergence:
     """Where a program first leaves its graph: a tensor, the layer that computes it, and the program counter and the
     text of the first instruction that stores another term."""
 
@@ -77,7 +77,7 @@ class Certificate:
     """Random values, of which no two may coincide by accident."""
     degree: int
     seconds: float
-    place: Place | None = None
+    place: Divergence | None = None
     witness: Witness | None = None
 
     @property
@@ -110,7 +110,7 @@ class Certificate:
             known = {field.name for field in dataclasses.fields(Certificate)}
             fields = {key: value for key, value in fields.items() if key in known}
             fields["outputs"] = {key: OutputVerdict(**each) for key, each in fields["outputs"].items()}
-            fields["place"] = None if fields["place"] is None else Place(**fields["place"])
+            fields["place"] = None if fields["place"] is None else Divergence(**fields["place"])
             fields["witness"] = None if fields["witness"] is None else _unpacked(fields["witness"])
             return Certificate(**fields)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -8,10 +8,10 @@ import numpy as np
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.program import Port, Program
 from tosaic.hw.isa import INSTRUCTION_BYTES, decode
-from tosaic.sim.emulator import Emulator, ExternalMemory
+from tosaic.sim.emulator import Emulator, ExternalBytes
 from tosaic.sim.terms import Algebra, Terms, TermsDomain, UndecidedError, evaluate, inputs_of
 
-from .certificate import DIFFERENT, EQUAL, OutputVerdict, Place
+from .certificate import DIFFERENT, EQUAL, Divergence, OutputVerdict
 
 
 class UnreadableError(UndecidedError):
@@ -24,7 +24,7 @@ class Comparison:
 
     outputs: dict[str, OutputVerdict]
     required: collections.Counter[str]
-    place: Place | None
+    place: Divergence | None
 
 
 def compare(graph: Graph, program: Program, algebra: Algebra) -> Comparison:
@@ -71,7 +71,7 @@ def _executed(program: Program, inputs: dict[str, Terms], domain: TermsDomain) -
     """The cells of external memory that the program leaves."""
     cells = domain.unwritten((program.memory_bytes,))
     cells[: len(program.image)] = domain.cells(np.frombuffer(program.image, np.uint8))
-    memory, emulator = ExternalMemory(cells[None], domain=domain), Emulator(program.config)
+    memory, emulator = ExternalBytes(cells[None], domain=domain), Emulator(program.config)
     if program.boot is not None:
         emulator.execute(memory, program.boot.program_address, program.boot.program_bytes)
     for port in (*program.inputs, *program.states):
@@ -92,7 +92,7 @@ def _wrong(found: Terms, wanted: Terms) -> np.ndarray:
 
 def _first_place(
     graph: Graph, program: Program, inputs: dict[str, Terms], algebra: Algebra, domain: TermsDomain
-) -> Place | None:
+) -> Divergence | None:
     """The first layer whose result the program never stores, and the first GO from there on that stores a term that the
     graph does not have."""
     tensors = frozenset(name for operator in graph.operators for name in operator.outputs)
@@ -118,5 +118,5 @@ def _first_place(
         if before and not own.all():
             raw = program.image[program.program_address + writer :][:INSTRUCTION_BYTES]
             name = place.output if place else ""
-            return Place(name, place.name if place else "", writer, str(decode(raw)))
-    return None if place is None else Place(place.output, place.name, None, "")
+            return Divergence(name, place.name if place else "", writer, str(decode(raw)))
+    return None if place is None else Divergence(place.output, place.name, None, "")

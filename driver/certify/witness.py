@@ -9,7 +9,7 @@ import numpy as np
 from tosaic.compiler.ir import Graph, validate
 from tosaic.compiler.program import Program
 from tosaic.errors import ModelError, UnpredictableError
-from tosaic.sim.emulator import Emulator, ExternalMemory
+from tosaic.sim.emulator import Emulator, ExternalBytes
 from tosaic.sim.golden import evaluate
 
 from .certificate import Witness
@@ -64,11 +64,11 @@ def differs_on(
     emulator, memory = emulator or Emulator(program.config), program.memory()
     if program.boot is not None:
         boot = program.boot
-        emulator.execute(ExternalMemory.of(memory), boot.program_address, boot.program_bytes)
+        emulator.execute(ExternalBytes.of(memory), boot.program_address, boot.program_bytes)
     for port in (*program.inputs, *program.states):
         port.write(memory, inputs[port.name])
     place = program.program_address, program.program_bytes
-    emulator.execute(ExternalMemory.of(memory), *place, others=program.others)
+    emulator.execute(ExternalBytes.of(memory), *place, others=program.others)
     left = {port.name: graph.states[port.name].output for port in program.states}
     for port in (*program.outputs, *program.states):
         wanted = results[left.get(port.name, port.name)]

@@ -1,7 +1,7 @@
 """TOSA's generated conformance suite on a target: find the tests, bake what they should give, run, compare, report."""
 
 from .bake import bake
-from .case import Case, find_cases
+from .case import ConformanceCase, find_cases
 from .choose import choose
 from .execute import run_cases
 from .junit import write_junit
@@ -10,7 +10,7 @@ from .result import Result, Verdict
 from .table import markdown_table, reason_counts
 
 __all__ = [
-    "Case",
+    "ConformanceCase",
     "Result",
     "Verdict",
     "bake",

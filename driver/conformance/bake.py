@@ -14,7 +14,7 @@ import numpy as np
 from tosaic.driver.session import Progress
 from tosaic.errors import InputError
 
-from .case import Case
+from .case import ConformanceCase
 from .compare import as_numbers
 
 MODEL = "tosa_reference_model"
@@ -36,7 +36,11 @@ def find_model() -> str:
 
 
 def bake(
-    cases: list[Case], *, jobs: int = 1, limit_seconds: float = 300.0, progress: Progress | None = None
+    cases: list[ConformanceCase],
+    *,
+    jobs: int = 1,
+    limit_seconds: float = 300.0,
+    progress: Progress | None = None,
 ) -> int:
     """Stores the expected outputs of the positive tests that have none yet; how many tests that were.
 
@@ -59,7 +63,7 @@ def bake(
     return len(missing)
 
 
-def _bake(model: str, case: Case, limit_seconds: float) -> None:
+def _bake(model: str, case: ConformanceCase, limit_seconds: float) -> None:
     # In a folder of its own first: an interrupted run must not leave half a file under the final name.
     with tempfile.TemporaryDirectory(dir=case.folder) as place:
         folder = pathlib.Path(place)

@@ -9,7 +9,7 @@ from tosaic.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
-class Case:
+class ConformanceCase:
     """One test: a graph, its inputs, and where its expected outputs are stored."""
 
     folder: pathlib.Path
@@ -60,7 +60,7 @@ class Case:
         return self.negative or all(file.is_file() for file in files)
 
 
-def find_cases(root: pathlib.Path) -> list[Case]:
+def find_cases(root: pathlib.Path) -> list[ConformanceCase]:
     """Every test below a folder, in the order of their paths. InputError when there is none, or one is damaged."""
     files = sorted(root.rglob("desc.json"))
     if not files:
@@ -71,7 +71,7 @@ def find_cases(root: pathlib.Path) -> list[Case]:
     return [read_case(file) for file in files]
 
 
-def read_case(file: pathlib.Path) -> Case:
+def read_case(file: pathlib.Path) -> ConformanceCase:
     """The test that a `desc.json` describes; InputError when it is damaged."""
     try:
         text = json.loads(file.read_text())
@@ -83,7 +83,7 @@ def read_case(file: pathlib.Path) -> Case:
         ) from None
 
 
-def _case(folder: pathlib.Path, text: dict[str, Any]) -> Case:
+def _case(folder: pathlib.Path, text: dict[str, Any]) -> ConformanceCase:
     tensors = text.get("meta", {}).get("compliance", {}).get("tensors", {})
     floats = tuple(
         name for name, tensor in tensors.items() if tensor.get("data_type", "").startswith(("FP", "BF"))
@@ -93,7 +93,7 @@ def _case(folder: pathlib.Path, text: dict[str, Any]) -> Case:
     if unknown:
         raise ValueError(f"outputs are compared by {', '.join(sorted(unknown))}, integers are not")
     requirements = text.get("test_requirements", {})
-    return Case(
+    return ConformanceCase(
         folder=folder,
         operator=text["test_details"]["operator"],
         negative=bool(text["expected_failure"]),

@@ -4,10 +4,12 @@ import random
 
 from tosaic.errors import InputError
 
-from .case import Case
+from .case import ConformanceCase
 
 
-def choose(cases: list[Case], operators: list[str], sample: int | None, seed: int) -> list[Case]:
+def choose(
+    cases: list[ConformanceCase], operators: list[str], sample: int | None, seed: int
+) -> list[ConformanceCase]:
     """The tests of some operators (all, when the list is empty), or a sample of them; in the suite's order.
 
     A sample takes the same number of tests from every operator, or all where an operator has fewer, and within an
@@ -33,7 +35,7 @@ def choose(cases: list[Case], operators: list[str], sample: int | None, seed: in
     return [case for index, case in enumerate(chosen) if index in taken]
 
 
-def _pile(cases: list[Case], operator: str, generator: random.Random) -> list[int]:
+def _pile(cases: list[ConformanceCase], operator: str, generator: random.Random) -> list[int]:
     """Indices of an operator's tests, to be taken from the end: its modes take turns, legal graphs first."""
     modes: dict[tuple[bool, str], list[int]] = {}
     for index, case in enumerate(cases):

@@ -9,11 +9,11 @@ import numpy as np
 
 from tosaic.errors import InputError
 
-from .case import Case
+from .case import ConformanceCase
 from .float_compliance import deviation
 
 
-def difference(case: Case, outputs: dict[str, np.ndarray]) -> str | None:
+def difference(case: ConformanceCase, outputs: dict[str, np.ndarray]) -> str | None:
     """One line on the first output that is not as baked; None when all are. InputError when nothing is baked."""
     for name in case.outputs:
         if name not in outputs:

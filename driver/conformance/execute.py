@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tosaic.driver.jobs import Done, Executor, Job, LocalProcesses, RecordFile, Work, run_jobs
+from tosaic.driver.jobs import Done, Executor, Job, JobFunction, LocalProcesses, RecordFile, run_jobs
 from tosaic.driver.jobs.perform import ALL, told
 from tosaic.driver.session import Progress, Session
 from tosaic.errors import Error, ModelError, UnsupportedError
 
-from .case import Case, read_case
+from .case import ConformanceCase, read_case
 from .compare import difference
 from .float_files import load_input
 from .result import Result, Verdict
@@ -20,7 +20,7 @@ LIMIT_SECONDS = 120.0
 
 
 def run_cases(
-    cases: Sequence[Case],
+    cases: Sequence[ConformanceCase],
     target: str,
     config: str,
     executor: Executor | None = None,
@@ -30,7 +30,7 @@ def run_cases(
     """The verdicts, in the order of `cases`. A test whose job fails (time limit, crash) is an ERROR; the others run on.
 
     By itself in a process of this computer, LIMIT_SECONDS for each test; `records` keeps what is done."""
-    work = Work(f"{__name__}:run_job")
+    work = JobFunction(f"{__name__}:run_job")
     jobs = [Job(work, case.folder, config, target, title=f"{case.operator} {case.name}") for case in cases]
     found = run_jobs(jobs, executor or LocalProcesses(1, LIMIT_SECONDS), records, progress)
     return [
@@ -48,7 +48,7 @@ def run_job(job: Job) -> Done:
     return Done({"verdict": result.verdict.value, "reason": told(result.reason, job)})
 
 
-def run_case(case: Case, target: str, config: str) -> Result:
+def run_case(case: ConformanceCase, target: str, config: str) -> Result:
     """The verdict on a test; no exception leaves this function."""
     started = time.perf_counter()
     try:
@@ -60,13 +60,13 @@ def run_case(case: Case, target: str, config: str) -> Result:
     return Result(case, verdict, " ".join(reason.split()), time.perf_counter() - started)
 
 
-def _outputs(case: Case, target: str, config: str) -> dict[str, np.ndarray]:
+def _outputs(case: ConformanceCase, target: str, config: str) -> dict[str, np.ndarray]:
     session = Session(case.folder / case.graph, target, config)
     types = {argument.name: argument.type for argument in session.inputs}
     return session.run({name: load_input(case.folder / file, types.get(name)) for name, file in case.inputs})
 
 
-def _positive(case: Case, target: str, config: str) -> tuple[Verdict, str]:
+def _positive(case: ConformanceCase, target: str, config: str) -> tuple[Verdict, str]:
     try:
         outputs = _outputs(case, target, config)
     except UnsupportedError as error:
@@ -77,7 +77,7 @@ def _positive(case: Case, target: str, config: str) -> tuple[Verdict, str]:
     return (Verdict.MISMATCH, problem) if problem else (Verdict.PASS, "")
 
 
-def _negative(case: Case, target: str, config: str) -> tuple[Verdict, str]:
+def _negative(case: ConformanceCase, target: str, config: str) -> tuple[Verdict, str]:
     try:
         _outputs(case, target, config)
     except ModelError as error:

@@ -19,7 +19,7 @@ import numpy as np
 from tosaic.compiler.ir import DType
 from tosaic.errors import InputError
 
-from .case import Case
+from .case import ConformanceCase
 from .float_files import as_bits
 
 _LIBRARY = "libtosa_reference_verify_lib.so"
@@ -43,7 +43,7 @@ class _Tensor(ctypes.Structure):
 
 
 def deviation(
-    case: Case, name: str, got: np.ndarray, reference: np.ndarray, bounds: np.ndarray | None
+    case: ConformanceCase, name: str, got: np.ndarray, reference: np.ndarray, bounds: np.ndarray | None
 ) -> str | None:
     """One line on how output `name` leaves its tolerance; None when it complies.
 

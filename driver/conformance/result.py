@@ -3,7 +3,7 @@
 import dataclasses
 import enum
 
-from .case import Case
+from .case import ConformanceCase
 
 
 class Verdict(enum.Enum):
@@ -24,7 +24,7 @@ class Verdict(enum.Enum):
 class Result:
     """A test with its verdict; `reason` is one line, empty for a positive test that passed."""
 
-    case: Case
+    case: ConformanceCase
     verdict: Verdict
     reason: str
     seconds: float

@@ -34,7 +34,7 @@ CHUNK_SAMPLES = 64
 
 
 @dataclasses.dataclass(frozen=True)
-class Terms:
+class EvaluationTerms:
     """How a model and its data are taken; see `evaluate`."""
 
     labels: str | None = None
@@ -45,7 +45,7 @@ class Terms:
     limit_db: float | None = None
 
 
-DEFAULT_TERMS = Terms()
+DEFAULT_TERMS = EvaluationTerms()
 
 
 @dataclasses.dataclass
@@ -126,7 +126,7 @@ def evaluate(
     if check not in (None, "source"):
         raise InputError(f"there is no check {check!r} of an evaluation; use 'source'")
     targets = [target] if isinstance(target, str) else list(dict.fromkeys(target))
-    terms = Terms(labels, config, bound, check is not None, limit_db)
+    terms = EvaluationTerms(labels, config, bound, check is not None, limit_db)
     found = evaluation_of(model, data, targets, against, terms, progress)
     found.judge()
     return found
@@ -137,7 +137,7 @@ def evaluation_of(
     data: Mapping[str, np.ndarray],
     targets: Sequence[str],
     against: Any,
-    terms: Terms = DEFAULT_TERMS,
+    terms: EvaluationTerms = DEFAULT_TERMS,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Evaluates as `evaluate` does, but leaves it to the caller to `judge`."""
@@ -207,7 +207,7 @@ class Judge:
         data: Mapping[str, np.ndarray],
         targets: Sequence[str],
         against: Any,
-        terms: Terms,
+        terms: EvaluationTerms,
     ):
         if not targets:
             raise InputError("there is no target to evaluate on; name one, as emulator or golden")

@@ -9,7 +9,7 @@ from typing import Any
 from tosaic.compiler.importers.bindings import Bindings
 from tosaic.driver.digests import digest_of
 from tosaic.driver.encodings import sidecar
-from tosaic.driver.jobs import Done, Executor, Job, RecordFile, Work, result_of, run_jobs
+from tosaic.driver.jobs import Done, Executor, Job, JobFunction, RecordFile, result_of, run_jobs
 from tosaic.driver.models import Progress
 from tosaic.driver.quantize import load_samples
 from tosaic.driver.runnable import plain
@@ -17,7 +17,7 @@ from tosaic.driver.source import find_network
 from tosaic.errors import InputError
 
 from .counts import FLOAT, Counts
-from .evaluation import CHUNK_SAMPLES, DEFAULT_TERMS, Evaluation, Facts, Judge, Terms
+from .evaluation import CHUNK_SAMPLES, DEFAULT_TERMS, Evaluation, EvaluationTerms, Facts, Judge
 
 Files = tuple[pathlib.Path, pathlib.Path, pathlib.Path | None]
 """Model, data set (.npz) and float model."""
@@ -29,7 +29,7 @@ def evaluate_in_parts(
     place: Executor,
     records: RecordFile | None = None,
     *,
-    terms: Terms = DEFAULT_TERMS,
+    terms: EvaluationTerms = DEFAULT_TERMS,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Evaluates files as `evaluate` does, by jobs at `place`; the figures are the same.
@@ -56,7 +56,7 @@ def evaluate_in_parts(
     opened = targets[0] if model.suffix == ".tsc" else "golden"
     with Judge(str(model), arrays, [opened], against, terms) as judge:
         count = judge.samples
-    work = Work(f"{__name__}:judge")
+    work = JobFunction(f"{__name__}:judge")
     jobs = [
         Job(
             work,
@@ -105,7 +105,9 @@ def _judge(read: Files, digests: tuple[str, ...], target: str, shared: str) -> J
     del digests  # They tell files of one name apart.
     model, data, against = read
     settings = json.loads(shared)
-    terms = Terms(settings["labels"], settings["config"], Bindings(settings["shapes"], settings["values"]))
+    terms = EvaluationTerms(
+        settings["labels"], settings["config"], Bindings(settings["shapes"], settings["values"])
+    )
     arrays = load_samples(data, "test data")
     return Judge(str(model), arrays, [target], against, terms)
 

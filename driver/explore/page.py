@@ -27,7 +27,7 @@ class Told:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Row:
+class _PageRow:
     figures: tuple[int, ...]
     command: str
     measured: str
@@ -65,7 +65,7 @@ def verilog_command(point: Point) -> str:
     return f"tosaic verilog --config {point.config.name} -o verilog/"
 
 
-def _row(point: Point, networks: list[str], told: Told) -> _Row:
+def _row(point: Point, networks: list[str], told: Told) -> _PageRow:
     area = point.area
     figures = (
         area.lut,
@@ -76,4 +76,4 @@ def _row(point: Point, networks: list[str], told: Told) -> _Row:
         *(point.cycles[name] for name in networks),
     )
     measured = told.measured.get((point.config.name, point.bandwidth), "")
-    return _Row(figures, verilog_command(point), measured, point is told.best)
+    return _PageRow(figures, verilog_command(point), measured, point is told.best)

@@ -50,7 +50,10 @@ def picture_of(points: Sequence[Point], front: Sequence[Point], best: Point | No
     """Draws the points; returns None where there is none."""
     if not points:
         return None
-    luts, cycles = _Axis([each.area.lut for each in points]), _Axis([each.score for each in points])
+    luts, cycles = (
+        _LogarithmicAxis([each.area.lut for each in points]),
+        _LogarithmicAxis([each.score for each in points]),
+    )
     bandwidths = sorted({each.bandwidth for each in points})
 
     def dot(point: Point, on_front: bool) -> Dot:
@@ -87,7 +90,7 @@ def _label(point: Point) -> str:
     return f"{point.config.name}, {point.bandwidth} B/cycle: {point.area.lut:,} LUTs; cycles {cycles}"
 
 
-class _Axis:
+class _LogarithmicAxis:
     """A logarithmic axis over some values."""
 
     def __init__(self, values: Sequence[float]):

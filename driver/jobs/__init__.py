@@ -7,7 +7,7 @@ May import the errors, the instruction set and the configuration; what does the 
 """
 
 from .cluster import DaskCluster
-from .job import Done, Executor, Job, Record, Work
+from .job import Done, Executor, Job, JobFunction, Record
 from .local import LocalProcesses, ThisProcess
 from .perform import result_of
 from .records import RecordFile
@@ -22,7 +22,7 @@ __all__ = [
     "Record",
     "RecordFile",
     "ThisProcess",
-    "Work",
+    "JobFunction",
     "place_of",
     "result_of",
     "run_jobs",

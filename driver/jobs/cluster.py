@@ -23,7 +23,7 @@ from tosaic.errors import DeviceError, InputError
 from tosaic.install import install_command
 
 from .content import pack, read_by, unpack
-from .job import Job, Record, Task, Work
+from .job import Job, JobFunction, Record, Task
 from .local import LocalProcesses
 from .perform import ALL, failed
 
@@ -252,7 +252,7 @@ def _here(remote: _Remote, places: Mapping[str, pathlib.Path]) -> Job:
     )
     return dataclasses.replace(
         job,
-        work=Work(job.work.function, folders),
+        work=JobFunction(job.work.function, folders),
         model=folder / job.model.name if job.model else None,
         files=tuple(folder / path.name for path in job.files),
         title=job.label,

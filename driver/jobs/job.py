@@ -10,7 +10,7 @@ from tosaic.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
-class Work:
+class JobFunction:
     """A function of a `Job` that returns a `Done`, and what Python needs to find it elsewhere."""
 
     function: str
@@ -23,7 +23,7 @@ class Work:
 class Job:
     """One piece of work. All that its record depends on is here, or in the files that it names."""
 
-    work: Work
+    work: JobFunction
     model: pathlib.Path | None = None
     """A file, or a folder with all that is in it."""
     config: str = "base"

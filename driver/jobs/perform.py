@@ -10,7 +10,7 @@ from typing import Any
 from tosaic import errors
 
 from .content import read_by
-from .job import Done, Job, Record, Task, Work, described
+from .job import Done, Job, JobFunction, Record, Task, described
 
 ALL = "all"
 """The key in `Record.seconds` of the whole job."""
@@ -30,7 +30,7 @@ def perform(task: Task) -> Record:
     return Record(key, described(job), result, failure, {ALL: time.perf_counter() - started, **parts})
 
 
-def _function_of(work: Work) -> Callable[[Job], Done]:
+def _function_of(work: JobFunction) -> Callable[[Job], Done]:
     for folder in work.folders:
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))

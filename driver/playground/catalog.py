@@ -6,7 +6,7 @@ from typing import Any
 
 from tosaic.compiler.program import MAGIC, Program
 from tosaic.hw.config import Config
-from tosaic.hw.csr_map import EVENT_COUNTERS, REGISTER, WATCHDOG_RESET_CYCLES, Access
+from tosaic.hw.csr_map import EVENT_COUNTERS, REGISTER, WATCHDOG_RESET_CYCLES, FieldAccess
 from tosaic.hw.isa import ISA_HASH, Error
 from tosaic.sim.rtl.wave import STATES
 
@@ -51,7 +51,7 @@ def catalog_of(demos: Sequence[Demo], configs: Sequence[Config]) -> dict[str, An
         "registers": {name: REGISTER[name].offset for name in REGISTERS}
         | {"EVENTS": REGISTER[EVENT_COUNTERS[0].upper()].offset},
         "start": sum(control.field(name).mask for name in ("irq_enable", "start")),
-        "acknowledge": irq.mask(Access.W1C),
+        "acknowledge": irq.mask(FieldAccess.W1C),
         "error": REGISTER["STATUS"].field("error").mask,
         "errors": {int(error): error.name for error in Error},
         "watchdog_cycles": WATCHDOG_RESET_CYCLES,

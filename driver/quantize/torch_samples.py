@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.importers.torch_models.program import Port
+from tosaic.compiler.importers.torch_models.program import OwnedPort
 from tosaic.driver.feeds import array_of
 from tosaic.driver.shape_advice import samples_advice
 from tosaic.errors import InputError, ModelWarning
@@ -15,7 +15,7 @@ Sample = list[np.ndarray]
 """One array per input, in the order of forward()'s arguments."""
 
 
-def samples_of(ports: Sequence[Port], calibration: Any, example: Sequence[Any]) -> list[Sample]:
+def samples_of(ports: Sequence[OwnedPort], calibration: Any, example: Sequence[Any]) -> list[Sample]:
     """The samples in `calibration`, each as large as the inputs.
 
     It may be an array or tensor (of the only input) or a mapping of them by name, with runs or batches along the first
@@ -45,7 +45,7 @@ def samples_of(ports: Sequence[Port], calibration: Any, example: Sequence[Any]) 
     return found
 
 
-def stacked(ports: Sequence[Port], samples: Iterable[Sample]) -> dict[str, np.ndarray]:
+def stacked(ports: Sequence[OwnedPort], samples: Iterable[Sample]) -> dict[str, np.ndarray]:
     """All samples of each input as one array, runs along a new first axis."""
     return {
         port.name: np.stack(values) for port, values in zip(ports, zip(*samples, strict=True), strict=True)
@@ -56,7 +56,7 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) or hasattr(value, "detach")
 
 
-def _checked(ports: Sequence[Port], sample: Any) -> Sample:
+def _checked(ports: Sequence[OwnedPort], sample: Any) -> Sample:
     """One sample, given as forward() takes it: the arrays of all inputs."""
     values = [sample] if _is_array(sample) else list(sample)
     if len(values) != len(ports):
@@ -67,7 +67,7 @@ def _checked(ports: Sequence[Port], sample: Any) -> Sample:
     return [_fitted(port, array_of(port.name, value)) for port, value in zip(ports, values, strict=True)]
 
 
-def _fitted(port: Port, value: np.ndarray) -> np.ndarray:
+def _fitted(port: OwnedPort, value: np.ndarray) -> np.ndarray:
     if value.shape != port.shape:
         raise InputError(
             f"the calibration data for input {port.name!r} has shape {list(value.shape)}, the module was exported with "
@@ -83,7 +83,7 @@ def _fitted(port: Port, value: np.ndarray) -> np.ndarray:
     return held
 
 
-def _by_name(ports: Sequence[Port], arrays: Mapping[str, Any]) -> list[Sample]:
+def _by_name(ports: Sequence[OwnedPort], arrays: Mapping[str, Any]) -> list[Sample]:
     names = [port.name for port in ports]
     for name in arrays:
         if name not in names:

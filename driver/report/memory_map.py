@@ -26,7 +26,7 @@ class Rectangle:
 
 
 @dataclasses.dataclass(frozen=True)
-class Tick:
+class MemoryTick:
     at: float
     text: str
     tip: str = ""
@@ -41,8 +41,8 @@ class ActivationMap:
     left: int
     bottom: float
     rectangles: list[Rectangle]
-    banks: list[Tick]
-    layers: list[Tick]
+    banks: list[MemoryTick]
+    layers: list[MemoryTick]
     peak: str
     """How much is held at most, and in which layer."""
 
@@ -87,9 +87,12 @@ def memory_map(blocks: Sequence[MemoryBlock], layers: Sequence[str], config: Con
         _TOP + _HEIGHT,
         rectangles,
         [
-            Tick(y(b * config.am_bank_bytes), bytes_shown(b * config.am_bank_bytes))
+            MemoryTick(y(b * config.am_bank_bytes), bytes_shown(b * config.am_bank_bytes))
             for b in range(config.am_banks + 1)
         ],
-        [Tick(_LEFT + (n + 0.5) * step, str(n), layers[n] if layers else "") for n in range(0, count, every)],
+        [
+            MemoryTick(_LEFT + (n + 0.5) * step, str(n), layers[n] if layers else "")
+            for n in range(0, count, every)
+        ],
         f"{bytes_shown(held[most])} of {bytes_shown(config.am_bytes)} in layer {named(most)}",
     )

@@ -10,7 +10,7 @@ _WIDTH, _HEIGHT, _MARGIN = 900, 320, 50
 
 
 @dataclasses.dataclass(frozen=True)
-class Dot:
+class RooflineDot:
     layer: LayerFigures
     x: float
     y: float
@@ -32,7 +32,7 @@ class Roofline:
     columns: list[tuple[float, str]]
     """Marks of the axis of MACs per byte."""
     rows: list[tuple[float, str]]
-    dots: list[Dot]
+    dots: list[RooflineDot]
 
 
 def roofline(layers: Sequence[LayerFigures], peak: int, bandwidth_bytes: float) -> Roofline | None:
@@ -68,7 +68,7 @@ def roofline(layers: Sequence[LayerFigures], peak: int, bandwidth_bytes: float) 
         [(x(10.0**e), f"{10.0**e:g}") for e in _decades(low, high)],
         [(y(10.0**e), f"{10.0**e:g}") for e in _decades(floor, 2 * peak)],
         [
-            Dot(
+            RooflineDot(
                 layer,
                 x(layer.macs / layer.bytes) if layer.bytes else _WIDTH - _MARGIN,
                 y(layer.macs / layer.cycles),

@@ -5,7 +5,7 @@ whose turn it is, `board` keeps the clients of the device apart, and `erase` emp
 May import the driver's transports and what they may import; nothing of the driver imports it.
 """
 
-from .limits import Limits
+from .limits import ServerLimits
 from .server import BoardServer
 
-__all__ = ["BoardServer", "Limits"]
+__all__ = ["BoardServer", "ServerLimits"]

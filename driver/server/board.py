@@ -14,14 +14,14 @@ from tosaic.sim.registers import REGISTER_BYTES, reported
 from ..transports import RegisterTransport
 from ..transports.identify import configuration_hash
 from .erase import PLACE_BYTES, erase
-from .limits import Limits
-from .turn import Turn
+from .limits import ServerLimits
+from .turn import ClientTurn
 
 READABLE = frozenset(register.offset for register in reported())
 """Offsets of the registers that clients may read."""
 
 
-class Board:
+class SharedDevice:
     """One device for many clients.
 
     A client chooses neither where the memory window lies nor more than its size: it begins at the device's first byte,
@@ -29,9 +29,9 @@ class Board:
     written is erased. Methods with a `client` are for whoever has the device; the others answer anybody.
     """
 
-    def __init__(self, device: RegisterTransport, limits: Limits, config: Config | None = None):
+    def __init__(self, device: RegisterTransport, limits: ServerLimits, config: Config | None = None):
         self._device, self._limits, self._config = device, limits, config
-        self._turn = Turn()
+        self._turn = ClientTurn()
         self._last: object = None
         """The client whose data may be on the device."""
         self._holder: object = None

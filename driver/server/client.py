@@ -21,7 +21,7 @@ from ..transports.wire import (
     receive_message,
     send_message,
 )
-from .board import Board
+from .board import SharedDevice
 
 _CLOSED = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 ANSWER_SECONDS = 60.0
@@ -35,7 +35,7 @@ class BadRequest(Exception):
 class Client:
     """A connection that has proved the token."""
 
-    def __init__(self, connection: socket.socket, board: Board, address: str):
+    def __init__(self, connection: socket.socket, board: SharedDevice, address: str):
         self._connection, self._board, self._address = connection, board, address
         self._greeted = False
         self._lost = ""

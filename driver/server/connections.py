@@ -5,7 +5,7 @@ import contextlib
 import socket
 import threading
 
-from .limits import Limits
+from .limits import ServerLimits
 
 
 def hang_up(connection: socket.socket) -> None:
@@ -18,7 +18,7 @@ def hang_up(connection: socket.socket) -> None:
 class Connections:
     """Strangers can push out only each other, first those of their own address; they never take a client's place."""
 
-    def __init__(self, limits: Limits):
+    def __init__(self, limits: ServerLimits):
         self._limits = limits
         self._lock = threading.Lock()
         self._strangers: dict[socket.socket, str] = {}

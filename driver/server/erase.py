@@ -21,7 +21,7 @@ from tosaic.hw.isa import (
 )
 from tosaic.hw.vector.table import TABLE_ENTRIES
 from tosaic.sim.assembler import Assembler
-from tosaic.sim.registers import Report
+from tosaic.sim.registers import RegisterReport
 
 from ..transports import RegisterTransport
 
@@ -63,7 +63,7 @@ def erase(device: RegisterTransport, config: Config, start: int, end: int) -> No
 
 
 def _wait(device: RegisterTransport) -> None:
-    report = Report(device)
+    report = RegisterReport(device)
     status = REGISTER["STATUS"]
     deadline = time.monotonic() + ERASE_SECONDS
     attempt = 0

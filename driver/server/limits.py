@@ -4,7 +4,7 @@ import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
+class ServerLimits:
     """Times are in seconds and hold for the whole of what they name, not for each byte of it."""
 
     handshake_seconds: float = 5.0

@@ -25,10 +25,10 @@ from ..transports.wire import (
     receive_exactly,
     send_bytes,
 )
-from .board import Board
+from .board import SharedDevice
 from .client import Client
 from .connections import Connections, hang_up
-from .limits import Limits
+from .limits import ServerLimits
 
 ACCEPT_PAUSE_SECONDS = 0.1
 """Seconds to wait after an error of accept: the computer may have no room for one more connection for a while."""
@@ -53,13 +53,13 @@ class BoardServer:
         port: int = 0,
         *,
         tls: ssl.SSLContext | None = None,
-        limits: Limits | None = None,
+        limits: ServerLimits | None = None,
         config: Config | None = None,
     ):
         if not token:
             raise ValueError("token must not be empty")
-        self._limits = limits or Limits()
-        self._board = Board(device, self._limits, config)
+        self._limits = limits or ServerLimits()
+        self._board = SharedDevice(device, self._limits, config)
         self._token, self._tls = token, tls
         self._connections = Connections(self._limits)
         self._threads: set[threading.Thread] = set()

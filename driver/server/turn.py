@@ -14,7 +14,7 @@ def _stays() -> bool:
     return False
 
 
-class Turn:
+class ClientTurn:
     """One client at a time has the device. Groups of clients take turns, the one that had none for longest first.
 
     Within a group it goes in the order in which they asked. So a group waits for one turn of each other at most,

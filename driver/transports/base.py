@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tosaic.errors import DeviceError
 from tosaic.hw.bridge.protocol import Identity
 from tosaic.hw.csr_map import REGISTER, WATCHDOG_RESET_CYCLES
-from tosaic.hw.isa import Stream
+from tosaic.hw.isa import CoreProgram
 from tosaic.sim.registers import REGISTER_BYTES, Registers
 
 POLL_SECONDS = (0.0005, 0.05)
@@ -59,7 +59,7 @@ class Transport(abc.ABC):
         program_address: int,
         program_bytes: int,
         watchdog_cycles: int = WATCHDOG_RESET_CYCLES,
-        others: Sequence[Stream] = (),
+        others: Sequence[CoreProgram] = (),
     ) -> None:
         """Start the program, and those of the `others` behind core 0. They reach the first `memory_bytes` of the memory
         and nothing else."""
@@ -160,9 +160,9 @@ class RegisterTransport(Transport):
         program_address: int,
         program_bytes: int,
         watchdog_cycles: int = WATCHDOG_RESET_CYCLES,
-        others: Sequence[Stream] = (),
+        others: Sequence[CoreProgram] = (),
     ) -> None:
-        streams = (Stream(program_address, program_bytes), *others)
+        streams = (CoreProgram(program_address, program_bytes), *others)
         Registers(self, len(streams)).start(self.identity.memory_base, memory_bytes, streams, watchdog_cycles)
 
     def finish(self) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from tosaic.errors import DeviceError
 from tosaic.hw.bridge.boot_image import BOOT_CODE, BootCode
 from tosaic.hw.bridge.frames import FrameDecoder, encode_request
-from tosaic.hw.bridge.protocol import IDENTITY_BYTES, Identity, Operation, Status
+from tosaic.hw.bridge.protocol import IDENTITY_BYTES, Identity, Operation, RequestStatus
 
 from .base import RegisterTransport, Unreachable
 from .line import Line
@@ -130,7 +130,7 @@ class BridgeTransport(RegisterTransport):
         # Far from the numbers that late answers may carry.
         self._sequence = (self._sequence + 128) % 256
         status, raw = self._exchange(Operation.HELLO, 0, 0, b"")
-        if status != Status.OK or len(raw) != IDENTITY_BYTES:
+        if status != RequestStatus.OK or len(raw) != IDENTITY_BYTES:
             raise DeviceError(f"{self.name}: HELLO is answered {_word(status)} with {len(raw)} bytes")
         try:
             identity = Identity.from_bytes(raw)
@@ -148,13 +148,13 @@ class BridgeTransport(RegisterTransport):
                 )
         self._sequence = (self._sequence + 1) % 256
         status, raw = self._exchange(operation, address, count, data)
-        if status == Status.OUT_OF_SEQUENCE:
+        if status == RequestStatus.OUT_OF_SEQUENCE:
             self._greeted = False
             raise DeviceError(
                 f"{self.name}: the board was reset, or another host used it: it does not know request "
                 f"{self._sequence} ({operation.name} at 0x{address:x})"
             )
-        if status != Status.OK:
+        if status != RequestStatus.OK:
             raise DeviceError(
                 f"{self.name}: {operation.name} of {count} bytes at 0x{address:x}: {_word(status)}"
             )
@@ -189,4 +189,4 @@ class BridgeTransport(RegisterTransport):
 
 
 def _word(status: int) -> str:
-    return Status(status).name if status in Status._value2member_map_ else f"status {status}"
+    return RequestStatus(status).name if status in RequestStatus._value2member_map_ else f"status {status}"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from tosaic.errors import DeviceError, UnsupportedError
 from tosaic.hw.bridge.protocol import IDENTITY_BYTES, Identity
 from tosaic.hw.csr_map import WATCHDOG_RESET_CYCLES
-from tosaic.hw.isa import Stream
+from tosaic.hw.isa import CoreProgram
 
 from .base import Transport, Unreachable
 from .wire import (
@@ -77,7 +77,7 @@ class TcpTransport(Transport):
         program_address: int,
         program_bytes: int,
         watchdog_cycles: int = WATCHDOG_RESET_CYCLES,
-        others: Sequence[Stream] = (),
+        others: Sequence[CoreProgram] = (),
     ) -> None:
         if any(stream.bytes for stream in others):
             raise UnsupportedError(

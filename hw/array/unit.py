@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..config import Config
-from ..interfaces import AmPairRead, Command, Status, Tokens, WmRead, accumulators
+from ..interfaces import AmPairRead, Command, Tokens, UnitStatus, WmRead, accumulators
 from ..isa import Error
 from .address_generator import AddressGenerator
 from .commands import ArrayCommands
@@ -43,7 +43,7 @@ class ArrayUnit(wiring.Component):
                 "wm": Out(WmRead(config)),
                 "accumulators": Out(accumulators(config)),
                 "tokens": Out(Tokens(config.core_mask_bits)),
-                "status": Out(Status()),
+                "status": Out(UnitStatus()),
                 "streamed_word": In(1),
                 "clear": In(1),
                 "active": Out(1),

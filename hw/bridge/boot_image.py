@@ -49,7 +49,7 @@ class BootCode(enum.IntEnum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Record:
+class BootRecord:
     kind: RecordKind
     address: int = 0
     data: bytes = b""
@@ -58,7 +58,7 @@ class Record:
         return RECORD_HEAD.pack(self.kind, self.address, len(self.data)) + self.data
 
 
-def boot_image(records: Sequence[Record]) -> bytes:
+def boot_image(records: Sequence[BootRecord]) -> bytes:
     """The bytes to be written at the flash's offset; ValueError where they are more than it can address."""
     body = b"".join(record.to_bytes() for record in records)
     if len(body) >= MAX_BYTES:

@@ -10,7 +10,7 @@ from ..skid import SkidBuffer
 from .byte_port import BytePort
 from .deframer import Deframer
 from .framer import Framer
-from .protocol import IDENTITY_BYTES, Identity, Operation, Status
+from .protocol import IDENTITY_BYTES, Identity, Operation, RequestStatus
 
 RESET_CYCLES = 16
 REGISTER_BYTES = 4
@@ -58,7 +58,7 @@ class Bridge(wiring.Component):
         self.address, self.off_map = Signal(32), Signal()
         self.word, self.in_word = Signal(32), Signal(range(REGISTER_BYTES))
         # How it ended, and how the current write ended, for its repetition.
-        self.status, self.current_status = Signal(Status), Signal(Status)
+        self.status, self.current_status = Signal(RequestStatus), Signal(RequestStatus)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -124,23 +124,23 @@ class Bridge(wiring.Component):
             with m.If(self.deframer.frame):
                 m.next = "JUDGE"
         with m.State("JUDGE"):
-            m.d.sync += self.status.eq(Status.OK)
+            m.d.sync += self.status.eq(RequestStatus.OK)
             m.next = "SEQUENCE"
             with m.If(header.operation == Operation.HELLO):
                 m.d.sync += [
                     self.greeted.eq(1),
                     self.current.eq(header.sequence),
-                    self.current_status.eq(Status.OK),
+                    self.current_status.eq(RequestStatus.OK),
                     self.count.eq(IDENTITY_BYTES),
                 ]
             with m.Elif(~(self.repeated | self.follows)):
-                m.d.sync += [self.status.eq(Status.OUT_OF_SEQUENCE), self.count.eq(0)]
+                m.d.sync += [self.status.eq(RequestStatus.OUT_OF_SEQUENCE), self.count.eq(0)]
             with m.Else():
                 m.d.sync += self.current.eq(header.sequence)
                 with m.If(~((self.is_read | self.is_write) & self.fits)):
                     m.d.sync += [
-                        self.status.eq(Status.BAD_REQUEST),
-                        self.current_status.eq(Status.BAD_REQUEST),
+                        self.status.eq(RequestStatus.BAD_REQUEST),
+                        self.current_status.eq(RequestStatus.BAD_REQUEST),
                     ]
                     m.d.sync += self.count.eq(0)
                 with m.Elif(self.is_write & self.repeated):
@@ -171,10 +171,10 @@ class Bridge(wiring.Component):
                     m.d.sync += [self.done_bytes.eq(self.done_bytes + 1), self.address.eq(self.address + 1)]
                     m.next = "WRITE"
                     with m.If(port.error):
-                        m.d.sync += self.status.eq(Status.MEMORY_ERROR)
+                        m.d.sync += self.status.eq(RequestStatus.MEMORY_ERROR)
                         m.next = "WRITTEN"
             with m.Elif(self.off_map):
-                m.d.sync += self.status.eq(Status.REGISTER_ERROR)
+                m.d.sync += self.status.eq(RequestStatus.REGISTER_ERROR)
                 m.next = "WRITTEN"
             with m.Else():
                 m.d.sync += [
@@ -195,7 +195,7 @@ class Bridge(wiring.Component):
                 m.d.sync += self.address.eq(self.address + REGISTER_BYTES)
                 m.next = "WRITE"
                 with m.If(registers.bresp != RESP_OKAY):
-                    m.d.sync += self.status.eq(Status.REGISTER_ERROR)
+                    m.d.sync += self.status.eq(RequestStatus.REGISTER_ERROR)
                     m.next = "WRITTEN"
         with m.State("WRITTEN"):
             m.d.sync += [self.current_status.eq(self.status), self.count.eq(0)]
@@ -212,7 +212,7 @@ class Bridge(wiring.Component):
             with m.If(content.ready):
                 m.next = "READ"
         with m.State("READ"):
-            with m.If(self.at_end | self.is_write | (self.status != Status.OK)):
+            with m.If(self.at_end | self.is_write | (self.status != RequestStatus.OK)):
                 m.next = "STATUS"
             with m.Elif(header.operation == Operation.HELLO):
                 m.d.sync += self.word.eq(rom[self.done_bytes[: (IDENTITY_BYTES - 1).bit_length()]])
@@ -224,10 +224,10 @@ class Bridge(wiring.Component):
                     m.d.sync += self.address.eq(self.address + 1)
                     m.next = "SEND"
                     with m.If(port.error):
-                        m.d.sync += self.status.eq(Status.MEMORY_ERROR)
+                        m.d.sync += self.status.eq(RequestStatus.MEMORY_ERROR)
                         m.next = "STATUS"
             with m.Elif((self.in_word == 0) & self.off_map):
-                m.d.sync += self.status.eq(Status.REGISTER_ERROR)
+                m.d.sync += self.status.eq(RequestStatus.REGISTER_ERROR)
                 m.next = "STATUS"
             with m.Elif(self.in_word == 0):
                 m.d.sync += registers.arvalid.eq(1)
@@ -243,7 +243,7 @@ class Bridge(wiring.Component):
                 m.d.sync += [self.word.eq(registers.rdata), self.address.eq(self.address + REGISTER_BYTES)]
                 m.next = "SEND"
                 with m.If(registers.rresp != RESP_OKAY):
-                    m.d.sync += self.status.eq(Status.REGISTER_ERROR)
+                    m.d.sync += self.status.eq(RequestStatus.REGISTER_ERROR)
                     m.next = "STATUS"
         with m.State("SEND"):
             m.d.comb += [content.valid.eq(1), content.payload.byte.eq(self.word[:8])]

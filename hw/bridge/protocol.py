@@ -41,7 +41,7 @@ class Operation(enum.IntEnum):
     RESET = 6  # reset the machine and its memory port, not the bridge; a write without data
 
 
-class Status(enum.IntEnum):
+class RequestStatus(enum.IntEnum):
     """How a request ended."""
 
     OK = 0

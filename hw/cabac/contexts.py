@@ -16,7 +16,7 @@ NUMBER_BITS = 5
 assert UNARY_MAX <= CLEAR_CYCLES and PREFIX_CONTEXTS < 1 << NUMBER_BITS
 
 
-class Place(data.Struct):
+class ContextPlace(data.Struct):
     """Which context a bin has: its kind, one-hot in the first four bits, and what its context depends on."""
 
     sig: 1
@@ -56,7 +56,7 @@ class ContextMemory(wiring.Component):
     clear: In(1)
     row: In(ROW_BITS)
     write: In(1)
-    place: In(Place)
+    place: In(ContextPlace)
     written: In(Context)
     dependent: In(1)
     next_parity: In(1)

@@ -10,7 +10,7 @@ from ..config import Config
 from ..nnr_streams import BYPASS_BINS, UNARY_MAX, DecodeError
 from ..nnr_tables import PREFIX_CONTEXTS
 from .adaptation import Adaptation, Context
-from .contexts import CLEAR_CYCLES, NUMBER_BITS, ROW_BITS, ContextMemory, Place
+from .contexts import CLEAR_CYCLES, NUMBER_BITS, ROW_BITS, ContextMemory, ContextPlace
 from .feed import ByteFeed
 from .interval import MAX_SHIFT, Bypass, Decision
 from .job import EngineJob, EngineResult
@@ -83,7 +83,7 @@ class Engine(wiring.Component):
         self.width = Signal(9)
         self.slack = Signal(9)
         self.context = Signal(Context)
-        self.place = Signal(Place)
+        self.place = Signal(ContextPlace)
         self.size = Signal(SIZE_BITS)
         self.bins_left = Signal(NUMBER_BITS)
         self.row = Signal(ROW_BITS)

@@ -16,7 +16,7 @@ TENSOR_BITS = width(Opcode.LOAD_TENSOR, "tensor")
 POSITION_BITS = STREAM_BYTES_BITS + 3
 
 
-class Settings(data.Struct):
+class TensorSettings(data.Struct):
     """The part of a job that all streams of a tensor share."""
 
     unary_length: unsigned(8)  # cabac_unary_length
@@ -34,7 +34,7 @@ class TensorJob(data.StructLayout):
     def __init__(self, config: Config):
         super().__init__(
             {
-                "settings": Settings,
+                "settings": TensorSettings,
                 "tensor": TENSOR_BITS,  # any number, returned with the result
                 "levels": LEVEL_BITS,  # of the whole tensor
                 "log2_streams": width(Opcode.LOAD_TENSOR, "log2_streams"),  # 0, 1, 2 for 1, 2, 4 streams
@@ -52,7 +52,7 @@ class EngineJob(data.StructLayout):
     def __init__(self, config: Config):
         super().__init__(
             {
-                "settings": Settings,
+                "settings": TensorSettings,
                 "levels": LEVEL_BITS,
                 "length": STREAM_BYTES_BITS,
                 "offset": exact_log2(config.word_bytes),

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from .job import LEVEL_BITS, Settings
+from .job import LEVEL_BITS, TensorSettings
 
 SIZE_BITS = 32
 
@@ -46,7 +46,7 @@ class WeightPacker(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
-                "settings": In(Settings),
+                "settings": In(TensorSettings),
                 "dependent": In(1),
                 "advance": Out(1),
                 "valid": In(1),

@@ -6,12 +6,12 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..csr_map import Access, Register
+from ..csr_map import FieldAccess, Register
 from .axi_lite import RegisterBus
 
-_STORED = (Access.RW, Access.SET)
-_HARDWARE = (Access.RO, Access.W1C)
-_COMMAND = (Access.PULSE, Access.W1C)
+_STORED = (FieldAccess.RW, FieldAccess.SET)
+_HARDWARE = (FieldAccess.RO, FieldAccess.W1C)
+_COMMAND = (FieldAccess.PULSE, FieldAccess.W1C)
 
 
 class RegisterBank(wiring.Component):
@@ -92,9 +92,9 @@ class RegisterBank(wiring.Component):
         """What a write does whose bytes with `strobed` bits are `written_bits`, and 0 elsewhere."""
         if register.mask(*_STORED):
             stored = self.stored(register.name)
-            kept = (stored & ~strobed | written_bits) & register.mask(Access.RW)
+            kept = (stored & ~strobed | written_bits) & register.mask(FieldAccess.RW)
             with m.If(~self._locked(register)):
-                m.d.sync += stored.eq(kept | (stored | written_bits) & register.mask(Access.SET))
+                m.d.sync += stored.eq(kept | (stored | written_bits) & register.mask(FieldAccess.SET))
         if mask := register.mask(*_COMMAND):
             m.d.comb += self.written(register.name).eq(written_bits & mask)
 

@@ -32,7 +32,7 @@ def beats_kept(config: Config) -> int:
     return words if config.bus_words == 1 else words // config.bus_words + bursts
 
 
-class Span(data.StructLayout):
+class WordSpan(data.StructLayout):
     """Where a burst of words lies in wide beats: its first word in the first beat, and its last word in the last
     one."""
 
@@ -41,7 +41,7 @@ class Span(data.StructLayout):
         super().__init__({"first": bits, "last": bits})
 
 
-class Beat(data.StructLayout):
+class ReadBeat(data.StructLayout):
     """A beat of the shared port for one core."""
 
     def __init__(self, config: Config):
@@ -122,7 +122,7 @@ class CoreReader(wiring.Component):
                 "taken": In(1),
                 "address": Out(32),
                 "length": Out(8),
-                "beats": In(stream.Signature(Beat(config), always_ready=True)),
+                "beats": In(stream.Signature(ReadBeat(config), always_ready=True)),
             }
         )
         # What is taken apart, for the tests' proofs. Bit 0 LOAD, 1 the program: its next beat is the first one of a
@@ -133,7 +133,7 @@ class CoreReader(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        beat, core = Beat(self.config), self.core
+        beat, core = ReadBeat(self.config), self.core
         m.submodules.kept = kept = SyncFIFOBuffered(width=beat.size, depth=beats_kept(self.config))
         head = data.View(beat, kept.r_data)
         m.d.comb += [
@@ -157,10 +157,10 @@ class CoreReader(wiring.Component):
         return m
 
     def _spans(self, m: Module) -> list[SyncFIFO]:
-        """Builds a queue of the `Span`s of LOAD's outstanding bursts, and one for those of the program's fetch."""
+        """Builds a queue of the `WordSpan`s of LOAD's outstanding bursts, and one for those of the program's fetch."""
         config, core = self.config, self.core
         lane_bits, word_bits = exact_log2(config.word_bytes), exact_log2(config.bus_words)
-        span, end = Signal(Span(config)), Signal(8 + word_bits)
+        span, end = Signal(WordSpan(config)), Signal(8 + word_bits)
         first = core.araddr[lane_bits : lane_bits + word_bits]
         m.d.comb += [
             end.eq(first + core.arlen),
@@ -171,7 +171,7 @@ class CoreReader(wiring.Component):
         ]
         fifos = []
         for of_program, depth in enumerate((OUTSTANDING_BURSTS, _fetch_bursts(config))):
-            fifo = SyncFIFO(width=Span(config).size, depth=depth)
+            fifo = SyncFIFO(width=WordSpan(config).size, depth=depth)
             m.submodules[("load_spans", "program_spans")[of_program]] = fifo
             m.d.comb += [
                 fifo.w_data.eq(span),
@@ -189,7 +189,7 @@ class CoreReader(wiring.Component):
         begins, inside, following = self.begins, self.inside, self.following
         word, last = Signal(word_bits), Signal(word_bits)
         at_end, moves = Signal(), Signal()
-        span = data.View(Span(config), Mux(head.of_program, spans[1].r_data, spans[0].r_data))
+        span = data.View(WordSpan(config), Mux(head.of_program, spans[1].r_data, spans[0].r_data))
         m.d.comb += [
             word.eq(Mux(inside, following, Mux(begins.bit_select(head.of_program, 1), span.first, 0))),
             last.eq(Mux(head.last, span.last, config.bus_words - 1)),

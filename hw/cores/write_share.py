@@ -22,7 +22,7 @@ def beats_kept(config: Config) -> int:
     return 2 * (BURST_BEATS // config.bus_words + 1)
 
 
-class Beat(data.StructLayout):
+class WriteBeat(data.StructLayout):
     """A beat of the shared port."""
 
     def __init__(self, config: Config):
@@ -81,7 +81,7 @@ class WriteShare(wiring.Component):
                 bus.awburst.eq(AXI_INCR),
             ]
         beat = data.View(
-            Beat(self.config), Array(writer.beats.payload.as_value() for writer in writers)[order.r_data]
+            WriteBeat(self.config), Array(writer.beats.payload.as_value() for writer in writers)[order.r_data]
         )
         m.d.comb += [
             bus.wvalid.eq(order.r_rdy & Array(writer.beats.valid for writer in writers)[order.r_data]),
@@ -114,7 +114,7 @@ class CoreWriter(wiring.Component):
                 "address": Out(32),
                 "length": Out(8),
                 "taken": In(1),
-                "beats": Out(stream.Signature(Beat(config))),
+                "beats": Out(stream.Signature(WriteBeat(config))),
                 "answered": In(1),
                 "answer": In(2),
             }
@@ -128,7 +128,7 @@ class CoreWriter(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        core, layout = self.core, Beat(self.config)
+        core, layout = self.core, WriteBeat(self.config)
         burst = data.StructLayout({"address": 32, "length": 8})
         m.submodules.addresses = addresses = SyncFIFOBuffered(width=burst.size, depth=_ADDRESSES)
         m.submodules.kept = kept = SyncFIFOBuffered(width=layout.size, depth=beats_kept(self.config))

@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from ..interfaces import MEMORY_ADDRESS_BITS, Command, Status, Tokens
+from ..interfaces import MEMORY_ADDRESS_BITS, Command, Tokens, UnitStatus
 from ..isa import Unit
 from .bursts import BurstSplitter
 from .completion import Completion
@@ -39,7 +39,7 @@ class DmaUnit(wiring.Component):
             {
                 "commands": In(Command),
                 "tokens": Out(Tokens(config.core_mask_bits)),
-                "status": Out(Status()),
+                "status": Out(UnitStatus()),
                 "mem_base": In(MEMORY_ADDRESS_BITS),
                 "mem_size": In(MEMORY_ADDRESS_BITS),
                 "beat": Out(1),

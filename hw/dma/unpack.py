@@ -14,14 +14,14 @@ from ..packed_weights import (
     PALETTE_SIZE,
     TURNS,
     WORDS_PER_CODE,
-    Mode,
+    WeightCoding,
 )
 
 _PLACE_BITS = exact_log2(PALETTE_DEPTH)
 _PHASE_BITS = exact_log2(max(WORDS_PER_CODE.values()))
 
 
-class Lane(wiring.Component):
+class UnpackLane(wiring.Component):
     """A FIFO of weights, and the palette in its place.
 
     Ports:
@@ -60,7 +60,7 @@ class Lane(wiring.Component):
         write, read = places.write_port(), places.read_port(domain="comb")
         first, end = self.first, self.end
         wanted, enters = Signal(), Signal()
-        is_mask = self.mode == Mode.MASK
+        is_mask = self.mode == WeightCoding.MASK
         full = (end + (1 << _PLACE_BITS) - FIFO_BYTES)[:_PLACE_BITS] == first
         m.d.comb += [
             wanted.eq(~is_mask | self.code.bit_select(self.phase, 1)),
@@ -71,9 +71,9 @@ class Lane(wiring.Component):
             write.data.eq(self.data),
         ]
         with m.Switch(self.mode):
-            with m.Case(Mode.PALETTE_4):
+            with m.Case(WeightCoding.PALETTE_4):
                 m.d.comb += read.addr.eq(self.code.word_select(self.phase[:2], 2))
-            with m.Case(Mode.PALETTE_16):
+            with m.Case(WeightCoding.PALETTE_16):
                 m.d.comb += read.addr.eq(self.code.word_select(self.phase[:1], 4))
             with m.Default():
                 m.d.comb += read.addr.eq(first)
@@ -111,7 +111,7 @@ class Unpacker(wiring.Component):
         super().__init__(
             {"beats": In(word), "last": In(1), "header": Out(1), "weights": Out(word), "wrong": Out(1)}
         )
-        self.lanes = [Lane() for _ in range(self.width)]
+        self.lanes = [UnpackLane() for _ in range(self.width)]
         self.started, self.stopped = Signal(), Signal()
         self.words_left = Signal(COUNT_BITS)
         self.palette_left = Signal(range(PALETTE_DEPTH + 1))
@@ -203,7 +203,7 @@ class Unpacker(wiring.Component):
         with m.Elif(self.uses & self.last):
             m.d.sync += self.last_used.eq(1)
         # From a register: the fault is reported later than it is found.
-        unknown = self.header & (~count.any() | (mode > max(Mode)))
+        unknown = self.header & (~count.any() | (mode > max(WeightCoding)))
         too_short = self.started & self.last_used & wants
         too_long = all_made & self.beats.valid & ~self.last_used
         m.d.sync += self.wrong.eq((unknown | too_short | too_long) & ~self.stopped)
@@ -223,7 +223,7 @@ class Unpacker(wiring.Component):
         with m.If(self.makes):
             m.d.sync += [
                 self.made.eq(1),
-                self.made_turn.eq(Mux(self.mode == Mode.MASK, self.turn, 0)),
+                self.made_turn.eq(Mux(self.mode == WeightCoding.MASK, self.turn, 0)),
             ]
         with m.Elif(moves):
             m.d.sync += self.made.eq(0)

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..bridge.byte_port import BytePort
-from ..csr_map import REGISTER, REGISTERS, RESP_OKAY, RESP_SLVERR, Access, Register
+from ..csr_map import REGISTER, REGISTERS, RESP_OKAY, RESP_SLVERR, FieldAccess, Register
 from ..interfaces import AxiLite
 from .memory_map import RAM_BYTES, REGISTERS_BYTES, MemoryMap
 from .ram_port import WORD_BYTES, RamPort
@@ -99,7 +99,9 @@ class HostPort(wiring.Component):
         with m.Switch(offset[2:]):
             for register in REGISTERS:
                 with m.Case(register.offset >> 2):
-                    written = register.mask(Access.RW, Access.PULSE, Access.W1C, Access.SET)
+                    written = register.mask(
+                        FieldAccess.RW, FieldAccess.PULSE, FieldAccess.W1C, FieldAccess.SET
+                    )
                     m.d.comb += known.eq(~write | bool(written))
                     if written and register.name not in HELD:
                         m.d.comb += [kept.eq(~self._locked(register)), mask.eq(written)]

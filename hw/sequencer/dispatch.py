@@ -14,7 +14,7 @@ from .queue import INDEX_BITS, Dispatched
 ADDRESS_BITS = 32
 
 
-class State(enum.Enum, shape=3):
+class DispatchState(enum.Enum, shape=3):
     IDLE = 0
     RUN = 1  # dispatching
     FINISH = 2  # END was met; units and queues run dry
@@ -84,7 +84,7 @@ class Dispatch(wiring.Component):
                 "pc": Out(ADDRESS_BITS),
             }
         )
-        self._state = Signal(State)
+        self._state = Signal(DispatchState)
         self._count = Signal(INDEX_BITS)
         """Instructions in the program."""
         self.taken = Signal(INDEX_BITS)
@@ -110,22 +110,24 @@ class Dispatch(wiring.Component):
         self._take(m)
         self._hand_over(m)
         with m.Switch(self._state):
-            with m.Case(State.RUN):
+            with m.Case(DispatchState.RUN):
                 self._run(m)
-            with m.Case(State.BRANCH):
+            with m.Case(DispatchState.BRANCH):
                 self._branch(m)
-            with m.Case(State.FINISH):
+            with m.Case(DispatchState.FINISH):
                 with m.If(self.quiet):
-                    m.d.sync += [self._state.eq(State.IDLE), self.done.eq(1)]
-            with m.Case(State.IDLE):
+                    m.d.sync += [self._state.eq(DispatchState.IDLE), self.done.eq(1)]
+            with m.Case(DispatchState.IDLE):
                 self._idle(m)
         self._stop_at_errors(m)
         m.d.comb += [
             self.running.eq(
-                (self._state == State.RUN) | (self._state == State.BRANCH) | (self._state == State.FINISH)
+                (self._state == DispatchState.RUN)
+                | (self._state == DispatchState.BRANCH)
+                | (self._state == DispatchState.FINISH)
             ),
-            self.dispatching.eq(self._state == State.RUN),
-            self.error.eq(self._state == State.ERROR),
+            self.dispatching.eq(self._state == DispatchState.RUN),
+            self.error.eq(self._state == DispatchState.ERROR),
         ]
         return m
 
@@ -176,10 +178,10 @@ class Dispatch(wiring.Component):
             branch = data.View(layout(Opcode.BRANCH), self.instruction)
             m.d.comb += self._found.eq(error_of(self.action))
             with m.If(self._counts & self.action.ends):
-                m.d.sync += self._state.eq(State.FINISH)
+                m.d.sync += self._state.eq(DispatchState.FINISH)
             with m.If(self._counts & self.action.branches):
                 m.d.sync += [
-                    self._state.eq(State.BRANCH),
+                    self._state.eq(DispatchState.BRANCH),
                     self._condition.eq(branch.condition),
                     self.target.eq(branch.target[OFFSET_BITS:]),
                 ]
@@ -199,7 +201,7 @@ class Dispatch(wiring.Component):
             with m.Case(Condition.IF_SET):
                 m.d.comb += is_taken.eq(self.flag)
         with m.If(self.quiet):
-            m.d.sync += self._state.eq(State.RUN)
+            m.d.sync += self._state.eq(DispatchState.RUN)
             with m.If(is_taken):
                 m.d.comb += self.jump.eq(1)
                 m.d.sync += [self.taken.eq(self.target), self._more.eq(1), self.held.eq(0)]
@@ -208,7 +210,7 @@ class Dispatch(wiring.Component):
         m.d.sync += self.held.eq(0)
         with m.If(self.start):
             m.d.sync += [
-                self._state.eq(State.RUN),
+                self._state.eq(DispatchState.RUN),
                 self.done.eq(0),
                 self.pc.eq(0),
                 self._count.eq(self.instructions),
@@ -216,7 +218,7 @@ class Dispatch(wiring.Component):
                 self._more.eq(self.instructions != 0),
             ]
             with m.If(self.bad_range):
-                m.d.sync += [self._state.eq(State.ERROR), self.code.eq(Error.MEMORY_RANGE)]
+                m.d.sync += [self._state.eq(DispatchState.ERROR), self.code.eq(Error.MEMORY_RANGE)]
 
     def _stop_at_errors(self, m: Module) -> None:
         """The first error stays. A unit's fault belongs to an earlier instruction than the one being dispatched, so it
@@ -225,14 +227,14 @@ class Dispatch(wiring.Component):
         m.d.sync += just_found.eq(self._found != Error.NONE)
         with m.If(self._found != Error.NONE):
             m.d.sync += [
-                self._state.eq(State.ERROR),
+                self._state.eq(DispatchState.ERROR),
                 self.code.eq(self._found),
                 self.unit.eq(Unit.SEQUENCER),
                 self.pc.eq(byte_offset(Mux(self.held, self.index, self._count))),
             ]
         with m.If((self.running | just_found) & self.fault.valid):
             m.d.sync += [
-                self._state.eq(State.ERROR),
+                self._state.eq(DispatchState.ERROR),
                 self.code.eq(self.fault.code),
                 self.unit.eq(self.fault.unit),
                 self.pc.eq(self.fault_pc),

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..interfaces import Status
+from ..interfaces import UnitStatus
 from ..isa import Error, Unit
 
 CODE_BITS, UNIT_BITS = 4, 3
@@ -30,10 +30,10 @@ class Faults(wiring.Component):
         `fault`: the fault of this cycle.
     """
 
-    load: In(Status())
-    array: In(Status())
-    vector: In(Status())
-    store: In(Status())
+    load: In(UnitStatus())
+    array: In(UnitStatus())
+    vector: In(UnitStatus())
+    store: In(UnitStatus())
     waiting: In(4)
     starving: In(1)
     watchdog: In(1)

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ..config import Config
 from ..control.run import Report
 from ..csr_map import WINDOW_ALIGNMENT
-from ..interfaces import AxiRead, Command, Lookahead, Status, Tokens
+from ..interfaces import AxiRead, Command, Lookahead, Tokens, UnitStatus
 from ..isa import INSTRUCTION_BYTES, Error, Unit
 from .classify import OFFSET_BITS, byte_offset
 from .dispatch import ADDRESS_BITS, Dispatch
@@ -26,7 +26,7 @@ class UnitPort(wiring.Signature):
 
     def __init__(self, core_mask_bits: int = 0) -> None:
         super().__init__(
-            {"commands": Out(Command), "tokens": In(Tokens(core_mask_bits)), "status": In(Status())}
+            {"commands": Out(Command), "tokens": In(Tokens(core_mask_bits)), "status": In(UnitStatus())}
         )
 
 

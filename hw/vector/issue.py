@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from .layouts import IssueFields, Place
+from .layouts import IssueFields, LoopPlace
 
 
 class Issuer(wiring.Component):
@@ -33,7 +33,7 @@ class Issuer(wiring.Component):
         super().__init__(
             {
                 "running": In(1),
-                "next_place": In(Place(config)),
+                "next_place": In(LoopPlace(config)),
                 "advance": Out(1),
                 "fields": In(IssueFields),
                 "first": In(1),
@@ -42,7 +42,7 @@ class Issuer(wiring.Component):
                 "array_ready": Out(1),
                 "issue": Out(1),
                 "load": Out(1),
-                "place": Out(Place(config)),
+                "place": Out(LoopPlace(config)),
                 "busy": Out(1),
                 "stall_array": Out(1),
             }

@@ -60,7 +60,7 @@ def micro_op_index(config: Config) -> range:
     return range(max(config.vector_uops, 2))
 
 
-class Place(data.StructLayout):
+class LoopPlace(data.StructLayout):
     """A place in the loops of a GO: slot `slot` of micro-op `index`, in a batch of `count` slots; `iteration` is the
     repetition of the body, 0 outside of it."""
 

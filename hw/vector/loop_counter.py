@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..isa import Opcode, layout
-from .layouts import Place
+from .layouts import LoopPlace
 
 
 class LoopCounter(wiring.Component):
@@ -29,7 +29,7 @@ class LoopCounter(wiring.Component):
                 "start": In(1),
                 "go": In(layout(Opcode.VECTOR_GO)),
                 "running": Out(1),
-                "place": Out(Place(config)),
+                "place": Out(LoopPlace(config)),
                 "advance": In(1),
                 "paused": Out(1),
                 "resume": In(1),

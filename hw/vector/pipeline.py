@@ -20,7 +20,7 @@ from .lane_control import (
     TableFlags,
     lane_column_shape,
 )
-from .layouts import Arithmetic, Finish, IssueFields, Limits, Place, Select
+from .layouts import Arithmetic, Finish, IssueFields, Limits, LoopPlace, Select
 from .program import TableRead
 
 STORE_STAGE = 11
@@ -54,7 +54,7 @@ class IssuedSlot(data.StructLayout):
         super().__init__(
             {
                 "fields": IssueFields,
-                "place": Place(config),
+                "place": LoopPlace(config),
                 "element": Element,
                 "splat": 1,
                 "group": Group,

@@ -28,7 +28,7 @@ class TableRead(wiring.Signature):
         super().__init__({"enable": Out(1), "index": Out(micro_op_index(config)), "data": In(shape)})
 
 
-class Program(wiring.Component):
+class MicroOpStore(wiring.Component):
     """`vector_uops` micro-ops.
 
     Ports:

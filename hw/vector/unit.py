@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..config import Config
-from ..interfaces import AmRead, AmWrite, Command, Lookahead, Status, Tokens, accumulators
+from ..interfaces import AmRead, AmWrite, Command, Lookahead, Tokens, UnitStatus, accumulators
 from ..isa import Opcode, layout
 from ..layouts import shapes
 from .beats import Beats
@@ -17,7 +17,7 @@ from .loop_counter import LoopCounter
 from .next_params import NextParams
 from .parameter_fetch import ParameterFetch
 from .pipeline import Pipeline
-from .program import Program
+from .program import MicroOpStore
 from .store import Store
 from .streams import Streams
 
@@ -47,7 +47,7 @@ class VectorUnit(wiring.Component):
                 "read": Out(AmRead(config)),
                 "write": Out(AmWrite(config)),
                 "tokens": Out(Tokens(config.core_mask_bits)),
-                "status": Out(Status()),
+                "status": Out(UnitStatus()),
                 "mark": Out(1),
                 "mark_layer": Out(*shapes(Opcode.VECTOR_MARK, "layer").values()),
                 "tested": Out(1),
@@ -62,7 +62,7 @@ class VectorUnit(wiring.Component):
         config = self.config
         m.submodules.commands = commands = VectorCommands(config)
         m.submodules.definitions = definitions = Definitions(config)
-        m.submodules.program = program = Program(config)
+        m.submodules.program = program = MicroOpStore(config)
         m.submodules.loops = loops = LoopCounter(config)
         m.submodules.beats = Beats(config)
         m.submodules.issuer = issuer = Issuer(config)

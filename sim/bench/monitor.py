@@ -5,7 +5,7 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from .protocol import Burst, Handshake, ReadBursts, Violations, WriteBursts, check_burst
+from .protocol import AcceptedBurst, Handshake, ReadBursts, Violations, WriteBursts, check_burst
 
 
 class _Channel:
@@ -82,8 +82,8 @@ class Monitor:
         rules["s_axil_r"].step(*self._lite_r.sample())
         rules["s_axil_b"].step(*self._lite_b.sample())
 
-    def _address(self, name: str, payload: tuple[int, ...]) -> Burst:
+    def _address(self, name: str, payload: tuple[int, ...]) -> AcceptedBurst:
         _, address, length, size, kind = payload
-        burst = Burst(address, length + 1, 1 << size, kind)
+        burst = AcceptedBurst(address, length + 1, 1 << size, kind)
         check_burst(name, burst, self._bus_bytes, self.violations)
         return burst

@@ -12,7 +12,7 @@ INCR = 1
 
 
 @dataclasses.dataclass(frozen=True)
-class Burst:
+class AcceptedBurst:
     """An address that was taken."""
 
     address: int
@@ -55,7 +55,7 @@ class Handshake:
         return taken
 
 
-def check_burst(channel: str, burst: Burst, bus_bytes: int, violations: Violations) -> None:
+def check_burst(channel: str, burst: AcceptedBurst, bus_bytes: int, violations: Violations) -> None:
     """Checks for INCR bursts of whole beats (our bus's contract) that stay in their 4 KiB (A3.4.1)."""
     if burst.kind != INCR:
         violations.add(f"{channel}burst is {burst.kind}, not INCR")
@@ -81,7 +81,7 @@ class WriteBursts:
         self._early: collections.deque[int] = collections.deque()
         self._unanswered = 0
 
-    def address(self, burst: Burst) -> None:
+    def address(self, burst: AcceptedBurst) -> None:
         self._lengths.append(burst.beats)
         self._match()
 

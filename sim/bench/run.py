@@ -10,7 +10,7 @@ import numpy as np
 from tosaic.errors import DeviceError, InputError
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import REGISTER, of_core
-from tosaic.hw.isa import Stream
+from tosaic.hw.isa import CoreProgram
 
 from ..program import count_macs, decode_program
 from ..result import RunResult, counted_events
@@ -38,7 +38,7 @@ class CocotbBench:
         program_address: int,
         program_bytes: int,
         *,
-        others: Sequence[Stream] = (),
+        others: Sequence[CoreProgram] = (),
         max_cycles: int | None = None,
     ) -> RunResult:
         """Execute the program at `program_address` of `window` (uint8, 0 = MEM_BASE), changed in place; `others`

@@ -1,7 +1,7 @@
 """The functional emulator: executes programs in program order with NumPy and predicts their cycles."""
 
-from .external_memory import ExternalMemory
+from .external_memory import ExternalBytes
 from .faults import Diverged
 from .machine import Emulator
 
-__all__ = ["Diverged", "Emulator", "ExternalMemory"]
+__all__ = ["Diverged", "Emulator", "ExternalBytes"]

@@ -23,7 +23,7 @@ class Value:
 
 
 @dataclasses.dataclass
-class Parameters:
+class VectorParameters:
     """What VECTOR_PARAM and VECTOR_TABLE load: W biases, multipliers and shifts, and the table's entries."""
 
     bias: np.ndarray
@@ -32,7 +32,7 @@ class Parameters:
     table: np.ndarray
 
     @classmethod
-    def empty(cls, columns: int) -> "Parameters":
+    def empty(cls, columns: int) -> "VectorParameters":
         zeros = np.zeros(columns, np.int64)
         return cls(zeros, zeros, zeros, np.zeros(512, np.int64))
 
@@ -61,7 +61,7 @@ def clamp(value: Value, low: int, high: int) -> Value:
     return Value(np.minimum(np.maximum(value.lanes, low), high), max(abs(low), abs(high)))
 
 
-def operate(uop: Instruction, x: Value, b: Value, parameters: Parameters) -> Value:
+def operate(uop: Instruction, x: Value, b: Value, parameters: VectorParameters) -> Value:
     """The operation of a micro-op alone."""
     match uop.op:
         case Op.MOV:
@@ -151,7 +151,7 @@ def _scaling(multipliers: bytes, shifts: bytes) -> _Scaling:
     return _Scaling(multiplier, shift, half, ends[0], extra, *ends[1:])
 
 
-def _rescale(uop: Instruction, x: Value, parameters: Parameters) -> Value:
+def _rescale(uop: Instruction, x: Value, parameters: VectorParameters) -> Value:
     """TOSA apply_scale_32 (`round`: double_round) and apply_scale_16."""
     if uop.per_channel:
         scaling = _scaling(parameters.multiplier.tobytes(), parameters.shift.tobytes())

@@ -10,7 +10,7 @@ from tosaic.hw.isa import Error, Instruction, Opcode
 
 from .faults import Fault
 from .hazards import AM, WM
-from .state import KnownLanes, State
+from .state import CoreState, KnownLanes
 
 BLOCK_ELEMENTS = 1 << 19
 """Input operands gathered at once: bounds the memory a large GO needs, and keeps most of it in the cache."""
@@ -31,7 +31,7 @@ _SETUP = {
 
 
 @dataclasses.dataclass(frozen=True)
-class _Steps:
+class _ReadLoops:
     """The words that are read for each pixel: nested loops, the innermost last."""
 
     counts: tuple[int, ...]
@@ -50,7 +50,7 @@ class _Steps:
     @classmethod
     def of(
         cls, counts: tuple[int, ...], strides: tuple[int, ...], rows: np.ndarray, row_bytes: np.ndarray
-    ) -> "_Steps":
+    ) -> "_ReadLoops":
         ends = [(int(each.min(initial=0)), int(each.max(initial=0))) for each in (rows, row_bytes)]
         return cls(counts, strides, rows, row_bytes, *ends)
 
@@ -64,10 +64,10 @@ class _Steps:
 class Array:
     """Configuration, accumulators and execution of the array."""
 
-    def __init__(self, state: State):
+    def __init__(self, state: CoreState):
         self._state, self._domain = state, state.domain
         self._setup: dict[str, Instruction] = {}
-        self._steps: _Steps | None = None
+        self._steps: _ReadLoops | None = None
         """The steps of the last ARRAY_KERNEL, once a GO has needed them."""
         self._accumulators: Any = None
         """int32 [samples, rows, W] that the last GO left; None: there was none, or it left none."""
@@ -128,7 +128,7 @@ class Array:
             # The rows may have been divided.
             self._accumulators = None
 
-    def _kernel_steps(self) -> _Steps:
+    def _kernel_steps(self) -> _ReadLoops:
         """Returns the steps of the kernel that is set up."""
         if self._steps is None:
             self._steps = _convolution_steps(self._get("kernel"), self._state.config.columns)
@@ -198,7 +198,7 @@ class Array:
         self._accumulators = None
         # Step 1 is the pair's second row.
         pitch, second = self._get("window").y_step_bytes >> 1, np.arange(1 + depthwise.paired)
-        steps = _Steps.of((len(second),), (pitch,), second, 0 * second)
+        steps = _ReadLoops.of((len(second),), (pitch,), second, 0 * second)
         rows = config.rows - go.idle_rows
         # Word k read from the weight memory ends in row rows-1-k.
         taps = self._weights(go.weights, rows, used=False)[:, ::-1]
@@ -237,7 +237,7 @@ class Array:
     def _depthwise_sums(
         self,
         advances: int,
-        steps: _Steps,
+        steps: _ReadLoops,
         positions: np.ndarray,
         taps: np.ndarray,
         used: list[tuple[int, int, int]],
@@ -324,7 +324,7 @@ class Array:
                 f"{taken[first]}: nothing orders the two",
             )
 
-    def _known_lanes(self, go: Instruction, steps: _Steps, number: int) -> KnownLanes | None:
+    def _known_lanes(self, go: Instruction, steps: _ReadLoops, number: int) -> KnownLanes | None:
         """Returns the known lanes of the sums of block `number`; None where weights need not be known. Weights that
         meet only padding do not count."""
         depth = len(steps.rows) * self._state.config.columns
@@ -357,7 +357,7 @@ class Array:
         words = (word + np.arange(count)) % config.wm_words
         return hazards.known.of(WM).reshape(-1, config.columns)[words]
 
-    def _used_words(self, go: Instruction, steps: _Steps) -> np.ndarray:
+    def _used_words(self, go: Instruction, steps: _ReadLoops) -> np.ndarray:
         """bool [words of weights]: which of them meet a byte inside of the image."""
         source, window, columns = self._get("input"), self._get("window"), self._state.config.columns
         used = np.zeros((len(steps.rows), columns), bool)
@@ -386,7 +386,7 @@ class Array:
         largest = max(abs(low - source.input_zp), abs(high - source.input_zp))
         return self._domain.exact_type(weights, int(largest))
 
-    def _gather(self, first: int, count: int, steps: _Steps, dtype: np.dtype) -> np.ndarray:
+    def _gather(self, first: int, count: int, steps: _ReadLoops, dtype: np.dtype) -> np.ndarray:
         """[samples or more, count, steps, W]: the input operands of every step of pixels from `first` on, masked and
         minus their zero point."""
         source, window = self._get("input"), self._get("window")
@@ -423,7 +423,7 @@ class Array:
             self._state.hazards.read(AM, np.unique(np.concatenate([whole.ravel(), parts[inside]])))
         return operands
 
-    def _all_inside(self, first: int, count: int, steps: _Steps) -> bool:
+    def _all_inside(self, first: int, count: int, steps: _ReadLoops) -> bool:
         """Whether no step of `count` pixels from `first` on reads padding. No corner of what is read is outside."""
         source, window = self._get("input"), self._get("window")
         (top, left), (bottom, right) = divmod(first, window.width), divmod(first + count - 1, window.width)
@@ -435,7 +435,7 @@ class Array:
         end = starts[1] + steps.byte_ends[1] + self._state.config.columns
         return in_rows and starts[0] + steps.byte_ends[0] >= 0 and end <= source.row_bytes
 
-    def _nested(self, first: int, count: int, steps: _Steps) -> np.ndarray | None:
+    def _nested(self, first: int, count: int, steps: _ReadLoops) -> np.ndarray | None:
         """uint8 [samples, image rows, pixels of a row, *step counts, W]: the words of all steps of pixels from `first`
         on, whole rows of them where there are several, as a view. None where that would be far too much."""
         source, window, am = self._get("input"), self._get("window"), self._state.am
@@ -449,11 +449,11 @@ class Array:
         return am.nested(address, counts, (window.y_step_bytes, window.x_step, *steps.strides, 1))
 
 
-def _convolution_steps(kernel: Instruction, columns: int) -> _Steps:
+def _convolution_steps(kernel: Instruction, columns: int) -> _ReadLoops:
     """Kernel rows, runs of each and chunks of W channels of each."""
     counts = kernel.ky_count, kernel.run_count, kernel.chunks
     ky, run, chunk = np.indices(counts).reshape(3, -1)
-    return _Steps.of(
+    return _ReadLoops.of(
         counts,
         (kernel.ky_step_bytes, kernel.run_step, columns),
         ky * kernel.ky_step,

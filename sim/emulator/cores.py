@@ -3,25 +3,26 @@
 from collections.abc import Sequence
 
 from tosaic.hw.config import Config
-from tosaic.hw.isa import Stream
+from tosaic.hw.isa import CoreProgram
 
 from .execution import Execution
-from .external_memory import ExternalMemory
+from .external_memory import ExternalBytes
 from .hazards import Hazards
-from .state import State
+from .state import CoreState
 from .trace import Trace
 
 
 class Cores:
     """One run. What the cores leave in memory does not depend on who runs first, but where a token is missing."""
 
-    def __init__(self, config: Config, memory: ExternalMemory, hazards: Hazards | None):
+    def __init__(self, config: Config, memory: ExternalBytes, hazards: Hazards | None):
         self._semaphores = [[0] * config.semaphores for _ in range(config.cores)]
         self._executions = [
-            Execution(State(config, memory, hazards), core, self._semaphores) for core in range(config.cores)
+            Execution(CoreState(config, memory, hazards), core, self._semaphores)
+            for core in range(config.cores)
         ]
 
-    def run(self, streams: Sequence[Stream], limit: int) -> list[Trace]:
+    def run(self, streams: Sequence[CoreProgram], limit: int) -> list[Trace]:
         """Execute all to END, `limit` instructions of each at most; what each core executed."""
         running = []
         for core, (execution, stream) in enumerate(zip(self._executions, streams, strict=False)):

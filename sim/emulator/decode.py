@@ -10,10 +10,10 @@ from tosaic.hw.nnr_streams import UNARY_MAX, block_words, separate, stream_level
 
 from .faults import Fault
 from .hazards import AM, MEMORY, WM
-from .state import State
+from .state import CoreState
 
 
-def decode(state: State, go: Instruction, setup: dict[Opcode, Instruction]) -> int:
+def decode(state: CoreState, go: Instruction, setup: dict[Opcode, Instruction]) -> int:
     """Execute LOAD_DECODE with the last LOAD_TENSOR and LOAD_STREAMS in `setup`; the cycles that the decoder takes."""
     config, word_bytes = state.config, state.config.word_bytes
     tensor, streams = setup.get(Opcode.LOAD_TENSOR), setup.get(Opcode.LOAD_STREAMS)
@@ -105,7 +105,7 @@ def _levels(
     return levels, dependent
 
 
-def _write(state: State, go: Instruction, weights: np.ndarray) -> None:
+def _write(state: CoreState, go: Instruction, weights: np.ndarray) -> None:
     if state.hazards:
         state.hazards.read(MEMORY, go.memory_address + np.arange(go.row_bytes))
         state.hazards.write(WM if go.space else AM, go.local_address + np.arange(weights.size))

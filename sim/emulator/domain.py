@@ -13,7 +13,7 @@ import numpy as np
 from tosaic.hw.isa import Element, Instruction
 
 from . import alu
-from .alu import Parameters, Value
+from .alu import Value, VectorParameters
 from .streams import ELEMENT_BOUNDS, ELEMENT_DTYPES
 
 EXACT_FLOAT32 = 1 << 24
@@ -90,7 +90,7 @@ class Domain(Protocol):
     def wrap(self, value: Value, bits: int) -> Value:
         """Two's complement of `bits` bits."""
 
-    def operate(self, uop: Instruction, x: Value, b: Value, parameters: Parameters) -> Value:
+    def operate(self, uop: Instruction, x: Value, b: Value, parameters: VectorParameters) -> Value:
         """The operation of a micro-operation alone."""
 
     def clamp(self, value: Value, low: int, high: int) -> Value:
@@ -102,7 +102,7 @@ def micro_op(
     bounds: tuple[int, int],
     a: Value,
     b: Value,
-    parameters: Parameters,
+    parameters: VectorParameters,
     bits: int,
     domain: "Domain | None" = None,
 ) -> Value:

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import Any
 
 
-class Condition:
+class Event:
     """Something processes wait for; they check what they need again after every notification."""
 
     def __init__(self, timeline: "Timeline"):
@@ -27,7 +27,7 @@ class Condition:
         self._waiting.append(process)
 
 
-Process = Generator[int | Condition, None, Any]
+Process = Generator[int | Event, None, Any]
 """Yields the cycle to continue at (not before now), or the condition to wait for."""
 
 
@@ -51,7 +51,7 @@ class Timeline:
             time, _, process = take(events)
             self.now = time
             for waited in process:
-                if isinstance(waited, Condition):
+                if isinstance(waited, Event):
                     waited.add(process)
                     break
                 if waited > time:

@@ -20,7 +20,7 @@ from tosaic.hw.isa import (
 from .array import Array
 from .decode import decode as decode_weights
 from .faults import Fault
-from .state import State
+from .state import CoreState
 from .tokens import receivers
 from .trace import Trace
 from .transfer import load, store
@@ -60,7 +60,7 @@ bound methods would keep an execution, with the memories of all samples, until t
 class Execution:
     """One run of one program, on core number `core`. `semaphores`: the counters of every core."""
 
-    def __init__(self, state: State, core: int = 0, semaphores: list[list[int]] | None = None):
+    def __init__(self, state: CoreState, core: int = 0, semaphores: list[list[int]] | None = None):
         self._state, self._config, self._core = state, state.config, core
         self._array = Array(state)
         self._vector = Vector(state)

@@ -7,7 +7,7 @@ import numpy as np
 
 
 @dataclasses.dataclass
-class Piece:
+class StraightPiece:
     """Instructions between two branches, with the set-up that one path brings. `source`: the byte of external memory
     that a LOAD_GO brings; None: what the machine has computed."""
 
@@ -33,7 +33,7 @@ class Loops:
     why: str = ""
 
 
-def loops_of(pieces: Sequence[Piece]) -> Loops:
+def loops_of(pieces: Sequence[StraightPiece]) -> Loops:
     """All loops, those inside of others, too. Data that nothing in a loop changes do not end it."""
     waiting, ended = _loops(pieces, range(len(pieces))), set[int]()
     while waiting:
@@ -55,14 +55,14 @@ def loops_of(pieces: Sequence[Piece]) -> Loops:
     return Loops(tuple(sorted(ended)))
 
 
-def _tested(pieces: Sequence[Piece], loop: set[int], number: int) -> set[int]:
+def _tested(pieces: Sequence[StraightPiece], loop: set[int], number: int) -> set[int]:
     """The bytes that may have set the flag when the branch behind a piece looks at it, of those tested in the loop."""
     if pieces[number].tested:
         return {pieces[number].tested[-1]}
     return {byte for other in loop for byte in pieces[other].tested}
 
 
-def _changes(pieces: Sequence[Piece], loop: set[int], byte: int) -> bool:
+def _changes(pieces: Sequence[StraightPiece], loop: set[int], byte: int) -> bool:
     """Whether a byte of the activation memory may differ from turn to turn."""
     sources = {source for number in loop for written, source in pieces[number].changed if written == byte}
     if len(sources) != 1:
@@ -74,7 +74,7 @@ def _changes(pieces: Sequence[Piece], loop: set[int], byte: int) -> bool:
     return any(((rows <= source) & (source < rows + row_bytes)).any() for rows, row_bytes in stored)
 
 
-def _loops(pieces: Sequence[Piece], inside: Iterable[int]) -> list[set[int]]:
+def _loops(pieces: Sequence[StraightPiece], inside: Iterable[int]) -> list[set[int]]:
     """The largest sets of some pieces in which each leads to each, and to itself. Tarjan's algorithm."""
     left, index, low = set(inside), dict[int, int](), dict[int, int]()
     path, on_path, found = list[int](), set[int](), list[set[int]]()

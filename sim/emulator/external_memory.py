@@ -5,7 +5,7 @@ import numpy as np
 from .domain import BYTES, Domain
 
 
-class ExternalMemory:
+class ExternalBytes:
     """What LOAD reads and STORE writes, for one sample or for many that the same program is executed on.
 
     The first bytes of all windows, a program's image, may be the same; they are kept once until a STORE changes them.
@@ -19,7 +19,7 @@ class ExternalMemory:
         self._common = np.zeros(0, domain.cell) if common is None else common
 
     @classmethod
-    def of(cls, window: np.ndarray) -> "ExternalMemory":
+    def of(cls, window: np.ndarray) -> "ExternalBytes":
         """The memory of a single sample: uint8 [bytes], changed in place."""
         return cls(window[None])
 

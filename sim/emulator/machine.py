@@ -7,12 +7,12 @@ import numpy as np
 
 from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
-from tosaic.hw.isa import INSTRUCTION_BYTES, Error, Stream
+from tosaic.hw.isa import INSTRUCTION_BYTES, CoreProgram, Error
 
 from ..program import count_macs
 from ..result import RunResult
 from .cores import Cores
-from .external_memory import ExternalMemory
+from .external_memory import ExternalBytes
 from .hazards import Hazards
 from .timing import Deadlock, Prediction, predict
 from .trace import Trace
@@ -39,7 +39,7 @@ class Emulator:
         program_address: int,
         program_bytes: int,
         *,
-        others: Sequence[Stream] = (),
+        others: Sequence[CoreProgram] = (),
         bandwidth_bytes: float | None = None,
         latency_cycles: int = 50,
         max_cycles: int | None = None,
@@ -57,7 +57,7 @@ class Emulator:
         if image.dtype != np.uint8 or image.ndim != 1 or not image.flags.writeable:
             raise DeviceError("external memory must be a writable one-dimensional uint8 array")
         traces = self.execute(
-            ExternalMemory.of(image),
+            ExternalBytes.of(image),
             program_address,
             program_bytes,
             others=others,
@@ -100,11 +100,11 @@ class Emulator:
 
     def execute(
         self,
-        memory: ExternalMemory,
+        memory: ExternalBytes,
         program_address: int,
         program_bytes: int,
         *,
-        others: Sequence[Stream] = (),
+        others: Sequence[CoreProgram] = (),
         max_instructions: int | None = None,
     ) -> list[Trace]:
         """Execute the program for all samples of `memory` at once, without predicting cycles; what each core executed.
@@ -114,7 +114,7 @@ class Emulator:
         hazards = Hazards(self.config, len(memory)) if self._check_hazards else None
         if len(others) >= self.config.cores:
             raise DeviceError(f"{len(others) + 1} programs are too many for {self.config.cores} cores")
-        streams = (Stream(program_address, program_bytes), *others)
+        streams = (CoreProgram(program_address, program_bytes), *others)
         return Cores(self.config, memory, hazards).run(streams, max_instructions or INSTRUCTIONS_MAX)
 
 

@@ -9,12 +9,12 @@ import numpy as np
 from tosaic.hw.config import Config
 
 from .domain import BYTES, Domain
-from .external_memory import ExternalMemory
+from .external_memory import ExternalBytes
 from .faults import Diverged, Fault
 from .hazards import Hazards
 
 
-class ActivationMemory:
+class ActivationBytes:
     """Byte-addressed memory whose addresses wrap; a read of a word is of `word_bytes` bytes from any address.
 
     Each sample has its own contents. Addresses have one row for each sample, or a single one for all.
@@ -104,7 +104,7 @@ def _each(values: np.ndarray, samples: int) -> np.ndarray:
     return values if len(values) == samples else np.broadcast_to(values, (samples, *values.shape[1:]))
 
 
-class WeightMemory:
+class WeightWords:
     """Words of weights, kept once where they are the same for all samples of a batch."""
 
     def __init__(self, samples: int, words: int, columns: int, domain: Domain = BYTES):
@@ -194,17 +194,17 @@ class AccumulatorQueue:
         return taken
 
 
-class State:
+class CoreState:
     """Memories and connections shared by the units."""
 
-    def __init__(self, config: Config, memory: ExternalMemory, hazards: Hazards | None = None):
+    def __init__(self, config: Config, memory: ExternalBytes, hazards: Hazards | None = None):
         self.config = config
         self.samples = samples = memory.samples
         self.memory = memory
         self.hazards = hazards
         self.domain = domain = memory.domain
-        self.am = ActivationMemory(samples, config.am_bytes, config.columns, domain)
-        self.wm = WeightMemory(samples, config.wm_words, config.columns, domain)
+        self.am = ActivationBytes(samples, config.am_bytes, config.columns, domain)
+        self.wm = WeightWords(samples, config.wm_words, config.columns, domain)
         self.accumulator_queue = AccumulatorQueue(samples, config.columns, domain)
         self.streamed_words: collections.deque[np.ndarray] = collections.deque()
         """Weight memory words of rows of `streamed` loads that no `streamed` ARRAY_GO has read yet."""

@@ -24,7 +24,7 @@ def carried_registers(program: Sequence[Instruction]) -> set[int]:
     return carried
 
 
-class StoredLanes:
+class LaneStores:
     """Finds the lanes that a GO stores. `program` are its micro-operations, `beat_lanes` the lanes of each that have
     a beat, `stores_per_slot` its accesses of the store stream."""
 

@@ -14,10 +14,10 @@ from tosaic.hw.constants import FETCH_BURST_BYTES
 from tosaic.hw.isa import INSTRUCTION_BYTES, Opcode, Unit
 
 from ..result import Slice, counted_events
-from .events import Condition as Event
+from .events import Event as Event
 from .events import Process
-from .timing_array import ArrayUnit
-from .timing_dma import LoadUnit, StoreUnit
+from .timing_array import ArrayTiming
+from .timing_dma import LoadTiming, StoreTiming
 from .timing_parts import (
     FETCH_ADDRESS_CYCLES,
     FETCH_CYCLES,
@@ -25,14 +25,14 @@ from .timing_parts import (
     QUIET_CYCLES,
     START_CYCLES,
     VECTOR_QUEUE_CYCLES,
-    Accesses,
+    AccessesBefore,
     AccumulatorFifo,
     Bus,
-    Fabric,
-    Queue,
+    CoreFabric,
+    TimedQueue,
     burst_of,
 )
-from .timing_vector import VectorUnit
+from .timing_vector import VectorTiming
 from .trace import Trace
 
 
@@ -61,8 +61,8 @@ def predict(
     Raises Deadlock when the units, side by side with bounded queues, would wait for each other forever.
     """
     bus = Bus(config, bandwidth_bytes, latency_cycles)
-    fabrics: list[Fabric] = []
-    fabrics += [Fabric(config, bus, core, fabrics) for core in range(config.cores)]
+    fabrics: list[CoreFabric] = []
+    fabrics += [CoreFabric(config, bus, core, fabrics) for core in range(config.cores)]
     machines = [_Machine(fabrics[trace.core], trace) for trace in traces]
     bus.timeline.run()
     ends = [machine.end_cycle for machine in machines if machine.end_cycle is not None]
@@ -105,7 +105,7 @@ def hidden_cycles(slices: list[Slice]) -> int:
 class _Machine:
     """The sequencer, and the units on their queues."""
 
-    def __init__(self, fabric: Fabric, trace: Trace):
+    def __init__(self, fabric: CoreFabric, trace: Trace):
         self._fabric, self._trace, self._address = fabric, trace, trace.address
         self._arrivals: collections.deque[int] = collections.deque()
         """Cycles in which the instructions asked for and still in the buffer can be taken from it."""
@@ -117,16 +117,18 @@ class _Machine:
         self._changed = Event(fabric.timeline)
         self.end_cycle: int | None = None
         timeline, depth = fabric.timeline, fabric.config.queue_commands
-        self._queues = {unit: Queue(timeline, depth, QUEUE_CYCLES) for unit in Unit if unit != Unit.SEQUENCER}
-        self._queues[Unit.VECTOR] = Queue(timeline, depth + 1, VECTOR_QUEUE_CYCLES)
+        self._queues = {
+            unit: TimedQueue(timeline, depth, QUEUE_CYCLES) for unit in Unit if unit != Unit.SEQUENCER
+        }
+        self._queues[Unit.VECTOR] = TimedQueue(timeline, depth + 1, VECTOR_QUEUE_CYCLES)
         fifo = AccumulatorFifo(fabric.config, timeline)
         fabric.streamed.put(trace.streamed_words, 0)
         # Who goes before whom in a bank: VECTOR before ARRAY and LOAD, VECTOR and ARRAY before STORE.
-        before_array, before_load, before_store = (Accesses(fabric.config) for _ in range(3))
-        load = LoadUnit(
+        before_array, before_load, before_store = (AccessesBefore(fabric.config) for _ in range(3))
+        load = LoadTiming(
             fabric, self._queues[Unit.LOAD], before_load, trace.decode_cycles, trace.unpacked_rows
         )
-        self._array = array = ArrayUnit(fabric, self._queues[Unit.ARRAY], fifo, before_array, before_store)
+        self._array = array = ArrayTiming(fabric, self._queues[Unit.ARRAY], fifo, before_array, before_store)
         vector_reads = (before_array, before_store)
         processes = (
             self._fetch(),
@@ -136,8 +138,8 @@ class _Machine:
             load.retire(),
             array.commands(),
             array.slots(),
-            VectorUnit(fabric, self._queues[Unit.VECTOR], fifo, vector_reads, (before_load,)).run(),
-            StoreUnit(fabric, self._queues[Unit.STORE], before_store).run(),
+            VectorTiming(fabric, self._queues[Unit.VECTOR], fifo, vector_reads, (before_load,)).run(),
+            StoreTiming(fabric, self._queues[Unit.STORE], before_store).run(),
         )
         for process in processes:
             timeline.resume_at(START_CYCLES, process)

@@ -8,19 +8,19 @@ from tosaic.hw.isa import Instruction, Opcode, Unit
 from tosaic.hw.slots import taps_wait_slots, tile_slots
 
 from ..result import Slice
-from .events import Condition, Process
+from .events import Event, Process
 from .timing_parts import (
     ARRAY_DRAIN_CYCLES,
     ARRAY_START_CYCLES,
     STREAM_CYCLES,
-    Accesses,
+    AccessesBefore,
     AccumulatorFifo,
-    Fabric,
-    Queue,
+    CoreFabric,
+    TimedQueue,
 )
 
 
-class Part(NamedTuple):
+class SlotStretch(NamedTuple):
     """A stretch of slots that ends with a delivery, or with the GO."""
 
     slots: int
@@ -33,16 +33,23 @@ class Part(NamedTuple):
     """Share of the slots that read."""
 
 
-class ArrayUnit:
+class ArrayTiming:
     """Front (commands, one GO waiting) and walker (slots)."""
 
-    def __init__(self, fabric: Fabric, queue: Queue, fifo: AccumulatorFifo, reads: Accesses, own: Accesses):
+    def __init__(
+        self,
+        fabric: CoreFabric,
+        queue: TimedQueue,
+        fifo: AccumulatorFifo,
+        reads: AccessesBefore,
+        own: AccessesBefore,
+    ):
         """`reads` go before the array's, which are told to `own`."""
         self._fabric, self._queue, self._fifo = fabric, queue, fifo
         self._reads, self._own = reads, own
         self._setup: dict[Opcode, Instruction] = {}
-        self._jobs: list[tuple[int, Instruction, Iterator[Part] | None]] = []
-        self._changed = Condition(fabric.timeline)
+        self._jobs: list[tuple[int, Instruction, Iterator[SlotStretch] | None]] = []
+        self._changed = Event(fabric.timeline)
         self.running: Instruction | None = None
         """The GO whose slots are being walked."""
 
@@ -119,7 +126,7 @@ class ArrayUnit:
             self._fabric.slices.append(Slice("ARRAY", name, started, clock))
             self._fabric.at(flushed, self._fabric.done)
 
-    def _walk(self, start: int, part: Part) -> Process:
+    def _walk(self, start: int, part: SlotStretch) -> Process:
         """The cycle after the part's slots; they wait while the vector unit reads the same bank."""
         end, checked = start + part.slots, start
         bank = self._reads.bank(part.address)
@@ -145,12 +152,12 @@ class ArrayUnit:
         self._fabric.signal(signal)
         self._fabric.done()
 
-    def _parts(self, go: Instruction) -> Iterator[Part]:
+    def _parts(self, go: Instruction) -> Iterator[SlotStretch]:
         if go.opcode == Opcode.ARRAY_GO:
             return self._tiles(go, self._setup[Opcode.ARRAY_KERNEL])
         return self._lines(go, self._setup[Opcode.ARRAY_DEPTHWISE])
 
-    def _tiles(self, go: Instruction, kernel: Instruction) -> Iterator[Part]:
+    def _tiles(self, go: Instruction, kernel: Instruction) -> Iterator[SlotStretch]:
         rows, columns = self._fabric.config.rows, self._fabric.config.columns
         steps = kernel.ky_count * kernel.run_count * kernel.chunks
         source, window = self._setup[Opcode.ARRAY_INPUT], self._setup[Opcode.ARRAY_WINDOW]
@@ -167,9 +174,9 @@ class ArrayUnit:
             # The last part's rows deliver.
             delay = self._fabric.config.divided_rows // parts * (parts - 1)
             distances = [delay] + [1] * (valid - 1) if go.drain else []
-            yield Part(tile_slots(steps, parts, columns), distances, address, parts * valid / columns)
+            yield SlotStretch(tile_slots(steps, parts, columns), distances, address, parts * valid / columns)
 
-    def _lines(self, go: Instruction, depthwise: Instruction) -> Iterator[Part]:
+    def _lines(self, go: Instruction, depthwise: Instruction) -> Iterator[SlotStretch]:
         rows = self._fabric.config.rows - go.idle_rows
         # The taps load in `rows` slots; the stream begins as early as no tap can be late for an output.
         wait = taps_wait_slots(rows, depthwise.skip)
@@ -185,6 +192,6 @@ class ArrayUnit:
             # The job may end in the line. The sums still pass the idle rows.
             following = min(outputs - 1, (end - first) // depthwise.x_stride)
             distances = [go.idle_rows] + [depthwise.x_stride] * following
-            yield Part(first - walked, distances, address, 1.0)
+            yield SlotStretch(first - walked, distances, address, 1.0)
             walked = first + depthwise.x_stride * following
-        yield Part(end - walked, [], source.address, 1.0)
+        yield SlotStretch(end - walked, [], source.address, 1.0)

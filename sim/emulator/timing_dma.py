@@ -11,7 +11,7 @@ from tosaic.hw.constants import BURST_BEATS, DECODE_BUFFER_BEATS, OUTSTANDING_BE
 from tosaic.hw.isa import Instruction, Opcode, Space, Unit
 
 from ..result import Slice
-from .events import Condition, Process
+from .events import Event, Process
 from .timing_parts import (
     ADDRESS_CYCLES,
     DECODE_END_CYCLES,
@@ -20,10 +20,10 @@ from .timing_parts import (
     LOAD_END_CYCLES,
     STORE_END_CYCLES,
     STORE_READ_CYCLES,
-    Accesses,
+    AccessesBefore,
     BurstBeats,
-    Fabric,
-    Queue,
+    CoreFabric,
+    TimedQueue,
     bursts,
 )
 from .transfer import UnpackedRow
@@ -44,7 +44,7 @@ def _slice(unit: str, command: Instruction, start: int, end: int) -> Slice:
     return Slice(unit, name, start, end, command.row_bytes * command.rows)
 
 
-def _bursts(fabric: Fabric, command: Instruction, pitch: int) -> list[list[BurstBeats]]:
+def _bursts(fabric: CoreFabric, command: Instruction, pitch: int) -> list[list[BurstBeats]]:
     """Every burst of every row."""
     addresses = (command.memory_address + row * pitch for row in range(command.rows))
     return [bursts(fabric.config, address, command.row_bytes) for address in addresses]
@@ -82,14 +82,14 @@ class _Unpacking:
         return end + (_UNPACK_CYCLES if self.taken == self.beats else 0), words
 
 
-class LoadUnit:
+class LoadTiming:
     """LOAD: one process issues bursts ahead, one retires their beats in order. `decode_cycles`: of each LOAD_DECODE."""
 
     def __init__(
         self,
-        fabric: Fabric,
-        queue: Queue,
-        writes: Accesses,
+        fabric: CoreFabric,
+        queue: TimedQueue,
+        writes: AccessesBefore,
         decode_cycles: Iterable[int] = (),
         unpacked_rows: Iterable[UnpackedRow] = (),
     ):
@@ -104,8 +104,8 @@ class LoadUnit:
         """(cycle in which it was taken, a GO or SIGNAL, memory pitch) whose last row has not begun."""
         self._pending: collections.deque[Process | Callable[[int], None]] = collections.deque()
         """Bursts to retire, and between them what waits for those before it, called with the cycle of the last beat."""
-        self._changed = Condition(fabric.timeline)
-        self._left = Condition(fabric.timeline)
+        self._changed = Event(fabric.timeline)
+        self._left = Event(fabric.timeline)
         """A burst is no longer under way."""
         self._under_way: collections.deque[_Burst] = collections.deque()
         self._beats_under_way = 0
@@ -302,10 +302,10 @@ class LoadUnit:
         self._fabric.at(complete_at, self._fabric.done)
 
 
-class StoreUnit:
+class StoreTiming:
     """STORE."""
 
-    def __init__(self, fabric: Fabric, queue: Queue, reads: Accesses):
+    def __init__(self, fabric: CoreFabric, queue: TimedQueue, reads: AccessesBefore):
         self._fabric, self._queue, self._reads = fabric, queue, reads
         self._complete_at = 0
         self._answers: collections.deque[int] = collections.deque()

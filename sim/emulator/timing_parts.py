@@ -13,7 +13,7 @@ from tosaic.hw.isa import Instruction, Unit
 
 from ..bandwidth import THOUSAND, thousandths
 from ..result import Slice
-from .events import Condition, Process, Timeline
+from .events import Event, Process, Timeline
 from .tokens import receivers
 
 START_CYCLES = 1
@@ -170,14 +170,14 @@ class SharedWrites:
         return bus_end
 
 
-class Queue:
+class TimedQueue:
     """Commands on their way to a unit, `depth` at most; a command reaches the head `delay_cycles` after it is put."""
 
     def __init__(self, timeline: Timeline, depth: int, delay_cycles: int):
         self._timeline, self._delay_cycles = timeline, delay_cycles
         self.items: collections.deque[tuple[int, Instruction]] = collections.deque()
         self.depth = depth
-        self.changed = Condition(timeline)
+        self.changed = Event(timeline)
 
     def put(self, item: Instruction) -> Process:
         """Wait for room, then append."""
@@ -207,7 +207,7 @@ class StreamedWeights:
         self._bursts: collections.deque[tuple[int, int]] = collections.deque()
         """(number of words up to and with the burst, cycle after its last beat)."""
         self._words = 0
-        self._changed = Condition(timeline)
+        self._changed = Event(timeline)
 
     def put(self, words: int, end: int) -> None:
         """A burst comes, its last word one cycle before `end`."""
@@ -250,11 +250,11 @@ class Bus:
         )
 
 
-class Fabric:
+class CoreFabric:
     """What connects the units of core number `core`: semaphores, bus, counters, and who is still busy. `cores`: the
     fabrics of all, once they are made."""
 
-    def __init__(self, config: Config, bus: Bus, core: int, cores: Sequence["Fabric"]):
+    def __init__(self, config: Config, bus: Bus, core: int, cores: Sequence["CoreFabric"]):
         self.config, self._core, self._cores = config, core, cores
         self.timeline = bus.timeline
         self.reads, self.writes = bus.ports()
@@ -263,12 +263,12 @@ class Fabric:
         self.counters: collections.Counter[str] = collections.Counter()
         self.marks: list[tuple[int, int]] = []
         self.slices: list[Slice] = []
-        self.idle = Condition(self.timeline)
+        self.idle = Event(self.timeline)
         self.busy = 0
         """Commands dispatched and not complete."""
         self._busy_until: dict[Unit, int] = {}
         self._semaphores = [0] * config.semaphores
-        self._signalled = Condition(self.timeline)
+        self._signalled = Event(self.timeline)
 
     def done(self) -> None:
         """A command is complete."""
@@ -321,7 +321,7 @@ class AccumulatorFifo:
         self._places = max(config.rows, config.drain_vectors)
         self._there: list[int] = []
         self._taken: list[int] = []
-        self._changed = Condition(timeline)
+        self._changed = Event(timeline)
 
     def deliver(self, time: int, distances: Sequence[int]) -> Process:
         """Issue slots that deliver, each at its distance from the one before it (the first from `time`) or when there
@@ -381,7 +381,7 @@ def _not_before(earliest: Sequence[int], times: Sequence[int]) -> tuple[Sequence
     return list(map(operator.add, times, delays)), delays[-1]
 
 
-class Accesses:
+class AccessesBefore:
     """Reads or writes of the activation memory that go before those of one other unit in the same bank."""
 
     def __init__(self, config: Config):

@@ -25,10 +25,10 @@ from .timing_parts import (
     VECTOR_END_CYCLES,
     VECTOR_START_CYCLES,
     VECTOR_WRITE_CYCLES,
-    Accesses,
+    AccessesBefore,
     AccumulatorFifo,
-    Fabric,
-    Queue,
+    CoreFabric,
+    TimedQueue,
 )
 
 _EARLY_CYCLES = {
@@ -39,7 +39,7 @@ _EARLY_CYCLES = {
 """Cycles by which these commands are taken before the GO in front of them is complete."""
 
 
-class _Step(NamedTuple):
+class _TimedMicroOp(NamedTuple):
     """A micro-op of a GO."""
 
     beats: int
@@ -51,7 +51,7 @@ class _Step(NamedTuple):
     to_memory: bool
 
     @classmethod
-    def of(cls, uop: Instruction, beats: int) -> "_Step":
+    def of(cls, uop: Instruction, beats: int) -> "_TimedMicroOp":
         sources = {uop.a_source: uop.a_index, uop.b_source: uop.b_index}
         return cls(
             beats,
@@ -62,16 +62,16 @@ class _Step(NamedTuple):
         )
 
 
-class VectorUnit:
+class VectorTiming:
     """Commands in order, each one after the one before it is complete."""
 
     def __init__(
         self,
-        fabric: Fabric,
-        queue: Queue,
+        fabric: CoreFabric,
+        queue: TimedQueue,
         fifo: AccumulatorFifo,
-        reads: Sequence[Accesses],
-        writes: Sequence[Accesses],
+        reads: Sequence[AccessesBefore],
+        writes: Sequence[AccessesBefore],
     ):
         """Reads and writes are told to all of `reads` and `writes`."""
         self._fabric, self._queue, self._fifo = fabric, queue, fifo
@@ -139,7 +139,7 @@ class VectorUnit:
         started = timeline.now
         uops = [self._uops[index] for index in range(go.uops)]
         config = self._fabric.config
-        steps = [_Step.of(uop, beats_of(uop, go, self._streams, config).count) for uop in uops]
+        steps = [_TimedMicroOp.of(uop, beats_of(uop, go, self._streams, config).count) for uop in uops]
         body = steps[go.body_start : go.body_end]
         parts = (steps[: go.body_start], *[body] * go.repeats, steps[go.body_end :])
         # Cycles in which the slots of the last micro-op had their last beat.
@@ -185,7 +185,7 @@ class VectorUnit:
 
     def _record(
         self,
-        told: Sequence[Accesses],
+        told: Sequence[AccessesBefore],
         stream: int,
         accesses: list[int],
         issues: Sequence[int],

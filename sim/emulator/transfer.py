@@ -9,7 +9,7 @@ from tosaic.hw.packed_weights import PackedError, unpack
 
 from .faults import Fault
 from .hazards import AM, MEMORY, WM
-from .state import State
+from .state import CoreState
 
 MEMORY_ADDRESSES = 1 << 32
 LOCAL_ADDRESSES = 1 << 24
@@ -25,7 +25,7 @@ class UnpackedRow:
     """That unpacking takes by itself."""
 
 
-def load(state: State, go: Instruction, pitch: Instruction | None) -> list[UnpackedRow]:
+def load(state: CoreState, go: Instruction, pitch: Instruction | None) -> list[UnpackedRow]:
     """Execute LOAD_GO with the pitches of the last LOAD_PITCH; the rows that were unpacked."""
     if (go.streamed or go.packed) and go.space == Space.AM:
         what = "streamed" if go.streamed else "packed"
@@ -52,7 +52,7 @@ def load(state: State, go: Instruction, pitch: Instruction | None) -> list[Unpac
     return []
 
 
-def _place_words(state: State, go: Instruction, start: int, words: np.ndarray) -> None:
+def _place_words(state: CoreState, go: Instruction, start: int, words: np.ndarray) -> None:
     """Words [1 or samples, n, W] of a row go to the weight memory, from word `start` on."""
     count, size = words.shape[1], state.config.wm_words
     state.wm.write(state.wm.places(start, count), words)
@@ -60,7 +60,7 @@ def _place_words(state: State, go: Instruction, start: int, words: np.ndarray) -
         state.streamed_words.append((start + np.arange(count)) % size)
 
 
-def _unpack(state: State, go: Instruction, start: int, local: int) -> UnpackedRow:
+def _unpack(state: CoreState, go: Instruction, start: int, local: int) -> UnpackedRow:
     """A row of packed weights."""
     word = state.config.word_bytes
     row = state.read_known(start, go.row_bytes)
@@ -76,7 +76,7 @@ def _unpack(state: State, go: Instruction, start: int, local: int) -> UnpackedRo
     return UnpackedRow(words.shape[1], cycles)
 
 
-def store(state: State, go: Instruction, pitch: Instruction | None) -> None:
+def store(state: CoreState, go: Instruction, pitch: Instruction | None) -> None:
     """Execute STORE_GO with the pitches of the last STORE_PITCH."""
     memory_rows, local_rows = rows_of(state, go, pitch, to_wm=False)
     _check_programs(state, go, memory_rows)
@@ -86,7 +86,7 @@ def store(state: State, go: Instruction, pitch: Instruction | None) -> None:
 
 
 def rows_of(
-    state: State, go: Instruction, pitch: Instruction | None, *, to_wm: bool
+    state: CoreState, go: Instruction, pitch: Instruction | None, *, to_wm: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """int64 [rows] each: where the rows begin in external and in on-chip memory. The first row that is wrong says with
     which error; the hardware looks at one after the other."""
@@ -111,7 +111,7 @@ def rows_of(
     raise Fault(Error.MEMORY_RANGE, f"bytes {first}..{last} leave the {size} bytes of external memory")
 
 
-def _check_programs(state: State, go: Instruction, memory_rows: np.ndarray) -> None:
+def _check_programs(state: CoreState, go: Instruction, memory_rows: np.ndarray) -> None:
     """A program is read ahead of its execution, so a store to it changes now this, now that: no program may."""
     for program in state.programs:
         reached = (memory_rows < program.stop) & (memory_rows + go.row_bytes > program.start)
@@ -124,7 +124,7 @@ def _check_programs(state: State, go: Instruction, memory_rows: np.ndarray) -> N
             )
 
 
-def source_of(state: State, go: Instruction, pitch: Instruction | None, byte: int) -> int:
+def source_of(state: CoreState, go: Instruction, pitch: Instruction | None, byte: int) -> int:
     """The byte of external memory that a LOAD_GO brings to `byte` of the activation memory, as it does."""
     memory_rows, local_rows = rows_of(state, go, pitch, to_wm=False)
     size = state.config.am_bytes

@@ -8,7 +8,7 @@ import numpy as np
 from tosaic.hw.constants import BIAS_BYTES, MULTIPLIER_BYTES, NARROW_BIAS_BYTES, SCALE_BYTES
 from tosaic.hw.isa import OFFSETS_MAX, STORE_STREAM, Element, Error, Instruction, Opcode, Source
 
-from .alu import Parameters, Value
+from .alu import Value, VectorParameters
 from .domain import micro_op
 from .faults import Fault
 from .hazards import AM, WM
@@ -24,8 +24,8 @@ from .micro_ops import (
     needs_bounds,
     uses,
 )
-from .state import State, agreed
-from .stored_lanes import StoredLanes, carried_registers
+from .state import CoreState, agreed
+from .stored_lanes import LaneStores, carried_registers
 from .streams import Accesses, Stream
 
 GROUP_LANES = 1 << 15
@@ -39,7 +39,7 @@ ARRAY = "array"
 class Vector:
     """Configuration, registers and execution of the vector unit."""
 
-    def __init__(self, state: State):
+    def __init__(self, state: CoreState):
         config = state.config
         self._state, self._domain = state, state.domain
         self._uops: dict[int, Instruction] = {}
@@ -49,7 +49,7 @@ class Vector:
         self._loaded: set[str] = set()
         self._streams = [Stream() for _ in range(STORE_STREAM + 1)]
         self._offsets = np.zeros((1, 0), np.int64)
-        self._parameters = Parameters.empty(config.columns)
+        self._parameters = VectorParameters.empty(config.columns)
         self.defined_lanes: dict[int, int] = {}
         """Number of defined lanes of the registers that earlier GOs left: up to the last lane that they stored.
         Filled only where hazards are looked for; registers whose lanes are all defined are left out."""
@@ -207,7 +207,7 @@ class _Run:
         if vector._state.hazards:
             vector._state.hazards.taken(vectors)
         stores = self._accesses.get(STORE_STREAM, 0)
-        self._stored = StoredLanes(
+        self._stored = LaneStores(
             go, self._program, self._lanes, self._streams[STORE_STREAM], stores, config.columns
         )
         if vector._state.hazards:

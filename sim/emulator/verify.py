@@ -41,12 +41,12 @@ from tosaic.hw.isa import (
 
 from .effort import MOST, MOST_FOR_EACH, PIECE, check_effort
 from .execution import SEMAPHORE_MAX, Execution
-from .exits import Piece, loops_of
-from .external_memory import ExternalMemory
+from .exits import StraightPiece, loops_of
+from .external_memory import ExternalBytes
 from .faults import Fault
 from .hazards import AM, MEMORY, WM, Hazards
 from .known import Known, both
-from .state import State
+from .state import CoreState
 from .stored_lanes import carried_registers
 from .timing import Deadlock, predict
 from .transfer import rows_of, source_of
@@ -119,7 +119,7 @@ class _Paths:
     def __init__(self, walk: "_Walk"):
         self._known, self._hazards = walk.known, walk.hazards
         self._numbers = {walk.signature(): 0}
-        self._pieces = [Piece(0)]
+        self._pieces = [StraightPiece(0)]
         self._known_before = [self._known.packed()]
         self._waiting, self._again = [(0, walk)], {0}
         self._dependent, self._ends = set[int](), list[bytes]()
@@ -173,7 +173,7 @@ class _Paths:
             following = self._numbers.setdefault(signature, len(self._pieces))
             self._pieces[number].following.append(following)
             if following == len(self._pieces):
-                self._pieces.append(Piece(target))
+                self._pieces.append(StraightPiece(target))
                 self._known_before.append(packed)
             elif (less := both(self._known_before[following], packed)) != self._known_before[following]:
                 self._known_before[following] = less
@@ -189,7 +189,7 @@ class _Walk(Execution):
     def __init__(self, config: Config, memory: np.ndarray, given: np.ndarray, scratch: np.ndarray):
         sizes = {AM: config.am_bytes, WM: config.wm_bytes, MEMORY: memory.size}
         self.known, self.hazards = Known(sizes, MEMORY, given, scratch), Hazards(config, memory.size)
-        super().__init__(State(config, ExternalMemory.of(memory), self.hazards))
+        super().__init__(CoreState(config, ExternalBytes.of(memory), self.hazards))
         # The registers hold what an earlier program left there.
         nothing = dict.fromkeys(range(config.vector_registers), 0)
         self._vector.defined_lanes, self._vector.defined_slots = dict(nothing), nothing
@@ -244,12 +244,12 @@ class _Walk(Execution):
         )
         return other
 
-    def piece(self) -> Piece:
+    def piece(self) -> StraightPiece:
         """Execute up to the next branch or END, and see that the units come to its end."""
         set_up_before = [self._decoded[offset] for offset in self._setup.values()]
         self._state.streamed_words.clear()
         self._state.streamed_words.extend(self._streamed_before)
-        piece = Piece(self._offset)
+        piece = StraightPiece(self._offset)
         while not (self.done or self._branched):
             offset = self._offset
             instruction = self.step(self.trace.program_instructions + 1)
@@ -267,7 +267,7 @@ class _Walk(Execution):
         self._check_units(set_up_before)
         return piece
 
-    def _note(self, instruction: Instruction, piece: Piece) -> None:
+    def _note(self, instruction: Instruction, piece: StraightPiece) -> None:
         """What decides how often loops turn."""
         touched, pitch = self.known.touched(), self._pitches.get(instruction.opcode.unit)
         match instruction.opcode:

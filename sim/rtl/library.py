@@ -31,7 +31,7 @@ _ACCESS = np.dtype([("address", "<u4"), ("data", "<u4"), ("strobe", "u1"), ("res
 
 
 @dataclasses.dataclass(frozen=True)
-class Write:
+class ControlWrite:
     """A write to the control port."""
 
     offset: int
@@ -146,7 +146,7 @@ class Harness:
         _check_response(self._functions.tosaic_control_write(self._handle, offset, value), "write", offset)
 
     def control_accesses(
-        self, reads: Sequence[int], writes: Sequence[Write], stall_percent: int = 0, seed: int = 0
+        self, reads: Sequence[int], writes: Sequence[ControlWrite], stall_percent: int = 0, seed: int = 0
     ) -> tuple[list[Answer], list[int]]:
         """Reads of these registers, and writes, each in their order, that overlap: the host does not wait for an answer
         before it offers the next access. With `stall_percent` each of its channels hesitates in random cycles, so that

@@ -7,7 +7,7 @@ import numpy as np
 
 from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
-from tosaic.hw.isa import Stream
+from tosaic.hw.isa import CoreProgram
 
 from ..bandwidth import thousandths
 from ..registers import Registers
@@ -61,7 +61,7 @@ class RtlSimulator:
         program_address: int,
         program_bytes: int,
         *,
-        others: Sequence[Stream] = (),
+        others: Sequence[CoreProgram] = (),
         bandwidth_bytes: float | None = None,
         latency_cycles: int = 50,
         max_cycles: int | None = None,
@@ -82,7 +82,7 @@ class RtlSimulator:
             or not image.flags.c_contiguous
         ):
             raise DeviceError("external memory must be a writable, contiguous, one-dimensional uint8 array")
-        streams = (Stream(program_address, program_bytes), *others)
+        streams = (CoreProgram(program_address, program_bytes), *others)
         codes = [image[address : address + size].tobytes() for address, size in streams]
         harness = Harness(self._library)
         registers = Registers(harness, self.config.cores)

@@ -1,6 +1,6 @@
 """Terms in place of integers: what a graph and a program compute, for all inputs at once.
 
-A term is the value of a polynomial in independent random values, at a random point of a field. `Evaluation` reads a
+A term is the value of a polynomial in independent random values, at a random point of a field. `TermEvaluation` reads a
 TOSA graph from the specification's text; `TermsDomain` lets the emulator execute a program. It may import the IR and
 the emulator, and nothing of the compiler or of golden.
 """
@@ -10,7 +10,7 @@ from . import windows as _windows
 from .algebra import Algebra, Options
 from .axioms import AXIOMS, LEMMAS, UndecidedError
 from .domain import TermsDomain
-from .graph import READERS, Evaluation, evaluate, inputs_of
+from .graph import READERS, TermEvaluation, evaluate, inputs_of
 from .values import Terms
 
 __all__ = [
@@ -18,7 +18,7 @@ __all__ = [
     "LEMMAS",
     "READERS",
     "Algebra",
-    "Evaluation",
+    "TermEvaluation",
     "Options",
     "Terms",
     "TermsDomain",

@@ -11,7 +11,7 @@ import numpy as np
 from . import field
 from .axioms import INT32, WIDE, UndecidedError
 from .hashing import digest
-from .sums import Options, Sums, largest, names_of
+from .sums import Options, RandomPoints, largest, names_of
 from .values import (
     CHOSEN,
     CLAMPED,
@@ -33,7 +33,7 @@ from .values import (
 __all__ = ["INT32", "WIDE", "Algebra", "Options", "UndecidedError", "rescaled"]
 
 
-class Algebra(Sums):
+class Algebra(RandomPoints):
     """The operators of both sides."""
 
     # Widths.

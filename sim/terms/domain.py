@@ -7,7 +7,7 @@ import numpy as np
 
 from tosaic.hw.isa import Element, Instruction, Op
 
-from ..emulator.alu import Parameters, Value, operate
+from ..emulator.alu import Value, VectorParameters, operate
 from ..emulator.streams import ELEMENT_DTYPES
 from .algebra import INT32, Algebra, UndecidedError
 from .functions import multiplied, named, shifted
@@ -140,10 +140,10 @@ class TermsDomain:
     def clamp(self, value: Value, low: int, high: int) -> Value:
         return _value(self.algebra.clamp(value.lanes, low, high))  # type: ignore[arg-type]
 
-    def operate(self, uop: Instruction, x: Value, b: Value, parameters: Parameters) -> Value:
+    def operate(self, uop: Instruction, x: Value, b: Value, parameters: VectorParameters) -> Value:
         return _value(self._operation(uop, x.lanes, b.lanes, parameters))
 
-    def _operation(self, uop: Instruction, x: Any, b: Any, parameters: Parameters) -> Terms:
+    def _operation(self, uop: Instruction, x: Any, b: Any, parameters: VectorParameters) -> Terms:
         algebra = self.algebra
         match uop.op:
             case Op.MOV:
@@ -176,7 +176,7 @@ class TermsDomain:
             case _:
                 return self._named(uop, x, b)
 
-    def _rescale(self, uop: Instruction, x: Terms, parameters: Parameters) -> Terms:
+    def _rescale(self, uop: Instruction, x: Terms, parameters: VectorParameters) -> Terms:
         scale = parameters.multiplier, parameters.shift
         if not uop.per_channel:
             scale = np.full(1, uop.multiplier, np.int64), np.full(1, uop.shift, np.int64)
@@ -214,7 +214,7 @@ class TermsDomain:
 
         def concrete(*values: np.ndarray) -> np.ndarray:
             first, second = (Value(own, 1 << 47) for own in (*values, *values)[:2])
-            return operate(uop, first, second, Parameters.empty(1)).lanes
+            return operate(uop, first, second, VectorParameters.empty(1)).lanes
 
         return named(self.algebra, Op(uop.op).name, x, b, concrete)
 

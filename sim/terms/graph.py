@@ -98,7 +98,7 @@ class Case:
 
 
 @dataclasses.dataclass
-class Evaluation:
+class TermEvaluation:
     """What a graph computes. `required`: of each operator how many values a REQUIRE bounds that intervals do not."""
 
     outputs: dict[str, Terms]
@@ -124,7 +124,7 @@ def _range(dtype: DType) -> tuple[int, int]:
 
 def evaluate(
     graph: Graph, inputs: Mapping[str, Terms], algebra: Algebra, *, keep: frozenset[str] = frozenset()
-) -> Evaluation:
+) -> TermEvaluation:
     """The terms of the outputs of a graph, and of the tensors in `keep`."""
     values, kept = dict(inputs), dict[str, Terms]()
     readers = collections.Counter(name for operator in graph.operators for name in operator.inputs)
@@ -145,7 +145,7 @@ def evaluate(
     for name in graph.outputs:
         data = graph.tensor(name).data
         outputs[name] = values[name] if data is None else algebra.constant(data.astype(np.int64))
-    return Evaluation(outputs, kept, required)
+    return TermEvaluation(outputs, kept, required)
 
 
 def _evaluated(graph: Graph, operator: Operator, values: Mapping[str, Terms], algebra: Algebra) -> Terms:

@@ -26,7 +26,7 @@ class Options:
     """Axioms that are not used: to see who needs them."""
 
 
-class Sums:
+class RandomPoints:
     """The random points, and what was counted while computing."""
 
     def __init__(self, options: Options | None = None, entropy: int | None = None):

@@ -20,7 +20,7 @@ from tosaic.hw.bridge.boot_image import (
     MAGIC,
     MAX_BYTES,
     BootCode,
-    Record,
+    BootRecord,
     RecordKind,
     boot_image,
     image_crc32,
@@ -35,11 +35,11 @@ CLOCK_HZ = 1e6
 MEMORY_BYTES = 64
 BAD_REGISTER = 0x20
 GOOD = (
-    Record(RecordKind.MEMORY, 0x1000, bytes(range(40))),
-    Record(RecordKind.REGISTERS, 0x40, struct.pack("<2I", 0xDEADBEEF, 7)),
-    Record(RecordKind.RUN),
-    Record(RecordKind.MEMORY, 0x1001, b"x"),
-    Record(RecordKind.MEMORY, 0x1000),
+    BootRecord(RecordKind.MEMORY, 0x1000, bytes(range(40))),
+    BootRecord(RecordKind.REGISTERS, 0x40, struct.pack("<2I", 0xDEADBEEF, 7)),
+    BootRecord(RecordKind.RUN),
+    BootRecord(RecordKind.MEMORY, 0x1001, b"x"),
+    BootRecord(RecordKind.MEMORY, 0x1000),
 )
 
 
@@ -183,20 +183,24 @@ def test_a_damaged_byte_and_nothing_is_used(seed):
         pytest.param(bytes(100), BootCode.NO_IMAGE, id="zeros"),
         pytest.param(boot_image(GOOD)[:50], BootCode.DAMAGED, id="cut"),
         pytest.param(struct.pack("<II", MAGIC, MAX_BYTES), BootCode.DAMAGED, id="long"),
-        pytest.param(boot_image([Record(RecordKind.MEMORY, 0xFFF, b"a")]), BootCode.NO_MEMORY, id="below"),
-        pytest.param(boot_image([Record(RecordKind.MEMORY, 0x103F, b"ab")]), BootCode.NO_MEMORY, id="above"),
         pytest.param(
-            boot_image([Record(RecordKind.REGISTERS, BAD_REGISTER, bytes(4))]),
+            boot_image([BootRecord(RecordKind.MEMORY, 0xFFF, b"a")]), BootCode.NO_MEMORY, id="below"
+        ),
+        pytest.param(
+            boot_image([BootRecord(RecordKind.MEMORY, 0x103F, b"ab")]), BootCode.NO_MEMORY, id="above"
+        ),
+        pytest.param(
+            boot_image([BootRecord(RecordKind.REGISTERS, BAD_REGISTER, bytes(4))]),
             BootCode.NO_REGISTER,
             id="read only",
         ),
         pytest.param(
-            boot_image([Record(RecordKind.REGISTERS, 0x1040, bytes(4))]),
+            boot_image([BootRecord(RecordKind.REGISTERS, 0x1040, bytes(4))]),
             BootCode.NO_REGISTER,
             id="off the map",
         ),
         pytest.param(
-            boot_image([Record(RecordKind.REGISTERS, 0x40, bytes(3))]), BootCode.BAD_RECORD, id="no word"
+            boot_image([BootRecord(RecordKind.REGISTERS, 0x40, bytes(3))]), BootCode.BAD_RECORD, id="no word"
         ),
     ],
 )
@@ -228,7 +232,7 @@ def test_a_chip_that_is_not_there_and_a_program_that_fails():
 
 def test_what_does_not_fit():
     with pytest.raises(ValueError, match="^the records take 16777216 bytes"):
-        boot_image([Record(RecordKind.MEMORY, 0, bytes(MAX_BYTES - 12))])
+        boot_image([BootRecord(RecordKind.MEMORY, 0, bytes(MAX_BYTES - 12))])
     with pytest.raises(ValueError, match="^offset must be an address of 24 bits, not 0x1000000$"):
         SpiFlash("", 1 << 24)
 

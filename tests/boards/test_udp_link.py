@@ -12,7 +12,7 @@ from tosaic.hw.bridge.bridge import Bridge
 from tosaic.hw.bridge.byte_port import BytePort
 from tosaic.hw.bridge.datagrams import COUNT_BITS, UDP_PORT
 from tosaic.hw.bridge.frames import FrameDecoder, encode_request
-from tosaic.hw.bridge.protocol import Identity, Operation, Status
+from tosaic.hw.bridge.protocol import Identity, Operation, RequestStatus
 from tosaic.hw.interfaces import AxiLite
 
 IDENTITY = Identity("bench", 0x1000, 256, 50_000_000, 512)
@@ -128,7 +128,7 @@ def run(process):
 def test_an_answer_goes_where_the_question_came_from():
     async def process(bench, ctx):
         hello = await bench.ask(ctx, FIRST, 7, Operation.HELLO)
-        assert hello == (FIRST, bytes([7]) + IDENTITY.to_bytes() + bytes([Status.OK]), HOST)
+        assert hello == (FIRST, bytes([7]) + IDENTITY.to_bytes() + bytes([RequestStatus.OK]), HOST)
         other = (0xC0A80133, 1234)
         # Bytes that are escaped, and every number of bytes in the last word.
         for step, count in enumerate((1, 2, 3, 4, 60), 1):
@@ -138,7 +138,7 @@ def test_an_answer_goes_where_the_question_came_from():
             assert written[0] == begin and written[2] == other
             await bench.ask(ctx, begin + 1, 9, Operation.WRITE_MEMORY, 0x1000, count, data)
             read = await bench.ask(ctx, begin + 2, 10, Operation.READ_MEMORY, 0x1000, count)
-            assert read == (begin + 2, bytes([10]) + data + bytes([Status.OK]), HOST)
+            assert read == (begin + 2, bytes([10]) + data + bytes([RequestStatus.OK]), HOST)
 
     run(process)
     assert UDP_PORT == 7626
@@ -150,17 +150,17 @@ def test_a_late_copy_is_dropped_however_late():
     async def process(bench, ctx):
         await bench.ask(ctx, FIRST, 0, Operation.HELLO)
         request = (1, Operation.WRITE_MEMORY, 0x1000, 1, b"a")
-        assert (await bench.ask(ctx, FIRST + 1, *request))[1] == bytes([1, Status.OK])
+        assert (await bench.ask(ctx, FIRST + 1, *request))[1] == bytes([1, RequestStatus.OK])
         assert bench.writes == 1
         # The same datagram, the next one, which repeats the request, and again the first one.
         assert await bench.ask(ctx, FIRST + 1, *request) is None
-        assert (await bench.ask(ctx, FIRST + 2, *request))[1] == bytes([1, Status.OK])
+        assert (await bench.ask(ctx, FIRST + 2, *request))[1] == bytes([1, RequestStatus.OK])
         assert await bench.ask(ctx, FIRST + 1, *request) is None
         # As after 255 more requests.
         await bench.ask(ctx, FIRST + 257, 0, Operation.HELLO)
         assert await bench.ask(ctx, FIRST + 1, *request) is None
         assert bench.writes == 1
-        assert (await bench.ask(ctx, FIRST + 300, *request))[1] == bytes([1, Status.OK])
+        assert (await bench.ask(ctx, FIRST + 300, *request))[1] == bytes([1, RequestStatus.OK])
         assert bench.writes == 2
 
     run(process)
@@ -200,7 +200,7 @@ def test_what_is_damaged_is_dropped_and_the_next_is_taken(damage):
         await bench.send(ctx, FIRST + 1, sent[0], **sent[1])
         assert await bench.receive(ctx) is None
         assert (await bench.ask(ctx, FIRST + 2, 1, Operation.WRITE_MEMORY, 0x1000, 1, b"c"))[1] == bytes(
-            [1, Status.OK]
+            [1, RequestStatus.OK]
         )
         assert (bench.writes, bench.memory[0]) == (1, ord("c"))
 
@@ -215,7 +215,7 @@ def test_one_question_at_a_time():
         await bench.send(ctx, FIRST + 1, encode_request(1, Operation.WRITE_MEMORY, 0x1000, 60, bytes(60)))
         await ctx.tick().repeat(300)
         await bench.send(ctx, FIRST + 2, encode_request(1, Operation.HELLO), host=(1, 2))
-        assert await bench.receive(ctx) == (FIRST + 1, bytes([1, Status.OK]), HOST)
+        assert await bench.receive(ctx) == (FIRST + 1, bytes([1, RequestStatus.OK]), HOST)
         assert await bench.receive(ctx) is None
 
     run(process)

@@ -16,7 +16,15 @@ from tosaic.boards.soc import MEMORY_BASE
 from tosaic.cli.app import app
 from tosaic.driver.flash_image import program_boot_image
 from tosaic.driver.transports import BridgeTransport, open_transport
-from tosaic.hw.bridge.boot_image import BOOT_CODE, BOOT_CRC, HEAD, BootCode, Record, RecordKind, boot_image
+from tosaic.hw.bridge.boot_image import (
+    BOOT_CODE,
+    BOOT_CRC,
+    HEAD,
+    BootCode,
+    BootRecord,
+    RecordKind,
+    boot_image,
+)
 from tosaic.sim.board import VirtualLine
 from tosaic.virtual import open_board, write_boot_image
 
@@ -121,10 +129,10 @@ def test_an_image_that_cannot_be_used(board, image, fault):
 def test_a_program_that_fails(board):
     """Its registers have the reason."""
     run = [
-        Record(RecordKind.MEMORY, MEMORY_BASE, b"\xff" * 64),
-        Record(RecordKind.REGISTERS, 0x40, struct.pack("<4I", 0, 64, MEMORY_BASE, 4096)),
-        Record(RecordKind.REGISTERS, 0x10, struct.pack("<I", 1)),
-        Record(RecordKind.RUN),
+        BootRecord(RecordKind.MEMORY, MEMORY_BASE, b"\xff" * 64),
+        BootRecord(RecordKind.REGISTERS, 0x40, struct.pack("<4I", 0, 64, MEMORY_BASE, 4096)),
+        BootRecord(RecordKind.REGISTERS, 0x10, struct.pack("<I", 1)),
+        BootRecord(RecordKind.RUN),
     ]
     write_boot_image(board, NAME, boot_image(run))
     _, transport, device = opened(board)

@@ -25,7 +25,7 @@ from tosaic.driver.server import BoardServer
 from tosaic.driver.transports import RtlTransport
 from tosaic.hw.bridge.datagrams import NUMBER_BYTES
 from tosaic.hw.bridge.frames import FrameDecoder, encode_frame
-from tosaic.hw.bridge.protocol import REQUEST_HEADER, Operation, Status
+from tosaic.hw.bridge.protocol import REQUEST_HEADER, Operation, RequestStatus
 from tosaic.hw.config_text import get_config
 from tosaic.hw.csr_map import REGISTER
 
@@ -193,7 +193,7 @@ class Board(threading.Thread):
             self.answers += 1
             if self.answers % 40 == 39 or (self.lost_after is not None and self.answers > self.lost_after):
                 continue
-            frame = encode_frame(bytes([sequence]) + data + bytes([Status.OK]))
+            frame = encode_frame(bytes([sequence]) + data + bytes([RequestStatus.OK]))
             for _ in range(2):
                 self.socket.sendto(number.to_bytes(NUMBER_BYTES, "little") + frame, host)
 

@@ -12,7 +12,7 @@ from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.program import Program
 from tosaic.hw.config_text import get_config
-from tosaic.sim.emulator import Emulator, ExternalMemory
+from tosaic.sim.emulator import Emulator, ExternalBytes
 from tosaic.sim.golden import evaluate
 
 GROUP = 250
@@ -37,7 +37,7 @@ def differing(program: Program, inputs: np.ndarray, wanted: np.ndarray) -> int:
         windows = np.repeat(program.memory()[None], len(own), axis=0)
         for window, value in zip(windows, own, strict=True):
             program.inputs[0].write(window, value)
-        memory = ExternalMemory(windows)
+        memory = ExternalBytes(windows)
         Emulator(program.config).execute(memory, program.program_address, program.program_bytes)
         port = program.outputs[0]
         found = memory.read(port.address, port.bytes).view(np.int8).reshape(len(own), *port.shape)

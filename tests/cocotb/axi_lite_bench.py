@@ -6,7 +6,7 @@ from cocotb.triggers import Combine
 from cocotbext.axi import AxiResp
 from copy_program import CONFIG, PROGRAM, copied, copy_program
 
-from tosaic.hw.csr_map import ID_VALUE, REGISTER, REGISTERS, VERSION_VALUE, Access
+from tosaic.hw.csr_map import ID_VALUE, REGISTER, REGISTERS, VERSION_VALUE, FieldAccess
 from tosaic.hw.isa import ISA_HASH
 from tosaic.sim.bench.machine import Machine
 from tosaic.sim.bench.memory import GuardedMemory
@@ -60,7 +60,7 @@ async def unmapped_addresses_answer_an_error(dut):
 async def read_only_registers_refuse_writes(dut):
     machine = await fresh(dut, 3)
     for register in REGISTERS:
-        if register.mask(Access.RW, Access.PULSE, Access.W1C, Access.SET) == 0:
+        if register.mask(FieldAccess.RW, FieldAccess.PULSE, FieldAccess.W1C, FieldAccess.SET) == 0:
             before, _ = await machine.read_at(register.offset)
             assert await machine.write_at(register.offset, b"\xff" * 4) == AxiResp.SLVERR, register.name
             if register.reset is not None:
@@ -72,7 +72,7 @@ async def read_only_registers_refuse_writes(dut):
 async def written_values_are_kept_in_their_bits(dut):
     machine = await fresh(dut, 4)
     for register in REGISTERS:
-        mask = register.mask(Access.RW)
+        mask = register.mask(FieldAccess.RW)
         if not mask or register.name == "CONTROL":
             continue
         for value in (0xFFFFFFFF, 0x5AA5C33C, 0):

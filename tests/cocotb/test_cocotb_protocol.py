@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from tosaic.sim.bench.memory import GUARD_BYTES, MEM_BASE, BusFault, GuardedMemory
-from tosaic.sim.bench.protocol import Burst, Handshake, ReadBursts, Violations, WriteBursts, check_burst
+from tosaic.sim.bench.protocol import (
+    AcceptedBurst,
+    Handshake,
+    ReadBursts,
+    Violations,
+    WriteBursts,
+    check_burst,
+)
 from tosaic.sim.bench.stalls import PAUSES, random_pauses
 
 W = 16
@@ -44,13 +51,13 @@ def test_payload_must_not_change_before_ready(violations):
 @pytest.mark.parametrize(
     "burst, message",
     [
-        (Burst(0x0FF0, 1, W, 1), None),
-        (Burst(0x1000, 256, W, 1), None),
-        (Burst(0x0FF0, 2, W, 1), "2 beats from araddr 0x00000ff0 cross a 4 KiB boundary"),
-        (Burst(0x1010, 256, W, 1), "256 beats from araddr 0x00001010 cross a 4 KiB boundary"),
-        (Burst(0x1008, 1, W, 1), "araddr 0x00001008 is not a multiple of 16"),
-        (Burst(0x1000, 1, 8, 1), "arsize says 8 bytes on a bus of 16"),
-        (Burst(0x1000, 1, W, 2), "arburst is 2, not INCR"),
+        (AcceptedBurst(0x0FF0, 1, W, 1), None),
+        (AcceptedBurst(0x1000, 256, W, 1), None),
+        (AcceptedBurst(0x0FF0, 2, W, 1), "2 beats from araddr 0x00000ff0 cross a 4 KiB boundary"),
+        (AcceptedBurst(0x1010, 256, W, 1), "256 beats from araddr 0x00001010 cross a 4 KiB boundary"),
+        (AcceptedBurst(0x1008, 1, W, 1), "araddr 0x00001008 is not a multiple of 16"),
+        (AcceptedBurst(0x1000, 1, 8, 1), "arsize says 8 bytes on a bus of 16"),
+        (AcceptedBurst(0x1000, 1, W, 2), "arburst is 2, not INCR"),
     ],
 )
 def test_bursts(violations, burst, message):
@@ -70,11 +77,11 @@ def test_wlast_in_its_place(violations, address_first):
     lengths = (3, 1, 2)
     if address_first:
         for length in lengths:
-            rules.address(Burst(0, length, W, 1))
+            rules.address(AcceptedBurst(0, length, W, 1))
     write(rules, 6, {3, 4, 6})
     if not address_first:
         for length in lengths:
-            rules.address(Burst(0, length, W, 1))
+            rules.address(AcceptedBurst(0, length, W, 1))
     for _ in lengths:
         rules.response()
     rules.check_idle()
@@ -83,21 +90,21 @@ def test_wlast_in_its_place(violations, address_first):
 
 def test_wlast_too_early(violations):
     rules = WriteBursts(violations)
-    rules.address(Burst(0, 3, W, 1))
+    rules.address(AcceptedBurst(0, 3, W, 1))
     write(rules, 2, {2})
     assert violations.found == ["cycle 0: wlast on beat 2 of a burst of 3"]
 
 
 def test_wlast_missing(violations):
     rules = WriteBursts(violations)
-    rules.address(Burst(0, 3, W, 1))
+    rules.address(AcceptedBurst(0, 3, W, 1))
     write(rules, 3, set())
     assert violations.found == ["cycle 0: no wlast on beat 3 of a burst of 3"]
 
 
 def test_response_without_burst(violations):
     rules = WriteBursts(violations)
-    rules.address(Burst(0, 2, W, 1))
+    rules.address(AcceptedBurst(0, 2, W, 1))
     rules.data(False)
     rules.response()
     assert violations.found == ["cycle 0: a write response without a complete burst"]
@@ -105,7 +112,7 @@ def test_response_without_burst(violations):
 
 def test_bursts_left_open_at_the_end(violations):
     writes, reads = WriteBursts(violations), ReadBursts(violations)
-    writes.address(Burst(0, 2, W, 1))
+    writes.address(AcceptedBurst(0, 2, W, 1))
     reads.address(1, 2)
     reads.data(1)
     writes.check_idle()

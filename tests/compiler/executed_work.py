@@ -9,9 +9,9 @@ from tosaic.compiler.place.address import Region, Span
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Instruction, Opcode, Unit
-from tosaic.sim.emulator.external_memory import ExternalMemory as Window
+from tosaic.sim.emulator.external_memory import ExternalBytes as Window
 from tosaic.sim.emulator.hazards import AM, MEMORY, Hazards
-from tosaic.sim.emulator.state import State
+from tosaic.sim.emulator.state import CoreState
 from tosaic.sim.emulator.transfer import load, store
 from tosaic.sim.emulator.vector import Vector
 
@@ -52,7 +52,7 @@ class Machine:
         self.memory = np.zeros(DATA + data_bytes, np.uint8)
         self.activations = np.zeros(config.am_bytes, np.uint8)
         self._told = Told(config, len(self.memory))
-        self.state = State(config, Window.of(self.memory), self._told)
+        self.state = CoreState(config, Window.of(self.memory), self._told)
         self._vector = Vector(self.state)
         self._marked = {AM: np.zeros(config.am_bytes, bool), MEMORY: np.zeros(len(self.memory), bool)}
         """Bytes that the present piece tells."""

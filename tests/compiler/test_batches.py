@@ -10,7 +10,7 @@ import tosaic
 from tosaic.compiler.ir import DType, Graph, GraphBuilder
 from tosaic.errors import InputError
 from tosaic.hw.config import CONFIGS
-from tosaic.sim.emulator import Emulator, ExternalMemory
+from tosaic.sim.emulator import Emulator, ExternalBytes
 
 INT8, INT32 = DType.INT8, DType.INT32
 
@@ -99,7 +99,7 @@ def test_a_progress_function_hears_of_every_sample() -> None:
 
 def test_what_all_samples_share_is_kept_once_until_a_sample_writes_it() -> None:
     common = np.arange(32, dtype=np.uint8)
-    memory = ExternalMemory(np.zeros((2, 8), np.uint8), common)
+    memory = ExternalBytes(np.zeros((2, 8), np.uint8), common)
     assert memory.read(4, 8).shape == (1, 8) and memory.read(32, 8).shape == (2, 8)
     memory.write(30, np.array([[1, 2, 3, 4], [5, 6, 7, 8]], np.uint8))
     np.testing.assert_array_equal(memory.read(29, 6), [[29, 1, 2, 3, 4, 0], [29, 5, 6, 7, 8, 0]])

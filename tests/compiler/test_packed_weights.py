@@ -14,7 +14,7 @@ from tosaic.compiler.program import Program
 from tosaic.errors import DeviceError, UnsupportedError
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode
-from tosaic.hw.packed_weights import Mode, PackedError, pack, unpack
+from tosaic.hw.packed_weights import PackedError, WeightCoding, pack, unpack
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.program import decode_program
 
@@ -79,17 +79,17 @@ def weights(kind: str) -> np.ndarray:
         ("dense", 1, None),
         ("sparse", None, None),
         ("sparse", 12.5, None),
-        ("sparse", 12.4, Mode.MASK),
-        ("sparse", 4, Mode.MASK),
+        ("sparse", 12.4, WeightCoding.MASK),
+        ("sparse", 4, WeightCoding.MASK),
         ("dense but for a seventh", 2, None),
         ("dense but for a fifth", 8.4, None),
-        ("dense but for a fifth", 8.3, Mode.MASK),
-        ("int4", 8, Mode.PALETTE_16),
-        ("int4", 14.8, Mode.PALETTE_16),
+        ("dense but for a fifth", 8.3, WeightCoding.MASK),
+        ("int4", 8, WeightCoding.PALETTE_16),
+        ("int4", 14.8, WeightCoding.PALETTE_16),
         ("int4", 14.9, None),
         ("int4", 16, None),
-        ("ternary", 4, Mode.PALETTE_4),
-        ("ternary", 15, Mode.PALETTE_4),
+        ("ternary", 4, WeightCoding.PALETTE_4),
+        ("ternary", 15, WeightCoding.PALETTE_4),
         ("ternary", 15.1, None),
     ],
 )
@@ -107,9 +107,9 @@ def test_sizes_of_the_modes():
     """A mask takes a bit per weight, and what is not zero a byte and some more; palettes take 2 and 4 bits."""
     sizes = {kind: weights(kind).size for kind in ("sparse", "ternary", "int4")}
     taken = {
-        "sparse": len(pack(weights("sparse"), Mode.MASK, 16)),
-        "ternary": len(pack(weights("ternary"), Mode.PALETTE_4, 16)),
-        "int4": len(pack(weights("int4"), Mode.PALETTE_16, 16)),
+        "sparse": len(pack(weights("sparse"), WeightCoding.MASK, 16)),
+        "ternary": len(pack(weights("ternary"), WeightCoding.PALETTE_4, 16)),
+        "int4": len(pack(weights("int4"), WeightCoding.PALETTE_16, 16)),
     }
     assert taken["ternary"] == sizes["ternary"] // 4 + 16 + 64
     assert taken["int4"] == sizes["int4"] // 2 + 16 + 256
@@ -119,9 +119,9 @@ def test_sizes_of_the_modes():
 
 def test_a_palette_that_is_too_small_is_refused():
     with pytest.raises(ValueError, match="^16 different weights are no palette of 4$"):
-        pack(weights("int4"), Mode.PALETTE_4, 16)
+        pack(weights("int4"), WeightCoding.PALETTE_4, 16)
     with pytest.raises(ValueError, match="^a row holds 1 to 65535 words of weights, not 0$"):
-        pack(np.zeros(0, np.int8), Mode.MASK, 16)
+        pack(np.zeros(0, np.int8), WeightCoding.MASK, 16)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_palette_that_is_too_small_is_refused():
 )
 def test_a_wrong_row_is_named(change, reason):
     with pytest.raises(PackedError, match=f"^{reason}$"):
-        unpack(change(pack(weights("sparse"), Mode.MASK, 16)), 16)
+        unpack(change(pack(weights("sparse"), WeightCoding.MASK, 16)), 16)
 
 
 def test_a_damaged_row_ends_the_run():

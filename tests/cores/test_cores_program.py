@@ -18,7 +18,7 @@ from tosaic.driver.c_kit.folder import write_c_kit
 from tosaic.driver.encodings import Encodings
 from tosaic.driver.targets import make_runner
 from tosaic.errors import ModelError, UnsupportedError
-from tosaic.hw.isa import Stream
+from tosaic.hw.isa import CoreProgram
 
 CONFIG = machine(2)
 
@@ -36,7 +36,7 @@ def test_the_file_has_all_programs():
     read = Program.load(made.to_bytes())
     assert read.streams == made.streams
     assert len(read.streams) == 2
-    assert isinstance(read.others[0], Stream)
+    assert isinstance(read.others[0], CoreProgram)
 
 
 def test_the_file_of_one_core_has_no_others():
@@ -49,9 +49,9 @@ def test_the_file_of_one_core_has_no_others():
 @pytest.mark.parametrize(
     ("others", "reason"),
     (
-        ((Stream(0, 16), Stream(0, 16)), "others must have 1 elements, not 2"),
-        ((Stream(0xBFF8, 16),), r"others\[0\] reaches beyond the image"),
-        ((Stream(0, -16),), r"others\[0\].bytes must be an integer in 0\.\.4294967296, not -16"),
+        ((CoreProgram(0, 16), CoreProgram(0, 16)), "others must have 1 elements, not 2"),
+        ((CoreProgram(0xBFF8, 16),), r"others\[0\] reaches beyond the image"),
+        ((CoreProgram(0, -16),), r"others\[0\].bytes must be an integer in 0\.\.4294967296, not -16"),
     ),
 )
 def test_wrong_programs(others, reason):

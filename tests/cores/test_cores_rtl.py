@@ -7,7 +7,7 @@ from two_cores import MEMORY_BYTES, PROGRAM, copy, machine, ping_pong, place, ru
 from tosaic.driver.transports.in_process import RtlTransport
 from tosaic.errors import DeviceError
 from tosaic.hw.csr_map import REGISTER
-from tosaic.hw.isa import Opcode, Stream
+from tosaic.hw.isa import CoreProgram, Opcode
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.rtl import RtlSimulator
@@ -136,7 +136,7 @@ class Board:
     def load(self, memory, assemblers):
         first, others = place(memory, assemblers)
         self.transport.write_memory(0, memory.tobytes())
-        idle = (Stream(0, 0),) * (CONFIG.cores - 1 - len(others))
+        idle = (CoreProgram(0, 0),) * (CONFIG.cores - 1 - len(others))
         self.transport.start(MEMORY_BYTES, *first, others=(*others, *idle))
 
     def status(self, field):

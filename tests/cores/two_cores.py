@@ -4,7 +4,7 @@ import numpy as np
 
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.config_text import variant
-from tosaic.hw.isa import STORE_STREAM, Op, Opcode, Source, Stream
+from tosaic.hw.isa import STORE_STREAM, CoreProgram, Op, Opcode, Source
 from tosaic.sim.assembler import Assembler
 
 PROGRAM, PITCH, MEMORY_BYTES = 0x8000, 0x1000, 0x10000
@@ -24,7 +24,7 @@ def window(seed=0):
 def place(memory, assemblers):
     """Writes the programs into memory; (address, bytes) of core 0's, and the other streams."""
     streams = [
-        Stream(PROGRAM + core * PITCH, assembler.place(memory, PROGRAM + core * PITCH))
+        CoreProgram(PROGRAM + core * PITCH, assembler.place(memory, PROGRAM + core * PITCH))
         for core, assembler in enumerate(assemblers)
     ]
     return streams[0], tuple(streams[1:])

@@ -4,7 +4,7 @@ import contextlib
 import socket
 import time
 
-from tosaic.driver.server import BoardServer, Limits
+from tosaic.driver.server import BoardServer, ServerLimits
 from tosaic.driver.transports import RtlTransport, TcpTransport
 from tosaic.driver.transports.wire import (
     FIELDS,
@@ -30,7 +30,7 @@ def connect(server, token=TOKEN):
 def limited(device=None, **limits):
     """A server with limits of its own."""
     own = device or RtlTransport(get_config("nano"), memory_bytes=1 << 20)
-    made = BoardServer(own, TOKEN, limits=Limits(**limits))
+    made = BoardServer(own, TOKEN, limits=ServerLimits(**limits))
     yield made
     made.close()
     own.close()

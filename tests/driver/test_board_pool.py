@@ -11,7 +11,7 @@ import pytest
 import tosaic
 import tosaic.examples
 from tosaic.driver.board_pool import BoardPool, open_device
-from tosaic.driver.targets import RunOptions, make_runner
+from tosaic.driver.targets import TargetOptions, make_runner
 from tosaic.errors import DeviceError, InputError
 from tosaic.hw.config import CONFIGS
 
@@ -40,7 +40,7 @@ class EmulatedBoard:
             if self.runs in self.resets:
                 window[:] = 255
                 raise DeviceError(f"{self.name}: the machine was reset while the program ran")
-            return make_runner("emulator", program, RunOptions())(window)
+            return make_runner("emulator", program, TargetOptions())(window)
         finally:
             self.at_once.release()
 

@@ -15,7 +15,7 @@ from device_programs import check_run, endless, tiny
 from server_clients import TOKEN, admitted, all_gone, answer, connect, greeted, limited, soon
 
 import tosaic
-from tosaic.driver.server import BoardServer, Limits
+from tosaic.driver.server import BoardServer, ServerLimits
 from tosaic.driver.server.connections import Connections
 from tosaic.driver.server.server import ACCEPT_PAUSE_SECONDS
 from tosaic.driver.transports import RtlTransport, TcpTransport
@@ -168,7 +168,7 @@ def test_strangers_do_not_keep_a_client_out(server, program):
 
 def test_strangers_push_out_those_of_their_own_address():
     pairs = [socket.socketpair() for _ in range(5)]
-    connections = Connections(Limits(strangers=3, strangers_per_address=2))
+    connections = Connections(ServerLimits(strangers=3, strangers_per_address=2))
     gone = []
     for (mine, theirs), address in zip(pairs, "aabac", strict=True):
         theirs.setblocking(False)

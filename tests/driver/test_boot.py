@@ -13,7 +13,7 @@ from tosaic.compiler.ir import read_tosa
 from tosaic.compiler.program import Program
 from tosaic.driver.device import Device
 from tosaic.driver.session import Session
-from tosaic.driver.targets import RunOptions, make_runner, naming_weights
+from tosaic.driver.targets import TargetOptions, make_runner, naming_weights
 from tosaic.driver.transports import RtlTransport
 from tosaic.errors import DeviceError
 from tosaic.hw.config_text import get_config
@@ -123,7 +123,7 @@ def test_wrong_weights_are_refused(program):
 def test_a_limit_for_runs_leaves_the_boot_part_its_time():
     """It takes longer than a run; an endless one ends all the same."""
     program = compile_graph(read_tosa(DIGITS), CONFIG, compress="nnr")
-    run = make_runner("emulator", program, RunOptions(max_cycles=7000))
+    run = make_runner("emulator", program, TargetOptions(max_cycles=7000))
     found = run(program.memory())
     assert found.cycles < 7000 < found.boot.cycles
 

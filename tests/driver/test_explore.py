@@ -9,7 +9,7 @@ import pytest
 from browser import colours_of
 
 import tosaic.examples
-from tosaic.boards.area import PARTS, WHOLE, Fabric, error_told, errors, estimate, fits, samples
+from tosaic.boards.area import PARTS, WHOLE, LutFabric, error_told, errors, estimate, fits, samples
 from tosaic.boards.report import Usage
 from tosaic.driver.explore import (
     Exploration,
@@ -39,7 +39,7 @@ def question(**changes: object) -> Question:
         fixed=("columns", "am_bytes", "wm_bytes"),
         bandwidths=(2, 4),
         points=6,
-        area=lambda config: estimate(config, Fabric.ECP5),
+        area=lambda config: estimate(config, LutFabric.ECP5),
         fits=lambda area: fits(area, PART),
     )
     return dataclasses.replace(asked, **changes)
@@ -56,8 +56,8 @@ def point(lut: int, cycles: int, bandwidth: int = 4) -> Point:
 # --- area
 
 
-@pytest.mark.parametrize("fabric", Fabric)
-def test_the_area_model_is_near_whole_syntheses(fabric: Fabric) -> None:
+@pytest.mark.parametrize("fabric", LutFabric)
+def test_the_area_model_is_near_whole_syntheses(fabric: LutFabric) -> None:
     """Within 10 % of what no fit has seen; the text tells the same figures."""
     found = errors(fabric)
     assert found and all(abs(error) < 0.10 for error in found)
@@ -67,12 +67,12 @@ def test_the_area_model_is_near_whole_syntheses(fabric: Fabric) -> None:
 @pytest.mark.parametrize("name", ["nano", "small", "base"])
 def test_multipliers_are_computed(name: str) -> None:
     config = CONFIGS[name]
-    assert estimate(config, Fabric.XC7).dsp == config.rows * config.columns + 7 * config.columns
+    assert estimate(config, LutFabric.XC7).dsp == config.rows * config.columns + 7 * config.columns
 
 
 def test_area_grows_with_what_is_there() -> None:
     lut = {
-        name: estimate(get_config(name), Fabric.XC7).lut
+        name: estimate(get_config(name), LutFabric.XC7).lut
         for name in ("nano", "small", "small,rows=4", "small,cabac_engines=0", "base")
     }
     assert lut["nano"] < lut["small,rows=4"] < lut["small"] < lut["base"]
@@ -80,9 +80,9 @@ def test_area_grows_with_what_is_there() -> None:
     assert {each.unit for each in samples()} > {"am", "array", "vector", WHOLE}
 
 
-@pytest.mark.parametrize("fabric", Fabric)
+@pytest.mark.parametrize("fabric", LutFabric)
 @pytest.mark.parametrize("name", ["nano", "base"])
-def test_cores_are_as_many_machines_and_a_little_more(name: str, fabric: Fabric) -> None:
+def test_cores_are_as_many_machines_and_a_little_more(name: str, fabric: LutFabric) -> None:
     """What is between them is a few hundredths; multipliers and memories are exactly as many."""
     one, two, four = (estimate(variant(CONFIGS[name], {"cores": n}), fabric) for n in (1, 2, 4))
     assert (two.dsp, four.dsp) == (2 * one.dsp, 4 * one.dsp)

@@ -11,11 +11,11 @@ import pytest
 from tosaic.driver.jobs import (
     Done,
     Job,
+    JobFunction,
     LocalProcesses,
     Record,
     RecordFile,
     ThisProcess,
-    Work,
     place_of,
     run_jobs,
 )
@@ -35,7 +35,7 @@ def model(tmp_path: pathlib.Path) -> pathlib.Path:
 def jobs_of(
     function: str, model: pathlib.Path | None = None, count: int = 4, **settings: object
 ) -> list[Job]:
-    work = Work(f"job_works:{function}")
+    work = JobFunction(f"job_works:{function}")
     return [Job(work, model, "nano", seed=seed, settings=settings) for seed in range(count)]
 
 
@@ -47,7 +47,7 @@ def lines(records: list[Record]) -> list[str]:
 
 
 def test_the_key_is_of_the_content(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    job = Job(Work("job_works:square"), model, "base")
+    job = Job(JobFunction("job_works:square"), model, "base")
     key = key_of(job)
     other = tmp_path / "other.txt"
     other.write_text("weights")
@@ -58,13 +58,13 @@ def test_the_key_is_of_the_content(model: pathlib.Path, tmp_path: pathlib.Path) 
     assert len(key) == 32
     assert of(model=other) == key and of(config="base,rows=16") == key and of(title="a title") == key
     different = [
-        of(work=Work("job_works:fail")),
+        of(work=JobFunction("job_works:fail")),
         of(config="base,rows=8"),
         of(target="golden"),
         of(seed=1),
         of(settings={"a": 1}),
         of(files=(model,)),
-        of(work=Work("job_works:square", (HERE,))),
+        of(work=JobFunction("job_works:square", (HERE,))),
     ]
     model.write_text("other weights")
     assert len({key, *different, key_of(job)}) == 9
@@ -72,11 +72,11 @@ def test_the_key_is_of_the_content(model: pathlib.Path, tmp_path: pathlib.Path) 
 
 def test_what_cannot_be_a_job(model: pathlib.Path) -> None:
     with pytest.raises(InputError, match="the settings of job 'net.txt' must be values that JSON has: "):
-        key_of(Job(Work("a:b"), model, settings={"path": model}))
+        key_of(Job(JobFunction("a:b"), model, settings={"path": model}))
     with pytest.raises(InputError, match="no configuration is called 'huge'"):
-        key_of(Job(Work("a:b"), model, "huge"))
+        key_of(Job(JobFunction("a:b"), model, "huge"))
     with pytest.raises(InputError, match="nothing.tosa: cannot be read: No such file or directory"):
-        key_of(Job(Work("a:b"), pathlib.Path("nothing.tosa")))
+        key_of(Job(JobFunction("a:b"), pathlib.Path("nothing.tosa")))
 
 
 def test_archives_are_of_content_only(tmp_path: pathlib.Path) -> None:
@@ -211,7 +211,7 @@ def test_works_of_a_folder_that_is_not_installed(tmp_path: pathlib.Path, monkeyp
         "from tosaic.driver.jobs import Done\n\ndef twice(job):\n    return Done(2 * job.seed)\n"
     )
     monkeypatch.setattr(sys, "path", list(sys.path))
-    (record,) = run_jobs([Job(Work("own_work:twice", (tmp_path,)), seed=21)], ThisProcess())
+    (record,) = run_jobs([Job(JobFunction("own_work:twice", (tmp_path,)), seed=21)], ThisProcess())
     assert (record.result, record.job["title"]) == (42, "twice")
 
 

@@ -10,7 +10,7 @@ from test_explore import question
 from test_jobs import HERE, jobs_of, lines
 
 from tosaic.driver.explore import SPACE, explore
-from tosaic.driver.jobs import DaskCluster, Job, RecordFile, ThisProcess, Work, run_jobs
+from tosaic.driver.jobs import DaskCluster, Job, JobFunction, RecordFile, ThisProcess, run_jobs
 from tosaic.driver.jobs.cluster import BatchSizes
 from tosaic.errors import InputError
 
@@ -26,7 +26,7 @@ def scheduler() -> Iterator[str]:
 
 def shipped(function: str, model: pathlib.Path | None, count: int, **settings: object) -> list[Job]:
     """Jobs whose work is in this folder, which no worker has on its path."""
-    work = Work(f"job_works:{function}", (HERE,))
+    work = JobFunction(f"job_works:{function}", (HERE,))
     return [Job(work, model, "nano", seed=seed, settings=settings) for seed in range(count)]
 
 

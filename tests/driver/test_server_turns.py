@@ -8,7 +8,7 @@ from device_programs import check_run, endless, tiny
 from server_clients import answer, asking, connect, limited, soon
 
 import tosaic
-from tosaic.driver.server.turn import Turn
+from tosaic.driver.server.turn import ClientTurn
 from tosaic.driver.transports.wire import (
     FIELDS,
     LENGTH,
@@ -94,7 +94,7 @@ def test_a_program_has_an_end(program):
 
 def test_turns_of_groups():
     """One turn for each group of those who wait, in the order of asking within a group; who is gone has no place."""
-    turn, order, gone = Turn(), [], set()
+    turn, order, gone = ClientTurn(), [], set()
     assert turn.take("first", 0, "a")
     assert not turn.take("impatient", 0, "b")
 

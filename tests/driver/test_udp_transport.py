@@ -12,7 +12,7 @@ from tosaic.driver.transports import bridge as bridge_module
 from tosaic.driver.transports.udp import UdpLine
 from tosaic.hw.bridge.datagrams import COUNT_BITS, NUMBER_BYTES
 from tosaic.hw.bridge.frames import FrameDecoder, encode_frame
-from tosaic.hw.bridge.protocol import REQUEST_HEADER, WRITES, Identity, Operation, Status
+from tosaic.hw.bridge.protocol import REQUEST_HEADER, WRITES, Identity, Operation, RequestStatus
 
 IDENTITY = Identity("model", 0x1000, 256, 50_000_000, 64)
 ARRIVES, LOST, TWICE, DAMAGED = range(4)
@@ -24,7 +24,7 @@ class ModelBoard:
 
     def __init__(self):
         self.memory, self.log = bytearray(256), []
-        self.last_number, self.current, self.status = 0, None, Status.OK
+        self.last_number, self.current, self.status = 0, None, RequestStatus.OK
 
     def hear(self, payload: bytes) -> bytes | None:
         number = int.from_bytes(payload[:NUMBER_BYTES], "little")
@@ -43,16 +43,16 @@ class ModelBoard:
     def _execute(self, sequence, operation, count, address, data) -> bytes:
         if operation == Operation.HELLO:
             self.current = sequence
-            return IDENTITY.to_bytes() + bytes([Status.OK])
+            return IDENTITY.to_bytes() + bytes([RequestStatus.OK])
         if self.current is None or (sequence - self.current) % 256 > 1:
-            return bytes([Status.OUT_OF_SEQUENCE])
+            return bytes([RequestStatus.OUT_OF_SEQUENCE])
         repeated, self.current = sequence == self.current, sequence
         start = address - IDENTITY.memory_base
         if operation in WRITES and not repeated:
             self.memory[start : start + count] = data
             self.log.append((start, data))
         read = bytes(self.memory[start : start + count]) if operation == Operation.READ_MEMORY else b""
-        return read + bytes([Status.OK])
+        return read + bytes([RequestStatus.OK])
 
 
 class Network:
@@ -141,7 +141,7 @@ def test_a_copy_256_requests_late():
     assert board.memory[:4] == b"\xfenew" and len(board.log) == 257
     # An answer that is as late is not taken for that of the next request, either.
     (last,) = FrameDecoder().feed(network.copies[-1][NUMBER_BYTES:])
-    stale = old[:NUMBER_BYTES] + encode_frame(bytes([last[0] + 1 & 255, 1, 2, 3, Status.OK]))
+    stale = old[:NUMBER_BYTES] + encode_frame(bytes([last[0] + 1 & 255, 1, 2, 3, RequestStatus.OK]))
     network.came.append(stale)
     assert transport.read_memory(1, 3) == b"new"
 

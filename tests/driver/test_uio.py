@@ -14,16 +14,18 @@ import tosaic
 from tosaic.driver.transports import RtlTransport, UioTransport
 from tosaic.driver.transports.uio import REGISTER_BYTES
 from tosaic.hw.config_text import get_config
-from tosaic.hw.csr_map import REGISTER, REGISTERS, Access
+from tosaic.hw.csr_map import REGISTER, REGISTERS, FieldAccess
 
 pytestmark = pytest.mark.xdist_group("nano")
 BYTES = 64 << 10
 CONTROL = REGISTER["CONTROL"].offset // 4
 IRQ = REGISTER["IRQ"].offset // 4
 STORED = [
-    register.offset // 4 for register in REGISTERS if register.mask(Access.RW) and register.name != "CONTROL"
+    register.offset // 4
+    for register in REGISTERS
+    if register.mask(FieldAccess.RW) and register.name != "CONTROL"
 ]
-SHOWN = [register.offset // 4 for register in REGISTERS if not register.mask(Access.RW)]
+SHOWN = [register.offset // 4 for register in REGISTERS if not register.mask(FieldAccess.RW)]
 
 
 class PostedUio(UioTransport):

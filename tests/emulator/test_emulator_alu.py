@@ -8,7 +8,7 @@ from scalar_machine import ScalarMachine
 
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import FIELDS, Instruction, Op, Opcode, make
-from tosaic.sim.emulator.alu import Parameters, Value
+from tosaic.sim.emulator.alu import Value, VectorParameters
 from tosaic.sim.emulator.domain import micro_op
 
 MAGNITUDES = (0, 1, 5, 127, 128, 32767, 32768, 1 << 20, (1 << 31) - 1, 1 << 31, 1 << 40, (1 << 47) - 1)
@@ -51,7 +51,7 @@ def test_a_rescale_whose_sum_needs_65_bits() -> None:
     uop, lanes = make(Opcode.VECTOR_UOP, **fields), np.full(config.columns, (1 << 32) - 1)
     scalar = ScalarMachine(config, bytearray())
     scalar.multiplier, scalar.shift = [most] * config.columns, [62] * config.columns
-    parameters = Parameters(
+    parameters = VectorParameters(
         np.zeros(config.columns, np.int64),
         np.array(scalar.multiplier),
         np.array(scalar.shift),
@@ -82,7 +82,7 @@ def test_an_operation(op: Op, machine: str) -> None:
         scalar.shift = [dice.randint(2, 62) for _ in range(columns)]
         scalar.table = [dice.randrange(-(1 << 31), 1 << 31) for _ in range(512)]
         scalar.bounds = {0: bounds}
-        parameters = Parameters(
+        parameters = VectorParameters(
             *(np.array(each) for each in (scalar.bias, scalar.multiplier, scalar.shift, scalar.table))
         )
         found = micro_op(uop, (bounds.low, bounds.high), a, b, parameters, bits)

@@ -9,10 +9,10 @@ import tosaic.sim.emulator.machine as machine_module
 from tosaic.errors import DeviceError
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.config_text import variant
-from tosaic.hw.isa import Condition, Opcode, Stream
+from tosaic.hw.isa import Condition, CoreProgram, Opcode
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.emulator import Emulator
-from tosaic.sim.emulator.external_memory import ExternalMemory
+from tosaic.sim.emulator.external_memory import ExternalBytes
 from tosaic.sim.emulator.trace import Trace
 
 SMALL = CONFIGS["small"]
@@ -32,7 +32,7 @@ def assembled(commands: list[Command], config: Any = SMALL) -> Assembler:
 def executed(*commands: Command, most: int | None = None, config: Any = SMALL) -> Trace:
     memory = np.zeros(4096, np.uint8)
     size = assembled(list(commands), config).place(memory, 1024)
-    found = Emulator(config).execute(ExternalMemory.of(memory), 1024, size, max_instructions=most)
+    found = Emulator(config).execute(ExternalBytes.of(memory), 1024, size, max_instructions=most)
     return found[0]
 
 
@@ -63,7 +63,7 @@ def test_a_program_lies_in_memory(length: int, fits: bool) -> None:
     memory = np.zeros(4096, np.uint8)
     size = assembled([NOP]).place(memory, 1024)
     assert size == 48
-    own = ExternalMemory.of(memory[:length])
+    own = ExternalBytes.of(memory[:length])
     if fits:
         assert len(Emulator(SMALL).execute(own, 1024, size)[0].instructions) == 3
         return
@@ -77,14 +77,14 @@ def test_a_program_lies_in_memory(length: int, fits: bool) -> None:
 @pytest.mark.parametrize("address, size", [(-16, 48), (0, -1)])
 def test_a_program_begins_in_memory(address: int, size: int) -> None:
     with pytest.raises(DeviceError, match="^MEMORY_RANGE: the program's bytes "):
-        Emulator(SMALL).execute(ExternalMemory.of(np.zeros(256, np.uint8)), address, size)
+        Emulator(SMALL).execute(ExternalBytes.of(np.zeros(256, np.uint8)), address, size)
 
 
 def test_an_empty_program_has_no_end() -> None:
     with pytest.raises(
         DeviceError, match="^PROGRAM_END at program counter 0: 0 bytes of program have no END$"
     ):
-        Emulator(SMALL).execute(ExternalMemory.of(np.zeros(64, np.uint8)), 64, 0)
+        Emulator(SMALL).execute(ExternalBytes.of(np.zeros(64, np.uint8)), 64, 0)
 
 
 def test_a_program_may_not_lie_where_its_results_go() -> None:
@@ -95,7 +95,7 @@ def test_a_program_may_not_lie_where_its_results_go() -> None:
     with pytest.raises(
         DeviceError, match=r"bytes 0\.\.127 reach the program in bytes 0\.\.63, which may not change"
     ):
-        Emulator(SMALL).execute(ExternalMemory.of(memory), 0, size)
+        Emulator(SMALL).execute(ExternalBytes.of(memory), 0, size)
     assert memory[:64].any()
 
 
@@ -174,11 +174,11 @@ def test_a_core_that_waits_for_a_semaphore_that_is_not_there() -> None:
     config = variant(PAIR, {"semaphores": 14})
     memory = np.zeros(4096, np.uint8)
     wait = assembled([(Opcode.STORE_WAIT, dict(semaphore=14, count=1))], config)
-    streams = [Stream(place, wait.place(memory, place)) for place in (0, 1024)]
+    streams = [CoreProgram(place, wait.place(memory, place)) for place in (0, 1024)]
     with pytest.raises(
         DeviceError, match="^ILLEGAL at program counter 16 of core 0 .*there are 14 semaphores$"
     ):
-        Emulator(config).execute(ExternalMemory.of(memory), *streams[0], others=streams[1:])
+        Emulator(config).execute(ExternalBytes.of(memory), *streams[0], others=streams[1:])
 
 
 def test_tokens_are_taken() -> None:
@@ -197,7 +197,7 @@ def test_a_program_begins_with_begin() -> None:
     del assembler.instructions[0]
     size = assembler.place(memory, 0)
     with pytest.raises(DeviceError) as caught:
-        Emulator(SMALL).execute(ExternalMemory.of(memory), 0, size)
+        Emulator(SMALL).execute(ExternalBytes.of(memory), 0, size)
     assert str(caught.value).startswith(
         "ILLEGAL at program counter 0: a program's first instruction is BEGIN, not NOP"
     )

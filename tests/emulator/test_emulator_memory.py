@@ -11,9 +11,9 @@ from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir.tosa_file import read_tosa
 from tosaic.hw.config import CONFIGS
 from tosaic.sim.emulator import Emulator
-from tosaic.sim.emulator.external_memory import ExternalMemory
+from tosaic.sim.emulator.external_memory import ExternalBytes
 from tosaic.sim.emulator.faults import Diverged, Fault
-from tosaic.sim.emulator.state import AccumulatorQueue, ActivationMemory, WeightMemory, agreed
+from tosaic.sim.emulator.state import AccumulatorQueue, ActivationBytes, WeightWords, agreed
 
 SIZE, WORD = 256, 8
 DIGITS = pathlib.Path(__file__).resolve().parents[2] / "examples/digits/digits.tosa"
@@ -22,7 +22,7 @@ DIGITS = pathlib.Path(__file__).resolve().parents[2] / "examples/digits/digits.t
 @pytest.mark.parametrize("address", [SIZE - 3, 2 * SIZE - 3, -3])
 @pytest.mark.parametrize("samples", [1, 2])
 def test_a_word_that_crosses_the_end(address: int, samples: int) -> None:
-    memory = ActivationMemory(samples, SIZE, WORD)
+    memory = ActivationBytes(samples, SIZE, WORD)
     words = np.arange(1, 1 + 8 * samples, dtype=np.uint8).reshape(samples, 1, 8)
     memory.write(np.array([[address]]), words)
     np.testing.assert_array_equal(memory.read(address, 8), words[:, 0])
@@ -31,14 +31,14 @@ def test_a_word_that_crosses_the_end(address: int, samples: int) -> None:
 
 
 def test_of_overlapping_words_the_last_one_stays() -> None:
-    memory = ActivationMemory(1, SIZE, WORD)
+    memory = ActivationBytes(1, SIZE, WORD)
     memory.write(np.array([[SIZE - 4, 0]]), np.array([[[1] * 8, [2] * 8]], np.uint8))
     assert memory.read(SIZE - 4, 12)[0].tolist() == [1] * 4 + [2] * 8
 
 
 @pytest.mark.parametrize("address", [SIZE - 8, SIZE - 4, 0])
 def test_rows_that_cross_the_end(address: int) -> None:
-    memory = ActivationMemory(1, SIZE, WORD)
+    memory = ActivationBytes(1, SIZE, WORD)
     memory.write_rows(np.array([address]), np.arange(8, dtype=np.uint8).reshape(1, 1, 8))
     assert memory.read_rows(np.array([address]), 8)[0, 0].tolist() == list(range(8))
     assert memory.read_words(np.array([[address]]))[0, 0].tolist() == list(range(8))
@@ -77,7 +77,7 @@ def test_words_of_weights_are_those_that_were_written_last(samples: int) -> None
     words, columns = 8, 4
     for seed in range(60):
         dice = np.random.default_rng(seed)
-        memory, wanted = WeightMemory(samples, words, columns), np.zeros((samples, words, columns), np.int8)
+        memory, wanted = WeightWords(samples, words, columns), np.zeros((samples, words, columns), np.int8)
         for _ in range(8):
             first, count = int(dice.integers(0, 3 * words)), int(dice.integers(1, words + 1))
             numbers = (first + np.arange(count)) % words
@@ -99,7 +99,7 @@ def test_bytes_of_the_activation_memory_are_those_that_were_written_last(seed: i
     """They are written by addresses of each sample or of all, and by rows, and read by nested loops; all wrap."""
     dice = np.random.default_rng(seed)
     samples, size = int(dice.integers(1, 4)), 64
-    memory, wanted = ActivationMemory(samples, size, WORD), np.zeros((samples, size), np.uint8)
+    memory, wanted = ActivationBytes(samples, size, WORD), np.zeros((samples, size), np.uint8)
 
     def where(count: int, own: bool) -> np.ndarray:
         return dice.integers(-size, 2 * size, (samples if own else 1, count))
@@ -135,7 +135,7 @@ def test_bytes_of_the_activation_memory_are_those_that_were_written_last(seed: i
 def test_nested_loops_through_the_activation_memory(seed: int) -> None:
     """None where they lie further apart than the memory is large."""
     dice = np.random.default_rng(seed)
-    memory = ActivationMemory(2, SIZE, WORD)
+    memory = ActivationBytes(2, SIZE, WORD)
     content = dice.integers(0, 256, (2, SIZE)).astype(np.uint8)
     memory.write_rows(np.array([0]), content[:, None])
     for _ in range(20):
@@ -159,7 +159,7 @@ def test_what_samples_share_of_external_memory(seed: int) -> None:
     samples, shared, own = int(dice.integers(1, 4)), int(dice.integers(0, 40)), 60
     common = dice.integers(0, 256, shared).astype(np.uint8) if shared else None
     windows = dice.integers(0, 256, (samples, own)).astype(np.uint8)
-    memory = ExternalMemory(windows.copy(), None if common is None else common.copy())
+    memory = ExternalBytes(windows.copy(), None if common is None else common.copy())
     start = np.zeros((samples, 0), np.uint8) if common is None else np.tile(common, (samples, 1))
     wanted, size = np.concatenate([start, windows], axis=1), shared + own
     assert (len(memory), memory.samples) == (size, samples)
@@ -201,7 +201,7 @@ def test_a_run_leaves_no_memory_behind():
     tracemalloc.start()
     try:
         for _ in range(3):
-            emulator.execute(ExternalMemory(windows), program.program_address, program.program_bytes)
+            emulator.execute(ExternalBytes(windows), program.program_address, program.program_bytes)
         left, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

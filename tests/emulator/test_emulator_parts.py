@@ -12,11 +12,11 @@ from tosaic.nnr import levels as coded
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.bandwidth import THOUSAND
 from tosaic.sim.emulator import Emulator
-from tosaic.sim.emulator.alu import Parameters, Value, wrap
+from tosaic.sim.emulator.alu import Value, VectorParameters, wrap
 from tosaic.sim.emulator.domain import micro_op
 from tosaic.sim.emulator.events import Timeline
 from tosaic.sim.emulator.faults import Fault
-from tosaic.sim.emulator.stored_lanes import StoredLanes, carried_registers
+from tosaic.sim.emulator.stored_lanes import LaneStores, carried_registers
 from tosaic.sim.emulator.streams import Stream
 from tosaic.sim.emulator.timing_parts import BurstBeats, Channel
 
@@ -44,7 +44,7 @@ def test_a_rescale_by_any_shift(shift: int, wanted: list[int]) -> None:
     assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.RESCALE, multiplier=3, shift=shift)
     (*_, uop) = assembler.instructions
     value = Value(np.array([7, -7, 0]), 7)
-    found = micro_op(uop, (-(1 << 47), (1 << 47) - 1), value, ZERO, Parameters.empty(8), 48)
+    found = micro_op(uop, (-(1 << 47), (1 << 47) - 1), value, ZERO, VectorParameters.empty(8), 48)
     assert found.lanes.tolist() == wanted
     assert found.bound >= max(map(abs, wanted))
 
@@ -142,7 +142,7 @@ def test_lanes_of_a_register_that_are_defined(lanes: int, beats: int, before: di
     has."""
     program = micro_program(**(REGISTER_2 if 2 in before else {}))
     go = command(Opcode.VECTOR_GO, lanes=lanes, tail_lanes=lanes, vectors=4, slots=4)
-    StoredLanes(go, program, [beats], Stream(), 0, 8).follow(before)
+    LaneStores(go, program, [beats], Stream(), 0, 8).follow(before)
     assert before == after
 
 
@@ -150,7 +150,7 @@ def test_lanes_of_a_register_that_are_defined(lanes: int, beats: int, before: di
 def test_no_more_lanes_are_stored_than_are_defined(defined: int, fits: bool) -> None:
     program = micro_program(to_memory=1, **REGISTER_2)
     go = command(Opcode.VECTOR_GO, lanes=3, tail_lanes=3, vectors=4, slots=4)
-    stored = StoredLanes(go, program, [4], Stream(), 1, 8)
+    stored = LaneStores(go, program, [4], Stream(), 1, 8)
     if fits:
         stored.follow({2: defined})
     else:
@@ -175,5 +175,5 @@ def test_lanes_that_reach_memory(
     slot those of a batch come one after the other."""
     stream = Stream(counts=[3, 9, 1, 1, 1, 1])
     go = command(Opcode.VECTOR_GO, lanes=lanes, tail_lanes=tail, vectors=7, slots=slots)
-    stored = StoredLanes(go, micro_program(to_memory=1), [6], stream, per_slot, 8)
+    stored = LaneStores(go, micro_program(to_memory=1), [6], stream, per_slot, 8)
     assert stored.of_slots(0, 1, 7).tolist() == [counted]

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from tosaic.hw.config_text import get_config
-from tosaic.sim.emulator.events import Condition, Timeline
+from tosaic.sim.emulator.events import Event, Timeline
 from tosaic.sim.emulator.timing_parts import ARRAY_DRAIN_CYCLES, AccumulatorFifo
 
 
@@ -14,7 +14,7 @@ class OneByOne:
 
     def __init__(self, places: int, timeline: Timeline):
         self.places, self.there, self.taken = places, [], []
-        self.changed = Condition(timeline)
+        self.changed = Event(timeline)
 
     def deliver(self, time, distances):
         waited = 0

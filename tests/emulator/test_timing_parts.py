@@ -10,15 +10,15 @@ from tosaic.hw.isa import FIELDS, Instruction, Opcode, Unit, make
 from tosaic.sim.bandwidth import THOUSAND, thousandths
 from tosaic.sim.emulator.events import Process, Timeline
 from tosaic.sim.emulator.timing_parts import (
-    Accesses,
+    AccessesBefore,
     BurstBeats,
     Bus,
     Channel,
-    Fabric,
-    Queue,
+    CoreFabric,
     SharedReads,
     SharedWrites,
     StreamedWeights,
+    TimedQueue,
     bursts,
 )
 
@@ -157,7 +157,7 @@ def run(timeline: Timeline, *processes: Process) -> None:
 
 def test_a_queue_has_room_for_its_depth() -> None:
     timeline, log = Timeline(), list[tuple[str, int, int]]()
-    queue = Queue(timeline, 2, 3)
+    queue = TimedQueue(timeline, 2, 3)
     items = [command(Opcode.LOAD_WAIT, semaphore=number) for number in range(4)]
 
     def sender() -> Process:
@@ -207,7 +207,7 @@ def test_streamed_weights_arrive_word_by_word() -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_cycles_in_which_a_bank_is_taken(seed: int) -> None:
     """As counted cycle by cycle; what is over is not asked for again."""
-    dice, accesses = random.Random(seed), Accesses(BASE)
+    dice, accesses = random.Random(seed), AccessesBefore(BASE)
     taken: list[tuple[int, int, float]] = []
     time, asked_from = 0, 0
     for _ in range(40):
@@ -227,7 +227,7 @@ def test_cycles_in_which_a_bank_is_taken(seed: int) -> None:
 
 def test_accesses_without_a_gap_are_one_stretch() -> None:
     """They are in one bank, and take the same share of the cycles."""
-    accesses = Accesses(BASE)
+    accesses = AccessesBefore(BASE)
     for start, end, bank, share in (
         (0, 4, 0, 1.0),
         (4, 6, 0, 1.0),
@@ -247,7 +247,7 @@ def test_accesses_without_a_gap_are_one_stretch() -> None:
 @pytest.mark.parametrize("offset, bank", [(0, 0), (-1, -1), (1, 0)])
 def test_the_bank_of_a_byte(offset: int, bank: int) -> None:
     """Addresses wrap at the end of the memory."""
-    config, accesses = BASE, Accesses(BASE)
+    config, accesses = BASE, AccessesBefore(BASE)
     for number in range(config.am_banks):
         for turn in (0, config.am_bytes):
             place = number * config.am_bank_bytes + offset + turn
@@ -257,9 +257,9 @@ def test_the_bank_of_a_byte(offset: int, bank: int) -> None:
 # --- what connects the units
 
 
-def fabrics(config=BASE) -> list[Fabric]:  # type: ignore[no-untyped-def]
-    bus, found = Bus(config, None, 4), list[Fabric]()
-    found += [Fabric(config, bus, core, found) for core in range(config.cores)]
+def fabrics(config=BASE) -> list[CoreFabric]:  # type: ignore[no-untyped-def]
+    bus, found = Bus(config, None, 4), list[CoreFabric]()
+    found += [CoreFabric(config, bus, core, found) for core in range(config.cores)]
     return found
 
 
@@ -273,12 +273,12 @@ def test_cycles_in_which_a_unit_was_busy() -> None:
     assert fabric.counters["store_busy"] == 4
 
 
-def waiting(fabric: Fabric, count: int, log: list[int]) -> Process:
+def waiting(fabric: CoreFabric, count: int, log: list[int]) -> Process:
     yield from fabric.wait(command(Opcode.LOAD_WAIT, semaphore=2, count=count))
     log.append(fabric.timeline.now)
 
 
-def signalling(fabric: Fabric, at: list[int], **fields: int) -> Process:
+def signalling(fabric: CoreFabric, at: list[int], **fields: int) -> Process:
     for time in at:
         yield time
         fabric.signal(command(Opcode.STORE_SIGNAL, semaphore=2, count=1, **fields))

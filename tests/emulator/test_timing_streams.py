@@ -10,8 +10,8 @@ from tosaic.hw.config_text import get_config
 from tosaic.hw.constants import BURST_BEATS, OUTSTANDING_BEATS, OUTSTANDING_BURSTS
 from tosaic.hw.isa import Opcode, Space
 from tosaic.sim.emulator.events import Process
-from tosaic.sim.emulator.timing_dma import LoadUnit, StoreUnit
-from tosaic.sim.emulator.timing_parts import Accesses, Bus, Fabric, Queue
+from tosaic.sim.emulator.timing_dma import LoadTiming, StoreTiming
+from tosaic.sim.emulator.timing_parts import AccessesBefore, Bus, CoreFabric, TimedQueue
 from tosaic.sim.emulator.transfer import UnpackedRow
 
 BASE = get_config("base")
@@ -23,12 +23,12 @@ LATENCY = 5000
 def end(go: Opcode, rows: int, beats: int, latency: int = LATENCY) -> int:
     """The cycle in which a transfer of rows of some beats, each row a block of its own, is complete."""
     bus = Bus(BASE, None, latency)
-    fabric = Fabric(BASE, bus, 0, [])
+    fabric = CoreFabric(BASE, bus, 0, [])
     fabric.busy = 2
-    queue, before = Queue(bus.timeline, 8, 1), Accesses(BASE)
+    queue, before = TimedQueue(bus.timeline, 8, 1), AccessesBefore(BASE)
     load = go is Opcode.LOAD_GO
-    unit = (LoadUnit if load else StoreUnit)(fabric, queue, before)
-    run = (unit.commands(), unit.split(), unit.retire()) if isinstance(unit, LoadUnit) else (unit.run(),)
+    unit = (LoadTiming if load else StoreTiming)(fabric, queue, before)
+    run = (unit.commands(), unit.split(), unit.retire()) if isinstance(unit, LoadTiming) else (unit.run(),)
     pitch = command(Opcode.LOAD_PITCH if load else Opcode.STORE_PITCH, memory_pitch=BURST_BEATS * WORD)
     transfer = command(go, row_bytes=beats * WORD, rows=rows)
     for process in (*run, queue.put(pitch), queue.put(transfer)):
@@ -76,10 +76,12 @@ def test_beats_of_a_packed_row_share_its_cycles(words: int, cycles: int) -> None
     """A row has 40 beats, in a burst of 32 and one of 8. The words of each burst are there when its share of the
     cycles, or the bus, is over, and the last word two cycles later."""
     bus = Bus(BASE, None, 0)
-    fabric = Fabric(BASE, bus, 0, [])
+    fabric = CoreFabric(BASE, bus, 0, [])
     fabric.busy = 1
-    queue, beats = Queue(bus.timeline, 8, 1), 40
-    load = LoadUnit(fabric, queue, Accesses(BASE), unpacked_rows=[UnpackedRow(words=words, cycles=cycles)])
+    queue, beats = TimedQueue(bus.timeline, 8, 1), 40
+    load = LoadTiming(
+        fabric, queue, AccessesBefore(BASE), unpacked_rows=[UnpackedRow(words=words, cycles=cycles)]
+    )
     go = command(Opcode.LOAD_GO, row_bytes=beats * WORD, rows=1, packed=1, streamed=1, space=Space.WM)
     arrivals: list[int] = []
 

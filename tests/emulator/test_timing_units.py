@@ -12,13 +12,13 @@ from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.emulator import Emulator
-from tosaic.sim.emulator.timing_dma import LoadUnit, StoreUnit
+from tosaic.sim.emulator.timing_dma import LoadTiming, StoreTiming
 from tosaic.sim.emulator.timing_parts import (
-    Accesses,
+    AccessesBefore,
     BurstBeats,
     Bus,
-    Fabric,
-    Queue,
+    CoreFabric,
+    TimedQueue,
     burst_of,
 )
 
@@ -41,13 +41,15 @@ class Transfers:
         address: int = ADDRESS,
     ):
         bus = Bus(CONFIG, WORD / beat_cycles, 0)
-        self.fabric = Fabric(CONFIG, bus, 0, [])
+        self.fabric = CoreFabric(CONFIG, bus, 0, [])
         self.fabric.busy = len(beats)
-        queue, before = Queue(bus.timeline, 8, 1), Accesses(CONFIG)
+        queue, before = TimedQueue(bus.timeline, 8, 1), AccessesBefore(CONFIG)
         for start, end in taken:
             before.record(start, end, BANK)
-        unit = (LoadUnit if go is Opcode.LOAD_GO else StoreUnit)(self.fabric, queue, before)
-        run = (unit.commands(), unit.split(), unit.retire()) if isinstance(unit, LoadUnit) else (unit.run(),)
+        unit = (LoadTiming if go is Opcode.LOAD_GO else StoreTiming)(self.fabric, queue, before)
+        run = (
+            (unit.commands(), unit.split(), unit.retire()) if isinstance(unit, LoadTiming) else (unit.run(),)
+        )
         places = {"memory_address": 0, "local_address": address, "rows": rows}
         gos = (queue.put(command(go, row_bytes=count * WORD, **places)) for count in beats)
         for process in (*run, *gos):

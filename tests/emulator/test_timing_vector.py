@@ -9,8 +9,8 @@ import pytest
 from tosaic.hw.config_text import get_config
 from tosaic.hw.csr_map import MARKS
 from tosaic.hw.isa import FIELDS, STORE_STREAM, Element, Instruction, Op, Opcode, Source, make
-from tosaic.sim.emulator.timing_parts import Accesses, AccumulatorFifo, Bus, Fabric, Queue
-from tosaic.sim.emulator.timing_vector import VectorUnit
+from tosaic.sim.emulator.timing_parts import AccessesBefore, AccumulatorFifo, Bus, CoreFabric, TimedQueue
+from tosaic.sim.emulator.timing_vector import VectorTiming
 
 CONFIG = get_config("small")
 LANES = CONFIG.columns
@@ -51,18 +51,18 @@ class Unit:
     ):
         config = get_config(machine)
         bus = Bus(config, None, 0)
-        cores: list[Fabric] = []
-        self.fabric = Fabric(config, bus, 0, cores)
+        cores: list[CoreFabric] = []
+        self.fabric = CoreFabric(config, bus, 0, cores)
         cores.append(self.fabric)
         self.fabric.busy = len(commands)
-        self.queue = Queue(bus.timeline, len(commands), 1)
+        self.queue = TimedQueue(bus.timeline, len(commands), 1)
         fifo = AccumulatorFifo(config, bus.timeline)
         if there:
             # Each is there 12 cycles after the array has issued its slot.
             distances = [1, *(after - before for before, after in itertools.pairwise(there))]
             bus.timeline.resume_at(0, fifo.deliver(there[0] - 12, distances))
-        self.read, self.written = Accesses(config), Accesses(config)
-        unit = VectorUnit(self.fabric, self.queue, fifo, [self.read], [self.written])
+        self.read, self.written = AccessesBefore(config), AccessesBefore(config)
+        unit = VectorTiming(self.fabric, self.queue, fifo, [self.read], [self.written])
         signal = command(Opcode.ARRAY_SIGNAL, semaphore=1, count=1)
         for time in tokens:
             self.fabric.at(time, functools.partial(self.fabric.signal, signal))
@@ -81,7 +81,7 @@ class Unit:
 
     def accesses(self, which: str) -> list[tuple[int, int, int]]:
         """[start, end) and bank of stretches of reads or writes."""
-        told: Accesses = getattr(self, which)
+        told: AccessesBefore = getattr(self, which)
         stretches: list[tuple[int, int, int]] = []
         for cycle, bank in itertools.product(range(100), range(CONFIG.am_banks)):
             if told.cycles(cycle, cycle + 1, bank):

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Instruction
 from tosaic.sim.emulator.events import Process
-from tosaic.sim.emulator.timing_array import ArrayUnit
-from tosaic.sim.emulator.timing_parts import Accesses, AccumulatorFifo, Bus, Fabric, Queue
+from tosaic.sim.emulator.timing_array import ArrayTiming
+from tosaic.sim.emulator.timing_parts import AccessesBefore, AccumulatorFifo, Bus, CoreFabric, TimedQueue
 
 
 class TimedArray:
@@ -22,13 +22,13 @@ class TimedArray:
     ):
         config = get_config(machine)
         bus = Bus(config, None, 0)
-        self.fabric = Fabric(config, bus, 0, [])
+        self.fabric = CoreFabric(config, bus, 0, [])
         self.fabric.busy = len(commands)
-        queue, fifo = Queue(bus.timeline, len(commands), 1), AccumulatorFifo(config, bus.timeline)
-        reads = Accesses(config)
+        queue, fifo = TimedQueue(bus.timeline, len(commands), 1), AccumulatorFifo(config, bus.timeline)
+        reads = AccessesBefore(config)
         for start, end, bank in before:
             reads.record(start, end, bank)
-        unit = ArrayUnit(self.fabric, queue, fifo, reads, Accesses(config))
+        unit = ArrayTiming(self.fabric, queue, fifo, reads, AccessesBefore(config))
         self.sent: list[int] = []
         """The cycle from which on each vector is there."""
 

@@ -19,7 +19,7 @@ from tosaic.hw.isa import (
     make,
 )
 from tosaic.sim.assembler import Assembler
-from tosaic.sim.emulator import Emulator, ExternalMemory
+from tosaic.sim.emulator import Emulator, ExternalBytes
 from tosaic.sim.emulator.verify import Verified, verify
 
 WEIGHTS_AT = 1 << 16
@@ -117,9 +117,9 @@ class UnitProgram:
         windows, size = self._memory()
         if self.samples > 1 and (self.wm == self.wm[0]).all():
             common, windows = windows[0, : self._am_at].copy(), windows[:, self._am_at :].copy()
-            memory, start = ExternalMemory(windows, common), 0
+            memory, start = ExternalBytes(windows, common), 0
         else:
-            memory, start = ExternalMemory(windows), self._am_at
+            memory, start = ExternalBytes(windows), self._am_at
         Emulator(self.config).execute(memory, 0, size)
         return windows[:, start:]
 

@@ -25,8 +25,8 @@ from tosaic.errors import MachineFault, UnsupportedError
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.isa import FIELDS, INSTRUCTION_BYTES, Field, Instruction, Opcode, decode, encode
 from tosaic.sim.emulator import Emulator
-from tosaic.sim.emulator.external_memory import ExternalMemory
-from tosaic.sim.emulator.state import State
+from tosaic.sim.emulator.external_memory import ExternalBytes
+from tosaic.sim.emulator.state import CoreState
 from tosaic.sim.rtl import RtlSimulator
 from tosaic.sim.stimulus import KINDS, Stimulus, random_program
 
@@ -199,7 +199,7 @@ def _compare(program: Stimulus, emulated: MachineFault | str, simulated: Machine
         place = start + emulated.program_counter
         if program.memory[place] == Opcode.STORE_GO:
             return OVER_ITSELF
-    execution = SideBySide(State(CONFIG, ExternalMemory.of(program.memory.copy())))
+    execution = SideBySide(CoreState(CONFIG, ExternalBytes.of(program.memory.copy())))
     possible = execution.ends(program.memory[start:end].tobytes(), INSTRUCTIONS_MAX)
     if possible == {UNORDERED}:
         return GIVEN_UP

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import campaign_log
 from failed_case import Case, leave, smaller_file
 
-from tosaic.driver.jobs import Done, Job, RecordFile, Work, place_of, run_jobs
+from tosaic.driver.jobs import Done, Job, JobFunction, RecordFile, place_of, run_jobs
 from tosaic.errors import Error
 
 Result = TypeVar("Result")
@@ -167,7 +167,7 @@ def long_run(
     resource.setrlimit(resource.RLIMIT_AS, (chosen.memory << 30, chosen.memory << 30))
     campaign = one_round.partition(":")[0]
     place, kept = place_of(chosen.jobs, chosen.cluster), RecordFile(chosen.records)
-    work = Work("fuzz_runner:round_job", (pathlib.Path(__file__).resolve().parent, *folders))
+    work = JobFunction("fuzz_runner:round_job", (pathlib.Path(__file__).resolve().parent, *folders))
     started, total, number = time.monotonic(), Tally(), 0
     while total.inputs < chosen.inputs if chosen.inputs else time.monotonic() < started + 60 * chosen.minutes:
         jobs = []

@@ -13,7 +13,7 @@ from fuzz_runner import Failure, Tally, _tally_of, round_job
 from legal_configs import smaller_config
 from random_jobs import config_case
 
-from tosaic.driver.jobs import Job, Work
+from tosaic.driver.jobs import Job, JobFunction
 from tosaic.hw.isa import INSTRUCTION_BYTES, Opcode, decode
 
 HERE = str(pathlib.Path(__file__).resolve().parent)
@@ -118,7 +118,7 @@ def test_a_campaign_as_jobs_keeps_what_failed(
     monkeypatch.syspath_prepend(str(tmp_path))
     module = planted[0].partition(":")[0]
     job = Job(
-        Work("fuzz_runner:round_job"),
+        JobFunction("fuzz_runner:round_job"),
         seed=1,
         settings={"round": f"{module}:one_round", "inputs": 3, "traced": False},
     )

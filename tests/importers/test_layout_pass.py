@@ -56,3 +56,23 @@ def test_no_transpose_is_left_between_channels_last(between):
     assert "TRANSPOSE" not in [operator.op for operator in changed.operators]
     values = {"x": np.arange(240, dtype=np.int64).reshape(2, 4, 5, 6).astype(np.int8)}
     np.testing.assert_array_equal(evaluate(changed, values)["y"], evaluate(graph, values)[x])
+
+
+def test_scales_of_channels_stay_with_the_last_axis():
+    build = GraphBuilder("scales")
+    turned = build.add("TRANSPOSE", [build.input("x", (1, 2, 3, 4), DType.INT8)], perms=LAST)
+    zero = build.constant([0], DType.INT8)
+    scales = build.constant([1 << 30, 1 << 29], DType.INT32), build.constant([30, 30], DType.INT8)
+    scaled = build.add(
+        "RESCALE",
+        [turned, *scales, zero, zero],
+        dtype=DType.INT8,
+        scale32=True,
+        rounding_mode="SINGLE_ROUND",
+        per_channel=True,
+    )
+    build.output(scaled)
+    x = np.arange(24, dtype=np.int8).reshape(1, 2, 3, 4)
+    result = evaluate(cancel_transposes(build.graph, [("y", scaled)]), {"x": x})["y"]
+    assert result[..., 0].tolist() == [[list(row) for row in x[0, 0]]]
+    assert result[0, 0, :, 1].tolist() == [6, 7, 7, 8]

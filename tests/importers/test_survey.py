@@ -5,7 +5,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from tosaic.compiler.importers import import_model, survey_model
-from tosaic.compiler.importers.survey import Form
+from tosaic.compiler.importers.survey import LoweringForm
 from tosaic.errors import UnsupportedError
 
 
@@ -31,11 +31,11 @@ def test_onnx_model_that_is_all_representable(tmp_path):
     operators, graph = survey_model(saved(tmp_path / "m.onnx", nodes, [y]))
     assert graph is not None
     assert [(o.kind, o.name, o.form, o.reason) for o in operators] == [
-        ("Shape", "shape", Form.DIRECT, "nothing at run time"),
-        ("Softmax", "soft", Form.COMPOSITE, "REDUCE_MAX, SUB, EXP, REDUCE_SUM, RECIPROCAL, MUL"),
-        ("Reshape", "same", Form.DIRECT, "nothing at run time"),
-        ("Transpose", "turned", Form.DIRECT, "TRANSPOSE"),
-        ("Relu", "positive", Form.DIRECT, "CLAMP"),
+        ("Shape", "shape", LoweringForm.DIRECT, "nothing at run time"),
+        ("Softmax", "soft", LoweringForm.COMPOSITE, "REDUCE_MAX, SUB, EXP, REDUCE_SUM, RECIPROCAL, MUL"),
+        ("Reshape", "same", LoweringForm.DIRECT, "nothing at run time"),
+        ("Transpose", "turned", LoweringForm.DIRECT, "TRANSPOSE"),
+        ("Relu", "positive", LoweringForm.DIRECT, "CLAMP"),
     ]
 
 
@@ -54,11 +54,11 @@ def test_onnx_survey_goes_on_behind_a_refusal(tmp_path):
     operators, graph = survey_model(path)
     assert graph is None
     assert [(o.name, o.form) for o in operators] == [
-        ("noise", Form.NOT_REPRESENTABLE),
-        ("positive", Form.DIRECT),
-        ("where", Form.NOT_REPRESENTABLE),
-        ("same", Form.UNKNOWN),
-        ("count", Form.UNKNOWN),
+        ("noise", LoweringForm.NOT_REPRESENTABLE),
+        ("positive", LoweringForm.DIRECT),
+        ("where", LoweringForm.NOT_REPRESENTABLE),
+        ("same", LoweringForm.UNKNOWN),
+        ("count", LoweringForm.UNKNOWN),
     ]
     assert "it makes random numbers" in operators[0].reason
     assert "the size of its result depends on data" in operators[2].reason
@@ -79,6 +79,6 @@ def test_onnx_input_of_a_foreign_type(tmp_path):
     operators, graph = survey_model(tmp_path / "m.onnx")
     assert graph is None
     assert [(o.kind, o.name, o.form) for o in operators] == [
-        ("input", "x", Form.NOT_REPRESENTABLE),
-        ("Neg", "minus", Form.UNKNOWN),
+        ("input", "x", LoweringForm.NOT_REPRESENTABLE),
+        ("Neg", "minus", LoweringForm.UNKNOWN),
     ]

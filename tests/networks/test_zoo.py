@@ -10,7 +10,7 @@ import pytest
 
 from tosaic.compiler.ir import DType, Graph, Tensor
 from tosaic.driver.digests import CODE_SUFFIXES
-from tosaic.driver.jobs import Job, Work
+from tosaic.driver.jobs import Job, JobFunction
 from tosaic.driver.jobs.content import pack, unpack
 
 ZOO = pathlib.Path(__file__).parents[2] / "bench" / "zoo"
@@ -92,7 +92,7 @@ def test_a_record_does_not_tell_where_it_was_made(zoo, tmp_path):
     file.parent.mkdir(parents=True)
     file.write_bytes(b"no network")
     settings = {**dataclasses.asdict(network), "folder": str(tmp_path), "large_ones": False}
-    found = measuring.measure_job(Job(Work("measuring:measure_job"), settings=settings)).result
+    found = measuring.measure_job(Job(JobFunction("measuring:measure_job"), settings=settings)).result
     assert found["name"] == "sine" and found["failure"].startswith("import: ")
     assert not {"commit", "seconds"} & found.keys()
 

@@ -11,7 +11,7 @@ from test_nnr_cli import run
 
 from tosaic import nnr
 from tosaic.nnr import NnrError, Settings, onnx_carriage, read_bitstream
-from tosaic.nnr.onnx_calibration import Calibrated, Target, encode_for_quality
+from tosaic.nnr.onnx_calibration import Calibrated, CodingTarget, encode_for_quality
 from tosaic.nnr.onnx_runs import OnnxRuns
 from tosaic.nnr.onnx_scaling import channel_axes, power_of_two_scales, scale_channels
 from tosaic.nnr.onnx_tensors import model_tensors
@@ -56,7 +56,7 @@ def sqnr_decibels(model: onnx.ModelProto) -> float:
 
 @pytest.fixture(scope="module")
 def at_40_decibels() -> Calibrated:
-    return encode_for_quality(network(), {"image": IMAGES}, Target(sqnr_decibels=40.0))
+    return encode_for_quality(network(), {"image": IMAGES}, CodingTarget(sqnr_decibels=40.0))
 
 
 def test_the_asked_quality_is_reached_in_fewer_bytes_than_one_rule_for_all(at_40_decibels) -> None:
@@ -89,7 +89,7 @@ def test_rows_say_what_each_tensor_does_alone(at_40_decibels) -> None:
 
 def test_the_asked_size_is_kept() -> None:
     found = [
-        encode_for_quality(network(), {"image": IMAGES}, Target(size_bytes=size))
+        encode_for_quality(network(), {"image": IMAGES}, CodingTarget(size_bytes=size))
         for size in (900, 1100, 1400)
     ]
     for each, size in zip(found, (900, 1100, 1400), strict=True):
@@ -101,11 +101,11 @@ def test_the_asked_size_is_kept() -> None:
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        (Target(size_bytes=100), "the target of 100 bytes is out of reach"),
-        (Target(sqnr_decibels=float("nan")), "the target of nan dB is out of reach"),
+        (CodingTarget(size_bytes=100), "the target of 100 bytes is out of reach"),
+        (CodingTarget(sqnr_decibels=float("nan")), "the target of nan dB is out of reach"),
     ],
 )
-def test_targets_out_of_reach(target: Target, message: str) -> None:
+def test_targets_out_of_reach(target: CodingTarget, message: str) -> None:
     with pytest.raises(NnrError, match=message):
         encode_for_quality(network(), {"image": IMAGES}, target)
 
@@ -197,7 +197,7 @@ def test_values_that_stop_the_model_are_kept_exactly() -> None:
     runs = OnnxRuns(model, {"image": IMAGES})
     assert runs.error({"scales": scales}) == {"y": 0.0}
     assert runs.error({"scales": scales * 0.75}) == {"y": np.inf}
-    found = encode_for_quality(model, {"image": IMAGES}, Target(sqnr_decibels=30.0))
+    found = encode_for_quality(model, {"image": IMAGES}, CodingTarget(sqnr_decibels=30.0))
     assert found.output_decibels["y"] >= 30
     back = {
         name: numpy_helper.to_array(t)

@@ -11,7 +11,7 @@ from test_nnr_quality import DENSE, FILTER, IMAGES, network, sqnr_decibels
 from test_nnr_real_files import branching
 
 from tosaic.nnr import NnrError, Settings, onnx_carriage, read_bitstream
-from tosaic.nnr.onnx_calibration import Target, encode_for_quality
+from tosaic.nnr.onnx_calibration import CodingTarget, encode_for_quality
 from tosaic.nnr.onnx_tensors import model_tensors
 from tosaic.nnr.onnx_weights import encode_weights, with_weights
 
@@ -46,7 +46,7 @@ def test_types_are_the_models_own() -> None:
 
 
 def test_a_quality_without_the_network() -> None:
-    asked = Target(sqnr_decibels=40.0)
+    asked = CodingTarget(sqnr_decibels=40.0)
     whole = encode_for_quality(network(), {"image": IMAGES}, asked)
     alone = encode_for_quality(network(), {"image": IMAGES}, asked, weights_only=True)
     assert len(alone.data) < len(whole.data)

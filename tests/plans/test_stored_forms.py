@@ -21,7 +21,7 @@ from tosaic.compiler.place.placement import Placement, resident
 from tosaic.compiler.place.placer import Memories, Placer
 from tosaic.compiler.place.residents import Residents
 from tosaic.compiler.place.tensors import Tensors
-from tosaic.compiler.program import StoredWeights
+from tosaic.compiler.program import ProgramWeights
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan, GatherScatterPlanner, TableTile
 from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
@@ -167,7 +167,7 @@ def test_coded_weights(at_boot: bool) -> None:
     # Decoded memory is aligned; what has no address of its own is counted on.
     second = 192 if at_boot else 160
     assert found == [Address(region, 0), Address(region, second)]
-    assert memory.stored_weights == [StoredWeights(name, 160, 5, True, at_boot, 8) for name in ("v", "w")]
+    assert memory.stored_weights == [ProgramWeights(name, 160, 5, True, at_boot, 8) for name in ("v", "w")]
     assert memory.unpacked_bytes == (2 * 192 if at_boot else 0)
     places = [0, 100, second, second + 100]
     if at_boot:
@@ -190,7 +190,7 @@ def test_packed_rows_of_weights() -> None:
         Address(Region.CODED, place): (Address(Region.CONSTANTS, where), size)
         for place, where, size in ((0, 0, 3), (64, 64, 2), (100, 0, 3), (164, 64, 2))
     }
-    assert memory.stored_weights == [StoredWeights(name, 100, 5, True, False, 0) for name in ("v", "w")]
+    assert memory.stored_weights == [ProgramWeights(name, 100, 5, True, False, 0) for name in ("v", "w")]
 
 
 # --- packed weights

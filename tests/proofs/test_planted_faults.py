@@ -30,7 +30,7 @@ from tosaic.hw.cores.write_share import CoreWriter, WriteShare
 from tosaic.hw.dma.bursts import BurstSplitter
 from tosaic.hw.dma.load import LoadUnit
 from tosaic.hw.dma.store import StoreUnit
-from tosaic.hw.dma.unpack import Lane, Unpacker
+from tosaic.hw.dma.unpack import Unpacker, UnpackLane
 from tosaic.hw.isa import Op, Unit
 from tosaic.hw.memory.activation import ActivationMemory
 from tosaic.hw.sequencer.arbiter import ReadArbiter
@@ -233,7 +233,7 @@ FAULTS = {
         lambda tmp, _: array.test_rows_of_parts_take_turns(tmp),
     ),
     "a full FIFO takes a weight": (
-        *(Lane, "elaborate", "self.push & (self.keep_all | ~full)", "self.push"),
+        *(UnpackLane, "elaborate", "self.push & (self.keep_all | ~full)", "self.push"),
         lambda tmp, _: unpack.test_a_lane_is_a_fifo(tmp),
     ),
     "a palette's lanes take turns": (

@@ -152,7 +152,7 @@ def test_words_become_wide_beats(monkeypatch, tmp_path):
     queues, m = cut_queues(monkeypatch, write_share), Module()
     dut = elaborated(m, "dut", CoreWriter(TWO_WORDS))
     addresses, kept, firsts = queues
-    core, wide = dut.core, data.View(write_share.Beat(TWO_WORDS), kept.w_data)
+    core, wide = dut.core, data.View(write_share.WriteBeat(TWO_WORDS), kept.w_data)
     moves = core.wvalid & core.wready
     # The burst whose words come, as its address told: `firsts` has what its address began with.
     length = Signal(8)
@@ -269,7 +269,7 @@ def test_wide_beats_become_words(monkeypatch, tmp_path):
     queues, m = cut_queues(monkeypatch, read_share), Module()
     dut = elaborated(m, "dut", CoreReader(TWO_WORDS))
     kept, *spans = queues
-    core, head = dut.core, data.View(read_share.Beat(TWO_WORDS), kept.r_data)
+    core, head = dut.core, data.View(read_share.ReadBeat(TWO_WORDS), kept.r_data)
     asked_first, asked_begin, asked_end = burst_of_words(m, "asked", core.arvalid, core.araddr, core.arlen)
     ports = leaves_free(m, kept)
     m.d.comb += [
@@ -281,7 +281,7 @@ def test_wide_beats_become_words(monkeypatch, tmp_path):
     ]
     moves = core.rvalid & core.rready
     for of_program, fifo in enumerate(spans):
-        given, span = (data.View(read_share.Span(TWO_WORDS), word) for word in (fifo.w_data, fifo.r_data))
+        given, span = (data.View(read_share.WordSpan(TWO_WORDS), word) for word in (fifo.w_data, fifo.r_data))
         last_word = (core.araddr[LANE_BITS:] + core.arlen)[:WORD_BITS]
         mine = kept.r_rdy & (head.of_program == of_program)
         # The burst that the span is of: its words, and its next one.

@@ -13,7 +13,7 @@ import pytest
 
 from tosaic.compiler.ir import DType
 from tosaic.hw.isa import FIELDS, Instruction, Op, Opcode, Source, make
-from tosaic.sim.emulator.alu import Parameters, Value
+from tosaic.sim.emulator.alu import Value, VectorParameters
 from tosaic.sim.emulator.domain import micro_op
 from tosaic.sim.golden.kernels import evaluate_operator
 from tosaic.sim.golden.requirements import strictly
@@ -55,10 +55,12 @@ def micro_operation(op: Op, **fields: int) -> Instruction:
 
 def operation(op: Op, x: np.ndarray, b: np.ndarray | int = 0, **fields: int) -> np.ndarray:
     """What the emulator computes."""
-    return emulated(micro_operation(op, **fields), x, b, Parameters.empty(1))
+    return emulated(micro_operation(op, **fields), x, b, VectorParameters.empty(1))
 
 
-def emulated(uop: Instruction, x: np.ndarray, b: np.ndarray | int, parameters: Parameters) -> np.ndarray:
+def emulated(
+    uop: Instruction, x: np.ndarray, b: np.ndarray | int, parameters: VectorParameters
+) -> np.ndarray:
     a, other = (Value(np.asarray(each, np.int64), 1 << 31) for each in (x, b))
     lanes = micro_op(uop, (0, 0), a, other, parameters, 48).lanes
     return np.broadcast_to(lanes, np.broadcast_shapes(np.shape(x), np.shape(b)))
@@ -181,7 +183,9 @@ def test_clamp() -> None:
             wanted = golden("CLAMP", [INT8.astype(np.int8)], DType.INT8, min_val=low, max_val=high)
             uop = micro_operation(Op.MOV, clamp=1)
             value = Value(INT8.astype(np.int64), 128)
-            assert (micro_op(uop, (low, high), value, value, Parameters.empty(1), 48).lanes == wanted).all()
+            assert (
+                micro_op(uop, (low, high), value, value, VectorParameters.empty(1), 48).lanes == wanted
+            ).all()
             assert (algebra.clamp(algebra.constant(INT8), low, high).low == wanted).all()
 
 
@@ -196,7 +200,7 @@ def test_table_of_int8() -> None:
     for entries in tables(256):
         own = entries >> 8
         wanted = golden("TABLE", [INT8.astype(np.int8), own.astype(np.int8)], DType.INT8)
-        parameters = Parameters.empty(1)
+        parameters = VectorParameters.empty(1)
         parameters.table[:256] = own
         uop = micro_operation(Op.TABLE8)
         algebra = Algebra(entropy=1)
@@ -208,7 +212,7 @@ def test_table_of_int16() -> None:
     """All inputs."""
     for entries in tables(513):
         wanted = golden("TABLE", [INT16.astype(np.int16), entries.astype(np.int16)], DType.INT32)
-        parameters = Parameters.empty(1)
+        parameters = VectorParameters.empty(1)
         parameters.table[:] = (entries[:-1] & 0xFFFF) | (entries[1:] << 16)
         uop = micro_operation(Op.TABLE16)
         algebra = Algebra(entropy=1)

@@ -12,7 +12,7 @@ from proving import before, constant, elaborated, implies, inputs_of, prove_by_i
 
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.dma import unpack as unpack_module
-from tosaic.hw.dma.unpack import Lane, Unpacker
+from tosaic.hw.dma.unpack import Unpacker, UnpackLane
 from tosaic.hw.packed_weights import (
     COUNT_BITS,
     FIFO_BYTES,
@@ -21,7 +21,7 @@ from tosaic.hw.packed_weights import (
     PALETTE_SIZE,
     TURNS,
     WORDS_PER_CODE,
-    Mode,
+    WeightCoding,
 )
 
 pytestmark = pytest.mark.nightly
@@ -32,7 +32,7 @@ WIDTH = CONFIG.word_bytes
 def lane_under_proof():
     """A lane, with its memory's place that the proof looks at."""
     m = Module()
-    dut = elaborated(m, "dut", Lane())
+    dut = elaborated(m, "dut", UnpackLane())
     seen = m.submodules.dut.submodules.places.read_port(domain="comb")
     return m, dut, seen
 
@@ -54,7 +54,7 @@ def test_a_lane_is_a_fifo(tmp_path):
         with m.If(~inside & enters & pick):
             m.d.sync += [inside.eq(1), ahead.eq(held - leaves), expected.eq(dut.data)]
     m.d.comb += [
-        Assume((dut.mode == Mode.MASK) & ~dut.keep_all),
+        Assume((dut.mode == WeightCoding.MASK) & ~dut.keep_all),
         Assume(implies(dut.take, ~dut.lacks)),
         Assert(dut.lacks == (wanted & (held == 0))),
         Assert(held == (dut.end - dut.first)[: len(dut.end)]),
@@ -68,7 +68,9 @@ def test_a_lane_is_a_fifo(tmp_path):
     prove_by_induction(m, tmp_path, [*inputs_of(dut), pick], steps=2)
 
 
-@pytest.mark.parametrize("mode", [Mode.PALETTE_4, Mode.PALETTE_16], ids=lambda mode: mode.name)
+@pytest.mark.parametrize(
+    "mode", [WeightCoding.PALETTE_4, WeightCoding.PALETTE_16], ids=lambda mode: mode.name
+)
 def test_a_lane_is_a_palette(mode, tmp_path):
     """The n-th word of the palette is what number n stands for, in every word of codes."""
     m, dut, seen = lane_under_proof()
@@ -99,7 +101,7 @@ def test_a_lane_is_a_palette(mode, tmp_path):
     prove_by_induction(m, tmp_path, [*inputs_of(dut), number], steps=2)
 
 
-class FreeLane(Lane):
+class FreeLane(UnpackLane):
     """Any weights at all."""
 
     def elaborate(self, platform):
@@ -116,7 +118,7 @@ def low_bits(value, mode, per_mode):
 
 def unpacker(monkeypatch):
     """An unpacker without its lanes, and the words made of its row so far."""
-    monkeypatch.setattr(unpack_module, "Lane", FreeLane)
+    monkeypatch.setattr(unpack_module, "UnpackLane", FreeLane)
     m = Module()
     dut = elaborated(m, "dut", Unpacker(CONFIG))
     header, count, made = dut.beats.payload, Signal(COUNT_BITS), Signal(COUNT_BITS + 1)
@@ -130,7 +132,7 @@ def unpacker(monkeypatch):
         Assume(implies(offered, dut.beats.valid & (dut.last == before(m, dut.last)))),
         Assume(implies(offered, dut.beats.payload == before(m, dut.beats.payload))),
         # Of each row.
-        Assert(implies(dut.started & ~dut.stopped, (mode <= max(Mode)) & (count != 0))),
+        Assert(implies(dut.started & ~dut.stopped, (mode <= max(WeightCoding)) & (count != 0))),
         Assert(implies(dut.started, (dut.mode == mode) & (dut.words_left == count - made) & (made <= count))),
         Assert(implies(dut.started & dut.code_valid, dut.phase == low_bits(made, mode, WORDS_PER_CODE))),
         Assert(
@@ -140,7 +142,7 @@ def unpacker(monkeypatch):
             )
         ),
         Assert(implies(dut.started & dut.code_valid, dut.words_left != 0)),
-        Assert(implies(dut.started & dut.code_valid, (mode <= max(Mode)) & (dut.palette_left == 0))),
+        Assert(implies(dut.started & dut.code_valid, (mode <= max(WeightCoding)) & (dut.palette_left == 0))),
         Assert(
             implies(~dut.started & ~dut.stopped, ~dut.code_valid & (dut.palette_left == 0) & ~dut.last_used)
         ),
@@ -163,7 +165,7 @@ def test_every_beat_is_used_for_what_it_is(monkeypatch, tmp_path):
     palette, code = Signal(range(PALETTE_DEPTH + 1)), Signal(8 * WIDTH)  # words of it so far; the last codes
     coded = Signal(COUNT_BITS + 4)  # words of weights that the codes so far stand for
     size, per_code = Signal(range(PALETTE_DEPTH + 1)), Signal(4)
-    for each in Mode:
+    for each in WeightCoding:
         with m.If(mode == each):
             m.d.comb += [size.eq(PALETTE_SIZE[each]), per_code.eq(WORDS_PER_CODE[each])]
     with m.If(dut.header):
@@ -176,7 +178,7 @@ def test_every_beat_is_used_for_what_it_is(monkeypatch, tmp_path):
     works = dut.started & ~dut.stopped
     in_palette = works & (palette != size)
     header = dut.beats.payload
-    unknown = (header[:COUNT_BITS] == 0) | (header[COUNT_BITS:][:MODE_BITS] > max(Mode))
+    unknown = (header[:COUNT_BITS] == 0) | (header[COUNT_BITS:][:MODE_BITS] > max(WeightCoding))
     needs = in_palette | ((coded > made) & (made != count) & lacks) | ((coded == after) & (after < count))
     wrong = (dut.header & unknown) | (works & dut.last_used & needs)
     wrong |= works & (made == count) & dut.beats.valid & ~dut.last_used
@@ -234,7 +236,7 @@ def test_every_word_comes_out(monkeypatch, tmp_path):
     with m.Elif(taken):
         m.d.sync += given.eq(given + 1)
     with m.If(dut.makes):
-        m.d.sync += turn.eq(Mux(mode == Mode.MASK, made, 0))
+        m.d.sync += turn.eq(Mux(mode == WeightCoding.MASK, made, 0))
     fifos = Cat(lane.weight for lane in dut.lanes)
     word = Signal(8 * WIDTH)
     for index in range(WIDTH):

@@ -9,12 +9,12 @@ from failed_case import Case
 from random_growth import random_graph
 from random_runs import Tally, run_random
 
-from tosaic.driver.jobs import Done, Job, Record, Work
+from tosaic.driver.jobs import Done, Job, JobFunction, Record
 from tosaic.driver.jobs.perform import ALL
 
 MODES = ({}, {"optimize": False}, {"keep_layers": True}, {"optimize": False, "keep_layers": True})
 _HERE = pathlib.Path(__file__).resolve().parent
-WORK = Work("random_jobs:run_graph", (_HERE, _HERE.parent / "fuzzing"))
+WORK = JobFunction("random_jobs:run_graph", (_HERE, _HERE.parent / "fuzzing"))
 SHOWN = 600
 """Characters of what went wrong."""
 

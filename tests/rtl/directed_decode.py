@@ -9,7 +9,7 @@ from directed_programs import OUTPUT_AT, OUTPUT_BYTES, go, program, stream
 
 from tosaic.hw.config import Config
 from tosaic.hw.isa import STORE_STREAM, Op, Opcode, Source, Space
-from tosaic.hw.packed_weights import Mode, pack
+from tosaic.hw.packed_weights import WeightCoding, pack
 from tosaic.nnr import levels, quantize_dependent
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.coded_block import StreamBlock, emit_decode
@@ -136,7 +136,12 @@ def packed_rows(config: Config, wrong: str = "") -> Stimulus:
     one that is `wrong` in this way. The first burst of some ends before weights are made."""
     word = config.word_bytes
     weights = np.where(np.arange(90 * word) % 3, 0, 5).astype(np.int8)
-    kinds = ((Mode.PALETTE_4, 90), (Mode.PALETTE_16, 90), (Mode.MASK, 90), (Mode.PALETTE_4, 90))
+    kinds = (
+        (WeightCoding.PALETTE_4, 90),
+        (WeightCoding.PALETTE_16, 90),
+        (WeightCoding.MASK, 90),
+        (WeightCoding.PALETTE_4, 90),
+    )
     rows = [pack(weights[: words * word] % 4, mode, word) for mode, words in kinds]
     if wrong:
         row = bytearray(rows[2])

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from one_machine import ENDED, KEPT, READ, RESET_READS, Conditions, Seen, begin, finish, made_ready, run_on
 
 from tosaic.hw.config import Config
-from tosaic.hw.csr_map import REGISTER, REGISTERS, Access
-from tosaic.hw.isa import Stream
+from tosaic.hw.csr_map import REGISTER, REGISTERS, FieldAccess
+from tosaic.hw.isa import CoreProgram
 from tosaic.sim.registers import REGISTER_BYTES, Registers
-from tosaic.sim.rtl.library import Answer, Harness, Write
+from tosaic.sim.rtl.library import Answer, ControlWrite, Harness
 from tosaic.sim.stimulus import Stimulus
 
 BLIND_CYCLES = 200
@@ -20,7 +20,7 @@ PORT_BYTES = 1 << 12
 WRITABLE = tuple(
     register.offset
     for register in REGISTERS
-    if register.mask(Access.RW, Access.W1C, Access.PULSE) or register.name == "LOCK"
+    if register.mask(FieldAccess.RW, FieldAccess.W1C, FieldAccess.PULSE) or register.name == "LOCK"
 )
 FOR_THE_NEXT_RUN = tuple(REGISTER[name].offset for name in ("PROGRAM_ADDRESS", "PROGRAM_BYTES", "MARK_INDEX"))
 """What a host may write while a program runs."""
@@ -194,10 +194,10 @@ def run_scribbling(
 ) -> Seen:
     memory, registers = made_ready(harness, config, program, conditions)
     closed = [place for place in range(0, PORT_BYTES, REGISTER_BYTES) if place not in WRITABLE]
-    _, answers = harness.control_accesses([], [Write(place, ~place & 0xFFFF_FFFF) for place in closed])
+    _, answers = harness.control_accesses([], [ControlWrite(place, ~place & 0xFFFF_FFFF) for place in closed])
     seen = [(f"0x{place:x} written", answer) for place, answer in zip(closed, answers, strict=True)]
     seen += [(f"0x{place:x}", harness.control_read(place)) for place in WRITABLE]
-    stream = Stream(program.program_address, program.program_bytes)
+    stream = CoreProgram(program.program_address, program.program_bytes)
     registers.start(conditions.mem_base, len(memory), [stream], conditions.watchdog_cycles)
     return finish(harness, registers, memory, max_cycles, seen)
 
@@ -207,7 +207,7 @@ def run_distantly(
 ) -> Seen:
     memory, registers = made_ready(harness, config, program, conditions)
     harness.set_memory(memory, conditions.mem_base + conditions.offset)
-    stream = Stream(program.program_address + conditions.offset, program.program_bytes)
+    stream = CoreProgram(program.program_address + conditions.offset, program.program_bytes)
     size = conditions.offset + len(memory)
     registers.start(conditions.mem_base, size, [stream], conditions.watchdog_cycles)
     return finish(harness, registers, memory, max_cycles)
@@ -217,7 +217,7 @@ def run_vastly(
     harness: Harness, config: Config, program: Stimulus, conditions: Vast, max_cycles: int
 ) -> Seen:
     memory, registers = made_ready(harness, config, program, conditions)
-    stream = Stream(program.program_address, program.program_bytes)
+    stream = CoreProgram(program.program_address, program.program_bytes)
     registers.start(conditions.mem_base, conditions.size, [stream], conditions.watchdog_cycles)
     return finish(harness, registers, memory, max_cycles)
 
@@ -240,12 +240,13 @@ def run_meddling(
         answers += _meddle(harness, rng, conditions, [any_write(rng) for _ in range(ACCESSES)])
         answers += [(f"0x{place:x}", harness.control_read(place)) for place in WRITABLE]
     port = _Gathered()
-    stream = Stream(program.program_address, program.program_bytes)
+    stream = CoreProgram(program.program_address, program.program_bytes)
     Registers(port).start(conditions.mem_base, len(memory), [stream], conditions.watchdog_cycles)
     answers += _meddle(harness, rng, conditions, port.writes)
     for _ in range(ROUNDS):
         allowed = [
-            Write(rng.choice(FOR_THE_NEXT_RUN), rng.getrandbits(32), rng.randrange(16)) for _ in range(4)
+            ControlWrite(rng.choice(FOR_THE_NEXT_RUN), rng.getrandbits(32), rng.randrange(16))
+            for _ in range(4)
         ]
         answers += _meddle(harness, rng, conditions, allowed)
     return finish(harness, registers, memory, max_cycles, answers)
@@ -255,25 +256,25 @@ class _Gathered:
     """Writes to registers, which are not done yet."""
 
     def __init__(self) -> None:
-        self.writes: list[Write] = []
+        self.writes: list[ControlWrite] = []
 
     def read_registers(self, offset: int, count: int) -> list[int]:
         raise NotImplementedError
 
     def write_register(self, offset: int, value: int) -> None:
-        self.writes.append(Write(offset, value))
+        self.writes.append(ControlWrite(offset, value))
 
 
-def any_write(rng: random.Random) -> Write:
+def any_write(rng: random.Random) -> ControlWrite:
     """Some bytes of a register, or of a place without one; it starts, resets and locks nothing. The low bits of the
     address mean nothing."""
     place = rng.choice(WRITABLE) if rng.random() < 0.7 else rng.randrange(0, PORT_BYTES, REGISTER_BYTES)
     strobe, value = rng.randrange(16), rng.getrandbits(32)
     if place in (REGISTER["CONTROL"].offset, REGISTER["LOCK"].offset):
-        orders = REGISTER["CONTROL"].mask(Access.PULSE) | REGISTER["LOCK"].mask(Access.SET)
+        orders = REGISTER["CONTROL"].mask(FieldAccess.PULSE) | REGISTER["LOCK"].mask(FieldAccess.SET)
         if strobe & 1:
             value &= ~orders
-    return Write(place + rng.randrange(REGISTER_BYTES), value, strobe)
+    return ControlWrite(place + rng.randrange(REGISTER_BYTES), value, strobe)
 
 
 def any_place(rng: random.Random) -> int:
@@ -284,7 +285,7 @@ def any_place(rng: random.Random) -> int:
 
 
 def _meddle(
-    harness: Harness, rng: random.Random, conditions: Meddling, writes: list[Write]
+    harness: Harness, rng: random.Random, conditions: Meddling, writes: list[ControlWrite]
 ) -> list[tuple[str, int]]:
     """All answers to these writes and to as many reads, of registers and of other places."""
     reads = [any_place(rng) for _ in writes]

@@ -8,7 +8,7 @@ import numpy as np
 
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import REGISTERS
-from tosaic.hw.isa import Opcode, Stream
+from tosaic.hw.isa import CoreProgram, Opcode
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.bandwidth import thousandths
 from tosaic.sim.registers import Registers
@@ -60,7 +60,7 @@ def begin(
 ) -> tuple[np.ndarray, Registers]:
     """Start a program on the machine as it is now, behind an error with a soft reset; its memory, and the registers."""
     memory, registers = made_ready(harness, config, program, conditions)
-    stream = Stream(program.program_address, program.program_bytes)
+    stream = CoreProgram(program.program_address, program.program_bytes)
     registers.start(conditions.mem_base, len(memory), [stream], conditions.watchdog_cycles)
     return memory, registers
 

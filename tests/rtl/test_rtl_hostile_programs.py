@@ -8,7 +8,7 @@ from changed_programs import GIVEN_UP, OVER_ITSELF, PARALLEL, SAME, WRONG, judge
 
 from tosaic.errors import DeviceError, MachineFault
 from tosaic.hw.config import CONFIGS
-from tosaic.hw.isa import Op, Opcode, Source, Space, Stream
+from tosaic.hw.isa import CoreProgram, Op, Opcode, Source, Space
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.bandwidth import thousandths
 from tosaic.sim.emulator import Emulator
@@ -199,7 +199,7 @@ def test_what_an_earlier_program_set_up_is_not_executed(what):
             code = memory[PROGRAM_ADDRESS : PROGRAM_ADDRESS + size].tobytes()
             harness.set_memory(memory, MEM_BASE)
             harness.set_timing(50, thousandths(None, CONFIG.word_bytes), 0, 0)
-            registers.start(MEM_BASE, MEMORY_BYTES, [Stream(PROGRAM_ADDRESS, size)])
+            registers.start(MEM_BASE, MEMORY_BYTES, [CoreProgram(PROGRAM_ADDRESS, size)])
             assert harness.run(200_000) == INTERRUPT
             failure = registers.failure([code])
             assert (failure and failure.fault) == error

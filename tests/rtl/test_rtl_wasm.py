@@ -14,12 +14,12 @@ from tosaic.errors import InputError, UnsupportedError
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.config_text import get_config
 from tosaic.hw.csr_map import EVENT_COUNTERS, REGISTER, RESP_OKAY, RESP_SLVERR
-from tosaic.hw.isa import INSTRUCTION_BYTES, Stream
+from tosaic.hw.isa import INSTRUCTION_BYTES, CoreProgram
 from tosaic.install import install_command
 from tosaic.sim.registers import Registers
 from tosaic.sim.rtl import RtlSimulator
 from tosaic.sim.rtl.choice import machine_library
-from tosaic.sim.rtl.library import INTERRUPT, Harness, Write
+from tosaic.sim.rtl.library import INTERRUPT, Harness, RegisterWrite
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 pytestmark = pytest.mark.xdist_group("nano")
@@ -79,7 +79,7 @@ def test_accesses_that_overlap(monkeypatch):
     def act():
         machine = Harness(machine_library(CONFIGS["nano"]))
         answers = machine.control_accesses(
-            [place, 0x3C], [Write(place, 0xFFFF_FFF0), Write(place, 0x11, 0b0001)]
+            [place, 0x3C], [RegisterWrite(place, 0xFFFF_FFF0), RegisterWrite(place, 0x11, 0b0001)]
         )
         later = machine.control_read(place)
         machine.close()
@@ -133,7 +133,7 @@ def test_what_is_recorded_adds_up_to_the_counters(monkeypatch):
         harness.set_timing(50, 4000)
         registers = Registers(harness, 1)
         harness.begin_record()
-        registers.start(0, len(memory), [Stream(program.program_address, program.program_bytes)])
+        registers.start(0, len(memory), [CoreProgram(program.program_address, program.program_bytes)])
         assert harness.run(1_000_000) == INTERRUPT
         result, found = registers.result(CONFIGS["nano"], [], registers.marks()), harness.recorded()
         harness.close()

@@ -7,7 +7,7 @@ import typer
 
 from tosaic.cli import options
 from tosaic.cli.progress import progress_bar
-from tosaic.compiler.importers.survey import Form, SourceOperator
+from tosaic.compiler.importers.survey import LoweringForm, SourceOperator
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.operator_support import check_support
 from tosaic.driver.configuration import find_config
@@ -46,7 +46,7 @@ def check(
     """
     source, graph = survey_source(model, options.bindings(shape, value))
     if graph is None:
-        missing = sum(operator.form == Form.NOT_REPRESENTABLE for operator in source)
+        missing = sum(operator.form == LoweringForm.NOT_REPRESENTABLE for operator in source)
         print(f"no: {missing} of {len(source)} operators of {model} have no form in TOSA")
         _print_source(source)
         raise typer.Exit(1)

@@ -17,7 +17,7 @@ from tosaic.driver.c_kit import C_SUFFIXES, check_model_file, write_c_kit
 from tosaic.driver.configuration import find_config
 from tosaic.driver.models import open_model
 from tosaic.driver.session import Session
-from tosaic.driver.targets import RunOptions
+from tosaic.driver.targets import TargetOptions
 from tosaic.errors import InputError
 
 
@@ -71,7 +71,7 @@ def compile_(
     if model.endswith(".tsc"):
         raise InputError(f"{model} is a compiled program already: run it, or give the .tosa model")
     _check_output(output)
-    bound, speed = options.bindings(shape, value), RunOptions(memory_bandwidth, memory_latency).speed
+    bound, speed = options.bindings(shape, value), TargetOptions(memory_bandwidth, memory_latency).speed
     if explain:
         _explain(model, config, bound, speed, batch)
     if output is not None:

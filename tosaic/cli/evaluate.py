@@ -11,7 +11,7 @@ from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.driver.configuration import find_config
 from tosaic.driver.evaluate import Evaluation
-from tosaic.driver.evaluate.evaluation import Terms, evaluation_of
+from tosaic.driver.evaluate.evaluation import EvaluationTerms, evaluation_of
 from tosaic.driver.evaluate.page import shown, write_report
 from tosaic.driver.evaluate.parts import evaluate_in_parts
 from tosaic.driver.function_files import model_files
@@ -89,11 +89,13 @@ def evaluate(
             float_file = pathlib.Path(against) if against is not None else None
             kept, place = RecordFile(records), place_of(jobs, cluster)
             read = (pathlib.Path(model), data, float_file)
-            found = evaluate_in_parts(read, targets, place, kept, terms=Terms(**how), progress=progress)
+            found = evaluate_in_parts(
+                read, targets, place, kept, terms=EvaluationTerms(**how), progress=progress
+            )
         else:
             arrays = load_samples(data, "test data")
             found = evaluation_of(
-                model, arrays, list(dict.fromkeys(targets)), against, Terms(**how), progress
+                model, arrays, list(dict.fromkeys(targets)), against, EvaluationTerms(**how), progress
             )
     if as_json is not None:
         with writing_whole(as_json) as scratch:

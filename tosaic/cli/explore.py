@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tosaic.boards.area import PARTS, Fabric, Part, error_told, estimate, fits
+from tosaic.boards.area import PARTS, LutFabric, Part, error_told, estimate, fits
 from tosaic.boards.report import Usage
 from tosaic.cli import options
 from tosaic.cli.explore_checks import check_points
@@ -89,7 +89,7 @@ def explore(
     check_file(records)
     models, given = model_files(models, options.bindings(shape, value))
     chosen = _part(part)
-    fabric = chosen.fabric if chosen else Fabric.XC7
+    fabric = chosen.fabric if chosen else LutFabric.XC7
     question = Question(
         models=tuple(models),
         base=find_config(options.sized(base, sizes)).name,

@@ -4,25 +4,25 @@ import pathlib
 import tempfile
 from collections.abc import Mapping, Sequence
 
-from tosaic.boards.area import Fabric, synthesize
+from tosaic.boards.area import LutFabric, synthesize
 from tosaic.boards.tools import ToolError
 from tosaic.compiler.importers.bindings import Bindings
 from tosaic.driver.bench import Compiled, MemorySetting, measurement
 from tosaic.driver.explore import Point
-from tosaic.driver.jobs import Done, Executor, Job, Record, RecordFile, Work, run_jobs
+from tosaic.driver.jobs import Done, Executor, Job, JobFunction, Record, RecordFile, run_jobs
 from tosaic.errors import InputError
 from tosaic.hw.config_text import get_config
 
 Checked = dict[tuple[str, int], str]
 _SHOWN = {"cycles": "cycles", "lut": "LUT"}
-SYNTHESIS = Work(f"{__name__}:synthesis_job")
+SYNTHESIS = JobFunction(f"{__name__}:synthesis_job")
 
 
 def synthesis_job(job: Job) -> Done:
     """Returns LUTs, flip-flops, multipliers and RAM of the job's configuration."""
     with tempfile.TemporaryDirectory(prefix="tosaic-") as folder:
         try:
-            usage = synthesize(get_config(job.config), Fabric(job.target), pathlib.Path(folder))
+            usage = synthesize(get_config(job.config), LutFabric(job.target), pathlib.Path(folder))
         except ToolError as error:
             raise InputError(str(error)) from None
     return Done({"lut": usage.lut, "ff": usage.ff, "dsp": usage.dsp, "ram_kbit": usage.ram_kbit})
@@ -32,7 +32,7 @@ def check_points(
     front: Sequence[Point],
     counts: tuple[int, int],
     models: Mapping[pathlib.Path, Bindings],
-    fabric: Fabric,
+    fabric: LutFabric,
     place: Executor,
     kept: RecordFile,
 ) -> Checked:

@@ -22,7 +22,7 @@ from tosaic.errors import Error, InputError
 from tosaic.nnr import Bitstream, CodedTensor, NnrError, NnrWarning, read_bitstream
 from tosaic.nnr.arrays import as_codable, decode_all
 from tosaic.nnr.encoder import METHODS, Settings, encode_model
-from tosaic.nnr.onnx_calibration import Target
+from tosaic.nnr.onnx_calibration import CodingTarget
 from tosaic.nnr.onnx_tensors import model_tensors
 from tosaic.nnr.tensor_files import READERS
 from tosaic.nnr.units import StorageFormat
@@ -130,7 +130,7 @@ def encode(
             "--weights-only leaves the network of an .onnx model out of a .nnr file; it goes without --low-rank"
         )
     if calib:
-        target = Target(target_sqnr, target_bytes)
+        target = CodingTarget(target_sqnr, target_bytes)
         _write(output, encode_by_samples(model, calib, target, rate_weight, weights_only=weights_only))
         return
     if target_sqnr is not None or target_bytes is not None:

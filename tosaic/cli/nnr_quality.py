@@ -7,13 +7,13 @@ from tosaic.driver.quantize import load_samples
 from tosaic.errors import InputError
 from tosaic.nnr import read_bitstream
 from tosaic.nnr.encoder import Settings
-from tosaic.nnr.onnx_calibration import Calibrated, Target, encode_for_quality
+from tosaic.nnr.onnx_calibration import Calibrated, CodingTarget, encode_for_quality
 
 
 def encode_by_samples(
     model: pathlib.Path,
     samples: pathlib.Path,
-    target: Target,
+    target: CodingTarget,
     rate_weight: float,
     *,
     weights_only: bool = False,

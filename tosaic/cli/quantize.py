@@ -30,7 +30,7 @@ from tosaic.driver.source.measured import agreement_with, note_of
 from tosaic.errors import InputError
 
 
-class Method(enum.StrEnum):
+class CalibrationMethod(enum.StrEnum):
     minmax = "minmax"
     percentile = "percentile"
     entropy = "entropy"
@@ -58,8 +58,8 @@ def quantize(
         pathlib.Path, typer.Option("-o", "--output", metavar="OUT.tosa", help="The integer TOSA file.")
     ],
     method: Annotated[
-        Method, typer.Option("--method", help="How to choose the ranges of activations.")
-    ] = Method.minmax,
+        CalibrationMethod, typer.Option("--method", help="How to choose the ranges of activations.")
+    ] = CalibrationMethod.minmax,
     activations: Annotated[
         Activations, typer.Option("--activations", help="Type of activations; int16 is more precise.")
     ] = Activations.int8,

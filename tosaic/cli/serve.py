@@ -78,11 +78,11 @@ def serve(
     if pty:
         _serve_terminal(device)
         return
-    from tosaic.driver.server import BoardServer, Limits
+    from tosaic.driver.server import BoardServer, ServerLimits
 
     tls = _tls(tls_cert, tls_key)
     token, told = _token(token_file)
-    limits = Limits(turn_seconds=longest_turn, run_seconds=longest_run)
+    limits = ServerLimits(turn_seconds=longest_turn, run_seconds=longest_run)
     transport = _open(device)
     try:
         _test(transport, device)

@@ -28,7 +28,7 @@ from tosaic.compiler.importers.coreml.registry import HANDLERS
 from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.allowance import Allowance, TooLargeError
 from tosaic.compiler.importers.lowering.layout_pass import cancel_transposes
-from tosaic.compiler.importers.survey import Form, Survey
+from tosaic.compiler.importers.survey import LoweringForm, Survey
 from tosaic.compiler.ir import DType, Graph, validate
 from tosaic.compiler.ir.tensors import name_after
 from tosaic.errors import ModelError, UnsupportedError
@@ -153,7 +153,7 @@ class CoreMlImporter:
             )
         node = CoreMlNode(self.low, message, kind, [self.blobs[name] for name in message.input])
         row.check_arity(node)
-        if row.form is Form.NOT_REPRESENTABLE:
+        if row.form is LoweringForm.NOT_REPRESENTABLE:
             name = f" {node.params.className!r}" if kind == "custom" else ""
             node.unsupported(
                 f"it{name} has no TOSA form: {row.note}", "replace it, or compute it outside of the model"

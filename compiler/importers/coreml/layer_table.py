@@ -5,7 +5,7 @@ import pathlib
 from dataclasses import dataclass
 
 from tosaic.compiler.importers.coreml.node import CoreMlNode
-from tosaic.compiler.importers.survey import Form
+from tosaic.compiler.importers.survey import LoweringForm
 
 Range = tuple[int, int | None]
 
@@ -18,7 +18,7 @@ class LayerKind:
     since: int
     inputs: Range
     outputs: Range
-    form: Form
+    form: LoweringForm
     note: str
 
     def check_arity(self, node: CoreMlNode) -> None:
@@ -46,7 +46,7 @@ def _read() -> dict[str, LayerKind]:
             int(row["since"]),
             _range(row["inputs"]),
             _range(row["outputs"]),
-            Form(row["form"]),
+            LoweringForm(row["form"]),
             row["tosa"],
         )
         for row in rows

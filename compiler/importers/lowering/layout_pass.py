@@ -17,8 +17,11 @@ _PER_AXIS = {
     if (per_axis := [operand.name for operand in spec.operands if operand.per_axis])
 }
 """Operands that have the same count of numbers for each axis, by operator."""
-_ALONG_AXIS = {name for name, spec in OPERATORS.items() if AXIS in spec.attributes and name != "ARGMAX"}
-"""Operators with an axis that their results have, too."""
+_MOVABLE = (
+    _ELEMENTWISE | _PER_AXIS.keys() | {name for name, spec in OPERATORS.items() if AXIS in spec.attributes}
+)
+_MOVABLE -= {"ARGMAX"}
+"""Operators whose results have the operands' axes in their order; a RESCALE by channel needs these last."""
 Pending = tuple[str, tuple[int, ...]]
 
 
@@ -112,7 +115,7 @@ class _TransposeSinking:
 
     def _pushed(self, op: Operator) -> bool:
         """Computes `op` on the sources of its transposed inputs, where it can; its result is pending then."""
-        if op.op not in _ELEMENTWISE | _ALONG_AXIS and op.op not in _PER_AXIS:
+        if op.op not in _MOVABLE or op.attributes.get("per_channel"):
             return False
         operands = data_inputs(op)
         perms = next((self.pending[name][1] for name in operands if name in self.pending), None)

@@ -30,7 +30,7 @@ def expand_contributed(model: Any) -> None:
     """
     if not any((node.domain, node.op_type) in _FORMS for node in model.graph.node):
         return
-    rewriting = _Rewriting(model)
+    rewriting = _NodeRewriting(model)
     nodes = []
     for node in model.graph.node:
         form = _FORMS.get((node.domain, node.op_type)) or rewriting.form(node)
@@ -56,7 +56,7 @@ def expand_contributed(model: Any) -> None:
     model.graph.node.extend(nodes)
 
 
-class _Rewriting:
+class _NodeRewriting:
     """One node at a time: `nodes` takes its place."""
 
     def __init__(self, model: Any) -> None:
@@ -67,7 +67,7 @@ class _Rewriting:
         # Scale and zero point of integer tensors, as names.
         self.encodings: dict[str, list[str]] = {}
 
-    def form(self, node: Any) -> "Callable[[_Rewriting], None] | None":
+    def form(self, node: Any) -> "Callable[[_NodeRewriting], None] | None":
         """How a node of the default domain is rewritten; None if it stays."""
         if node.domain not in DEFAULT_DOMAINS:
             return None
@@ -173,22 +173,22 @@ class _Rewriting:
             )
 
 
-def _elementwise(op: str) -> Callable[[_Rewriting], None]:
-    def form(r: _Rewriting) -> None:
+def _elementwise(op: str) -> Callable[[_NodeRewriting], None]:
+    def form(r: _NodeRewriting) -> None:
         r.quantize(r.add(op, [r.real(0), r.real(3)]), 6)
 
     return form
 
 
-def _unary(op: str, *attributes: str) -> Callable[[_Rewriting], None]:
-    def form(r: _Rewriting) -> None:
+def _unary(op: str, *attributes: str) -> Callable[[_NodeRewriting], None]:
+    def form(r: _NodeRewriting) -> None:
         r.quantize(r.add(op, [r.real(0)], **{name: r.attributes.get(name) for name in attributes}), 3)
 
     return form
 
 
-def _pool(op: str) -> Callable[[_Rewriting], None]:
-    def form(r: _Rewriting) -> None:
+def _pool(op: str) -> Callable[[_NodeRewriting], None]:
+    def form(r: _NodeRewriting) -> None:
         r.refuse_channels_last()
         kept = {name: value for name, value in r.attributes.items() if name != "channels_last"}
         r.quantize(r.add(op, [r.real(0)], **kept), 3)
@@ -196,7 +196,7 @@ def _pool(op: str) -> Callable[[_Rewriting], None]:
     return form
 
 
-def _softmax(r: _Rewriting) -> None:
+def _softmax(r: _NodeRewriting) -> None:
     if int(r.attributes.get("opset", 13)) < 13:
         raise UnsupportedError(
             f"{r.label}: the softmax of opset 12 joins axes; convert the model to opset 13"
@@ -204,12 +204,12 @@ def _softmax(r: _Rewriting) -> None:
     r.quantize(r.add("Softmax", [r.real(0)], axis=r.attributes.get("axis", -1)), 3)
 
 
-def _concat(r: _Rewriting) -> None:
+def _concat(r: _NodeRewriting) -> None:
     parts = [r.real(index) for index in range(2, len(r.node.input), 3)]
     r.quantize(r.add("Concat", parts, axis=r.attributes["axis"]), 0)
 
 
-def _reduce_mean(r: _Rewriting) -> None:
+def _reduce_mean(r: _NodeRewriting) -> None:
     axes, keep = r.attributes.get("axes"), r.attributes.get("keepdims", 1)
     if r.opset < 18:
         real = r.add("ReduceMean", [r.real(0)], axes=axes, keepdims=keep)
@@ -219,11 +219,11 @@ def _reduce_mean(r: _Rewriting) -> None:
     r.quantize(real, 3)
 
 
-def _where(r: _Rewriting) -> None:
+def _where(r: _NodeRewriting) -> None:
     r.quantize(r.add("Where", [r.node.input[0], r.real(1), r.real(4)]), 7)
 
 
-def _gemm(r: _Rewriting) -> None:
+def _gemm(r: _NodeRewriting) -> None:
     alpha, turned = float(r.attributes.get("alpha", 1.0)), int(r.attributes.get("transB", 0))
     operands = [r.real(0), r.real(3, axis=0 if turned else 1)]
     if r.has(6):
@@ -241,18 +241,18 @@ def _gemm(r: _Rewriting) -> None:
         r.quantize(real, 7)
 
 
-def _convolution(r: _Rewriting) -> None:
+def _convolution(r: _NodeRewriting) -> None:
     operands = [r.real(0), r.real(3)]
     if r.has(8):
         operands.append(r.bias(8, 1, 4))
     r.quantize(r.add("Conv", operands, **r.attributes), 6)
 
 
-def _product(r: _Rewriting) -> None:
+def _product(r: _NodeRewriting) -> None:
     r.quantize(r.add("MatMul", [r.real(0), r.real(3, axis=1)]), 6)
 
 
-def _moved(r: _Rewriting) -> None:
+def _moved(r: _NodeRewriting) -> None:
     """An operator of integers that moves, compares or mixes them: in reals, by the encoding of its operand."""
     encoding = r.encodings[r.node.input[0]]
     inputs = [r.add("DequantizeLinear", [r.node.input[0], *encoding]), *r.node.input[1:]]
@@ -265,7 +265,7 @@ def _moved(r: _Rewriting) -> None:
             r.encode(real, encoding, output)
 
 
-def _default(r: _Rewriting) -> None:
+def _default(r: _NodeRewriting) -> None:
     """QuantizeLinear or DequantizeLinear: without `axis` one scale for the tensor."""
     many = "axis" in r.attributes and r.opset >= 13
     r.add(r.node.op_type, list(r.node.input), r.node.output[0], axis=r.attributes["axis"] if many else None)
@@ -294,7 +294,7 @@ _ACTIVATIONS: dict[str, tuple[str, ...]] = {
 _FUSED = ("activation", "activation_params")
 
 
-def _fused_convolution(r: _Rewriting) -> None:
+def _fused_convolution(r: _NodeRewriting) -> None:
     kept = {name: value for name, value in r.attributes.items() if name not in _FUSED}
     operands = list(r.node.input[:3])
     real = r.add("Conv", operands if r.has(2) else operands[:2], **kept)
@@ -305,7 +305,7 @@ def _fused_convolution(r: _Rewriting) -> None:
     r.activate(real, kind, dict(zip(_ACTIVATIONS.get(kind, ()), values, strict=False)))
 
 
-def _fused_gemm(r: _Rewriting) -> None:
+def _fused_gemm(r: _NodeRewriting) -> None:
     own = {name: value for name, value in r.attributes.items() if not name.startswith("activation")}
     given = {
         name.removeprefix("activation_"): float(value)
@@ -316,7 +316,7 @@ def _fused_gemm(r: _Rewriting) -> None:
     r.activate(real, r.attributes.get("activation", b"").decode(), given)
 
 
-def _scaler(r: _Rewriting) -> None:
+def _scaler(r: _NodeRewriting) -> None:
     """(x - offset) * scale, in floats; a list has an entry for each column, or one for all."""
     real = r.add("Cast", [r.node.input[0]], to=r.onnx.TensorProto.FLOAT)
     offset, scale = (np.array(r.attributes[name], np.float32) for name in ("offset", "scale"))
@@ -324,7 +324,7 @@ def _scaler(r: _Rewriting) -> None:
     r.add("Mul", [real, r.constant(scale, "scale")], r.node.output[0])
 
 
-_FORMS: dict[tuple[str, str], Callable[[_Rewriting], None]] = {
+_FORMS: dict[tuple[str, str], Callable[[_NodeRewriting], None]] = {
     ("ai.onnx.ml", "Scaler"): _scaler,
     (DOMAIN, "DequantizeLinear"): _default,
     (DOMAIN, "FusedConv"): _fused_convolution,

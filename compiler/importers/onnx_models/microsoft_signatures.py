@@ -17,7 +17,7 @@ _TYPES = {"float": 1, "int": 2, "string": 3, "floats": 6, "ints": 7}
 
 
 @dataclass(frozen=True)
-class Parameter:
+class SignatureParameter:
     """An input, output or attribute. A `refused` one may not be given, an attribute only with value `only`."""
 
     name: str
@@ -31,9 +31,9 @@ class Parameter:
 class Signature:
     """What an operator takes and gives, in order."""
 
-    inputs: tuple[Parameter, ...]
-    outputs: tuple[Parameter, ...]
-    attributes: tuple[Parameter, ...]
+    inputs: tuple[SignatureParameter, ...]
+    outputs: tuple[SignatureParameter, ...]
+    attributes: tuple[SignatureParameter, ...]
 
     @classmethod
     def of(cls, inputs: str, outputs: str, attributes: str = "") -> "Signature":
@@ -42,15 +42,17 @@ class Signature:
         return cls(_named(inputs), _named(outputs), tuple(map(_attribute, attributes.split())))
 
 
-def _named(names: str) -> tuple[Parameter, ...]:
-    return tuple(Parameter(name.rstrip("?~"), name[-1] in "?~", name[-1] == "~") for name in names.split())
+def _named(names: str) -> tuple[SignatureParameter, ...]:
+    return tuple(
+        SignatureParameter(name.rstrip("?~"), name[-1] in "?~", name[-1] == "~") for name in names.split()
+    )
 
 
-def _attribute(text: str) -> Parameter:
+def _attribute(text: str) -> SignatureParameter:
     name, _, kind = text.partition(":")
     kind, _, only = kind.partition("=")
     value = None if not only else only.encode() if kind == "string" else float(only)
-    return Parameter(name, not kind.endswith("!"), False, _TYPES[kind.rstrip("!")], value)
+    return SignatureParameter(name, not kind.endswith("!"), False, _TYPES[kind.rstrip("!")], value)
 
 
 _NORM = "epsilon:float"

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from tosaic.compiler.importers.tflite.source_graph import (
-    Quantization,
+    TensorQuantization,
     TfliteModel,
     TfliteSubgraph,
     TfliteTensor,
@@ -46,7 +46,7 @@ def _encode(tensors: list[TfliteTensor], index: int, inner: Sequence[TfliteTenso
     only = found.pop() if len(found) == 1 else None
     if tensors[index].kind == "FLOAT32" and only is not None:
         kind, scale, zero_point = only
-        quantization = Quantization(np.array([scale], np.float32), np.array([zero_point]))
+        quantization = TensorQuantization(np.array([scale], np.float32), np.array([zero_point]))
         tensors[index] = replace(tensors[index], kind=kind, quantization=quantization)
 
 

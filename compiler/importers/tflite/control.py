@@ -6,7 +6,7 @@ from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.allowance import MAX_TRIPS
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.values import TfliteValue
-from tosaic.compiler.importers.tflite.variables import Variables
+from tosaic.compiler.importers.tflite.variables import CarriedVariables
 
 Run = Callable[[int, Sequence[TfliteValue]], list[TfliteValue]]
 """Lowers a subgraph, by its index, on given inputs."""
@@ -15,7 +15,7 @@ Run = Callable[[int, Sequence[TfliteValue]], list[TfliteValue]]
 class ControlFlow:
     """Lowers CALL, CALL_ONCE, IF and WHILE; VAR_HANDLE, READ_VARIABLE and ASSIGN_VARIABLE."""
 
-    def __init__(self, low: Lowering, variables: Variables, run: Run) -> None:
+    def __init__(self, low: Lowering, variables: CarriedVariables, run: Run) -> None:
         self.low, self.variables, self.run = low, variables, run
         self._kinds: dict[str, Callable[[TfliteNode], list[str]]] = {
             "CALL": self._call,

@@ -39,7 +39,7 @@ from tosaic.compiler.importers.tflite.source_graph import (
     TfliteTensor,
 )
 from tosaic.compiler.importers.tflite.values import OFFSET, STORAGE, TfliteValue
-from tosaic.compiler.importers.tflite.variables import Variables
+from tosaic.compiler.importers.tflite.variables import CarriedVariables
 from tosaic.compiler.ir import DType, Graph, validate
 from tosaic.compiler.ir.building import rename_tensors
 from tosaic.compiler.ir.tensors import name_after
@@ -103,7 +103,7 @@ class TfliteImporter:
     def __init__(self, model: TfliteModel, allowance: Allowance, shapes: Shapes, survey: Survey) -> None:
         self.model, self.survey = model, survey
         self.low = Lowering(model.subgraphs[0].name or "main", allowance)
-        self.variables = Variables(self.low)
+        self.variables = CarriedVariables(self.low)
         self.control = ControlFlow(self.low, self.variables, self.subgraph)
         self.shapes = self._bound(shapes)
         # Tensors of unknown shape (only in a survey that keeps going), and the operator that is to blame.

@@ -17,7 +17,7 @@ from flatbuffers import number_types
 
 from tosaic.compiler.importers.lowering.allowance import Allowance
 from tosaic.compiler.importers.tflite.source_graph import (
-    Quantization,
+    TensorQuantization,
     TfliteModel,
     TfliteOperator,
     TfliteSubgraph,
@@ -101,7 +101,9 @@ def read_model(path: pathlib.Path, allowance: Allowance | None = None) -> Tflite
         )
     tflite = schema()
     try:
-        return _Reader(tflite.Model.GetRootAsModel(data, 0), data, allowance or Allowance(len(data))).model()
+        return _ModelReader(
+            tflite.Model.GetRootAsModel(data, 0), data, allowance or Allowance(len(data))
+        ).model()
     except _DAMAGE as error:
         reason = " ".join(str(error).split())[:120] or type(error).__name__
         raise ModelError(
@@ -109,7 +111,7 @@ def read_model(path: pathlib.Path, allowance: Allowance | None = None) -> Tflite
         ) from None
 
 
-class _Reader:
+class _ModelReader:
     def __init__(self, root: Any, data: bytes, allowance: Allowance) -> None:
         self.root, self.data, self.allowance = root, data, allowance
         self.kinds = [
@@ -226,7 +228,7 @@ class _Reader:
         reals = (whole * scales.astype(np.float32)[..., None]).reshape(tensor.shape)
         return replace(tensor, kind="FLOAT32", quantization=None, data=self.allowance.hold(reals))
 
-    def _quantization(self, found: Any) -> Quantization | None:
+    def _quantization(self, found: Any) -> TensorQuantization | None:
         if found is None or not found.ScaleLength():
             return None
         self._count(found.ScaleLength())
@@ -241,7 +243,7 @@ class _Reader:
             raise ValueError(f"{scales.size} scales have {zero_points.size} zero points")
         if not (np.isfinite(scales).all() and (scales >= 0).all()):
             raise ValueError("a scale is negative or not finite")
-        return Quantization(scales, zero_points, int(found.QuantizedDimension()))
+        return TensorQuantization(scales, zero_points, int(found.QuantizedDimension()))
 
     def _value(self, tensor: Any, kind: str, shape: tuple[int, ...]) -> tuple[np.ndarray | None, int]:
         """The value of a constant tensor and the bytes that it takes in the file; (None, 0) if it is computed."""

@@ -9,7 +9,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Quantization:
+class TensorQuantization:
     """real = scale * (q - zero point): one pair, or one for each index of `axis`. The scales are float32."""
 
     scales: np.ndarray
@@ -35,7 +35,7 @@ class TfliteTensor:
     kind: str
     shape: Shape
     signature: Shape
-    quantization: Quantization | None = None
+    quantization: TensorQuantization | None = None
     data: np.ndarray | None = None
     """The value of a constant, as its type holds it."""
     encoded_bytes: int = 0

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tosaic.compiler.importers.tflite.source_graph import Quantization
+from tosaic.compiler.importers.tflite.source_graph import TensorQuantization
 from tosaic.compiler.ir import DType
 
 STORAGE = {
@@ -42,7 +42,7 @@ class TfliteValue:
     tensor: str
     kind: str
     name: str
-    quantization: Quantization | None = None
+    quantization: TensorQuantization | None = None
 
     @property
     def is_quantized(self) -> bool:

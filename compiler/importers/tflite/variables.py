@@ -24,7 +24,7 @@ class _Variable:
     assigned: bool = False
 
 
-class Variables:
+class CarriedVariables:
     """Each variable is an input that takes the output of the run before. They have no place outside of the graph."""
 
     def __init__(self, low: Lowering) -> None:

@@ -19,7 +19,7 @@ QDQ_NAMESPACE = "quantized_decomposed"
 
 
 @dataclasses.dataclass(frozen=True)
-class Port:
+class OwnedPort:
     """An input or output of a program: the name that its owner knows, shape and NumPy type."""
 
     name: str
@@ -114,17 +114,17 @@ def input_nodes(program: Any) -> list[Any]:
     return [node for node in tensors if hasattr(node.meta.get("val"), "shape")]
 
 
-def inputs_of(program: Any) -> list[Port]:
+def inputs_of(program: Any) -> list[OwnedPort]:
     """The inputs, by the names of forward()'s arguments."""
     return [_port(node.name, node) for node in input_nodes(program)]
 
 
-def inputs_of_graph(module: Any) -> list[Port]:
+def inputs_of_graph(module: Any) -> list[OwnedPort]:
     """The inputs of an exported graph module, such as PT2E prepares."""
     return [_port(str(node.target), node) for node in module.graph.nodes if node.op == "placeholder"]
 
 
-def outputs_of(program: Any) -> list[Port]:
+def outputs_of(program: Any) -> list[OwnedPort]:
     """The outputs: a single one is `output`, those of a tuple `output_0`, ..., those of a dictionary have its keys."""
     nodes = {node.name: node for node in program.graph.nodes}
     results = program.graph_signature.user_outputs
@@ -157,10 +157,12 @@ def _evaluating(module: Any, torch: Any) -> Iterator[None]:
             each.training = True
 
 
-def _port(name: str, node: Any) -> Port:
+def _port(name: str, node: Any) -> OwnedPort:
     torch = load_torch()
     value = node.meta["val"]
-    return Port(name, node.name, tuple(value.shape), torch.empty(0, dtype=_held(value.dtype)).numpy().dtype)
+    return OwnedPort(
+        name, node.name, tuple(value.shape), torch.empty(0, dtype=_held(value.dtype)).numpy().dtype
+    )
 
 
 def _held(dtype: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tosaic.compiler.importers.torch_models.packages import load_executorch
 from tosaic.compiler.importers.torch_models.program import (
-    Port,
+    OwnedPort,
     check_program,
     input_nodes,
     inputs_of,
@@ -35,7 +35,7 @@ class Pair:
 
 
 @dataclasses.dataclass
-class Lowered:
+class LoweredModule:
     """A TOSA graph whose inputs and outputs have the owner's names, and the encodings of those that are reals."""
 
     graph: Graph
@@ -49,7 +49,7 @@ def compile_spec(int16: bool) -> Any:
     return arm.tosa.compile_spec.TosaCompileSpec("TOSA-1.0+INT" + ("+int16" if int16 else ""))
 
 
-def lower(program: Any) -> Lowered:
+def lower(program: Any) -> LoweredModule:
     """The TOSA graph of a quantized program. UnsupportedError names what is left in floats."""
     exir, _ = load_executorch()
     check_program(program)
@@ -70,7 +70,7 @@ def lower(program: Any) -> Lowered:
         # It stores the zero points of all channels under shape [1], which the reader tells of.
         warnings.simplefilter("ignore", ModelWarning)
         graph = read_tosa(bytes(module.processed_bytes))
-    lowered = Lowered(graph, {}, {})
+    lowered = LoweredModule(graph, {}, {})
     _name_inputs(lowered, delegate, edge, sources)
     _name_outputs(lowered, delegate, edge, results)
     validate(graph)
@@ -186,7 +186,7 @@ def _pair(node: Any) -> Pair:
     return Pair(DType[str(dtype).removeprefix("torch.").upper()], float(scale), int(zero_point))
 
 
-def _name_inputs(lowered: Lowered, delegate: Any, edge: Any, sources: list[Port]) -> None:
+def _name_inputs(lowered: LoweredModule, delegate: Any, edge: Any, sources: list[OwnedPort]) -> None:
     graph = lowered.graph
     # ExecuTorch gives inputs names of its own (input_1 for input); their order stays.
     known = {node.name: port.name for node, port in zip(input_nodes(edge), sources, strict=True)}
@@ -205,7 +205,7 @@ def _name_inputs(lowered: Lowered, delegate: Any, edge: Any, sources: list[Port]
     graph.inputs = [port.name for port in sources if port.name in named]
 
 
-def _name_outputs(lowered: Lowered, delegate: Any, edge: Any, results: list[Port]) -> None:
+def _name_outputs(lowered: LoweredModule, delegate: Any, edge: Any, results: list[OwnedPort]) -> None:
     graph, tensors = lowered.graph, list(lowered.graph.outputs)
     output = next(node for node in edge.graph.nodes if node.op == "output")
     ordered = []

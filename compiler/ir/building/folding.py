@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.ir.building.float_functions import FLOAT_FUNCTIONS
-from tosaic.compiler.ir.building.integer_folding import Call, gathered, integer_result
+from tosaic.compiler.ir.building.integer_folding import ConstantOperator, gathered, integer_result
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.operators import OPERATORS, ByOperator, Trait
 from tosaic.compiler.ir.tensors import Tensor
@@ -138,7 +138,7 @@ def _arithmetic(
     kind = _result_type(name, operands, dtype)
     if not any(each.is_float for each in (kind, *(operand.dtype for operand in operands))):
         wide = [value.astype(np.int64) for value in values]
-        integers = integer_result(name, Call(wide, operands[0].dtype, kind, attributes))
+        integers = integer_result(name, ConstantOperator(wide, operands[0].dtype, kind, attributes))
         return None if integers is None else (integers, kind)
     if operands[0].dtype not in (DType.FP32, DType.INT32, DType.BOOL):
         return None

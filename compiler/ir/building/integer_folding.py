@@ -19,7 +19,7 @@ _ANY = (*_NARROW, *_WORD)
 
 
 @dataclasses.dataclass(frozen=True)
-class Call:
+class ConstantOperator:
     """An operator of constants."""
 
     values: Sequence[np.ndarray]
@@ -35,7 +35,7 @@ class Call:
         return int(self.values[place].reshape(-1)[0])
 
 
-_Compute = Callable[[Call], np.ndarray | None]
+_Compute = Callable[[ConstantOperator], np.ndarray | None]
 _OPERATORS: dict[str, tuple[tuple[DType, ...], _Compute]] = {}
 """Types of the first operand, and the function, by operator; functions register here."""
 
@@ -50,7 +50,7 @@ def _computes(name: str, *types: DType) -> Callable[[_Compute], _Compute]:
     return register
 
 
-def integer_result(name: str, call: Call) -> np.ndarray | None:
+def integer_result(name: str, call: ConstantOperator) -> np.ndarray | None:
     """int64 values of a result; None for other operators, types that they do not take, and what is unpredictable."""
     types, compute = _OPERATORS.get(name, ((), None))
     if compute is None or call.source not in types:
@@ -88,13 +88,13 @@ def _rounding_shift(values: np.ndarray, shift: np.ndarray) -> np.ndarray:
 
 
 @_computes("MUL", *_ANY)
-def _mul(call: Call) -> np.ndarray | None:
+def _mul(call: ConstantOperator) -> np.ndarray | None:
     product, shift = call.values[0] * call.values[1], call.values[2].reshape(-1)[:1]
     return _rounding_shift(product, shift) if call.source is DType.INT32 else product
 
 
 @_computes("INTDIV", *_WORD)
-def _intdiv(call: Call) -> np.ndarray | None:
+def _intdiv(call: ConstantOperator) -> np.ndarray | None:
     a, b = call.values
     if not b.all():
         return None
@@ -102,7 +102,7 @@ def _intdiv(call: Call) -> np.ndarray | None:
 
 
 @_computes("NEGATE", *_ANY)
-def _negate(call: Call) -> np.ndarray | None:
+def _negate(call: ConstantOperator) -> np.ndarray | None:
     negated = call.number(1) - call.values[0]
     if not _within(negated, DType.INT32.min, DType.INT32.max):
         return None
@@ -110,43 +110,43 @@ def _negate(call: Call) -> np.ndarray | None:
 
 
 @_computes("CLZ", *_WORD)
-def _clz(call: Call) -> np.ndarray:
+def _clz(call: ConstantOperator) -> np.ndarray:
     # frexp's exponent is the number of bits.
     return 32 - np.frexp(_unsigned(call.values[0], call.source).astype(np.float64))[1].astype(np.int64)
 
 
-def _shift(compute: Callable[[Call, np.ndarray], np.ndarray], *, by_type: bool) -> _Compute:
-    def shifted(call: Call) -> np.ndarray | None:
+def _shift(compute: Callable[[ConstantOperator, np.ndarray], np.ndarray], *, by_type: bool) -> _Compute:
+    def shifted(call: ConstantOperator) -> np.ndarray | None:
         limit = call.source.bits if by_type else 32
         return compute(call, call.values[1]) if _within(call.values[1], 0, limit - 1) else None
 
     return shifted
 
 
-def _arithmetic_right(call: Call, amount: np.ndarray) -> np.ndarray:
+def _arithmetic_right(call: ConstantOperator, amount: np.ndarray) -> np.ndarray:
     shifted = call.values[0] >> amount
     if call.attributes["round"]:
         return shifted + np.where(amount > 0, (call.values[0] >> np.maximum(amount - 1, 0)) & 1, 0)
     return shifted
 
 
-def _left(call: Call, amount: np.ndarray) -> np.ndarray:
+def _left(call: ConstantOperator, amount: np.ndarray) -> np.ndarray:
     return _wrapped(call.values[0] << amount, call.target)
 
 
-def _logical_right(call: Call, amount: np.ndarray) -> np.ndarray:
+def _logical_right(call: ConstantOperator, amount: np.ndarray) -> np.ndarray:
     return _wrapped(_unsigned(call.values[0], call.source) >> amount, call.target)
 
 
 @_computes("CAST", *_TRUTH, *_ANY)
-def _cast(call: Call) -> np.ndarray | None:
+def _cast(call: ConstantOperator) -> np.ndarray | None:
     if call.target is DType.BOOL:
         return (call.values[0] != 0).astype(np.int64)
     return _wrapped(call.values[0], call.target) if call.target.is_integer else None
 
 
 @_computes("TABLE", *_NARROW)
-def _table(call: Call) -> np.ndarray | None:
+def _table(call: ConstantOperator) -> np.ndarray | None:
     values, table = call.values[0], call.values[1].reshape(-1)
     if call.source is DType.INT8:
         return table[values + 128]
@@ -156,7 +156,7 @@ def _table(call: Call) -> np.ndarray | None:
 
 
 @_computes("RESCALE", *_ANY, DType.INT48)
-def _rescale(call: Call) -> np.ndarray | None:
+def _rescale(call: ConstantOperator) -> np.ndarray | None:
     """Returns (value - input_zp) * multiplier * 2^-shift + output_zp, by apply_scale_32 or apply_scale_16
     (clause 1.9).
     """
@@ -193,7 +193,7 @@ def gathered(rows: np.ndarray, indices: np.ndarray) -> np.ndarray | None:
 
 
 @_computes("REDUCE_PRODUCT", *_WORD)
-def _product(call: Call) -> np.ndarray | None:
+def _product(call: ConstantOperator) -> np.ndarray | None:
     bound = np.prod(np.abs(call.values[0]).astype(np.float64), axis=call.attributes["axis"])
     fits = _within(bound, 0, DType.INT32.max)
     return np.prod(call.values[0], axis=call.attributes["axis"], keepdims=True) if fits else None
@@ -210,17 +210,17 @@ def _along(compute: Callable[..., np.ndarray], **options: Any) -> _Compute:
 
 
 @_computes("CLAMP", *_ANY)
-def _clamp(call: Call) -> np.ndarray:
+def _clamp(call: ConstantOperator) -> np.ndarray:
     return np.clip(call.values[0], call.attributes["min_val"], call.attributes["max_val"])
 
 
 @_computes("SELECT", *_TRUTH)
-def _select(call: Call) -> np.ndarray:
+def _select(call: ConstantOperator) -> np.ndarray:
     return np.where(call.values[0] != 0, call.values[1], call.values[2])
 
 
 @_computes("GATHER", *_TRUTH, *_ANY)
-def _gather(call: Call) -> np.ndarray | None:
+def _gather(call: ConstantOperator) -> np.ndarray | None:
     return gathered(*call.values)
 
 

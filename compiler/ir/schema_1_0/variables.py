@@ -142,7 +142,7 @@ def _conditions(main: Graph) -> set[str]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Written:
+class WrittenStates:
     """What a file has of a graph's states."""
 
     tensors: dict[str, Tensor]
@@ -153,7 +153,7 @@ class Written:
     """Operators that come after all others."""
 
 
-def variables_of(graph: Graph) -> Written:
+def variables_of(graph: Graph) -> WrittenStates:
     """The variables of a graph and the operators that read and write them."""
     tensors, reads, writes = {}, [], []
     for name, state in graph.states.items():
@@ -162,4 +162,4 @@ def variables_of(graph: Graph) -> Written:
         tensors[name] = Tensor(place, tensor.shape, tensor.dtype, data)
         reads.append(Operator(READ, [place], [name], {}, f"{name} read"))
         writes.append(Operator(WRITE, [state.output], [place], {}, f"{name} write"))
-    return Written(tensors, reads, writes)
+    return WrittenStates(tensors, reads, writes)

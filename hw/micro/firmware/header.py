@@ -3,7 +3,7 @@
 import enum
 
 from tosaic.hw.config import Config
-from tosaic.hw.csr_map import REGISTERS, Access
+from tosaic.hw.csr_map import REGISTERS, FieldAccess
 from tosaic.hw.isa import (
     CHECK_XOR,
     FIELDS,
@@ -156,7 +156,7 @@ def _registers() -> str:
     )
     written = [0] * (REGISTERS_BYTES // 4 // WORD_BITS)
     for register in REGISTERS:
-        if register.mask(Access.RW):
+        if register.mask(FieldAccess.RW):
             written[register.offset // 4 // WORD_BITS] |= 1 << register.offset // 4 % WORD_BITS
     words = ", ".join(f"0x{word:08X}" for word in written)
     return (

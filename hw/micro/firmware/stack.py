@@ -20,14 +20,14 @@ class StackError(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class Function:
+class StackFrame:
     """Bytes that it takes itself, and what it may call."""
 
     frame_bytes: int
     calls: frozenset[str]
 
 
-def functions(assembly: str, but: str = "") -> dict[str, Function]:
+def functions(assembly: str, but: str = "") -> dict[str, StackFrame]:
     """The functions of RISC-V assembly as clang writes it, `but` the one that sets the stack up. A call through a
     register may go to every function whose address is in a table. StackError for a frame whose size is not constant."""
     names = set(_FUNCTION.findall(assembly)) - {but}
@@ -44,7 +44,7 @@ def functions(assembly: str, but: str = "") -> dict[str, Function]:
     return {name: _function(name, bodies[name], pointed_at) for name in names}
 
 
-def _function(name: str, body: str, pointed_at: set[str]) -> Function:
+def _function(name: str, body: str, pointed_at: set[str]) -> StackFrame:
     frames = {-int(size) for size in _FRAME.findall(body) if int(size) < 0}
     if len(frames) > 1 or _WRITES_SP.search(body):
         raise StackError(f"{name} moves the stack pointer by more than one constant")
@@ -53,11 +53,11 @@ def _function(name: str, body: str, pointed_at: set[str]) -> Function:
     calls = set(_CALL.findall(body))
     if _INDIRECT_CALL.search(body):
         calls |= pointed_at
-    return Function(max(frames, default=0), frozenset(calls))
+    return StackFrame(max(frames, default=0), frozenset(calls))
 
 
 def deepest_path(
-    code: Mapping[str, Function], start: str, again: Mapping[str, int] | None = None
+    code: Mapping[str, StackFrame], start: str, again: Mapping[str, int] | None = None
 ) -> tuple[int, list[str]]:
     """The most bytes of stack that `start` and what it calls take, and the calls that take them.
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 from amaranth.back import verilog
 
-from tosaic.boards.project import Fabric
+from tosaic.boards.project import PlatformPart
 from tosaic.hw.array.dsp48_element import LOW, REGISTERS, Dsp48Element
 from tosaic.hw.array.pe_array import PeArray
 from tosaic.hw.config import CONFIGS
@@ -88,7 +88,11 @@ def test_every_sum_is_that_of_a_processing_element(tmp_path, block):
 def test_an_array_of_blocks_fits_together(tmp_path, family, block):
     config = CONFIGS["nano"]
     array = verilog.convert(
-        PeArray(config), name="array", platform=Fabric(family), emit_src=False, strip_internal_attrs=True
+        PeArray(config),
+        name="array",
+        platform=PlatformPart(family),
+        emit_src=False,
+        strip_internal_attrs=True,
     )
     assert array.count(f"{block} #(") == config.rows * config.columns
     (tmp_path / "array.v").write_text(array)

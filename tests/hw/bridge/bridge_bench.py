@@ -6,7 +6,7 @@ from kept_simulator import kept_simulator
 
 from tosaic.hw.bridge.bridge import Bridge
 from tosaic.hw.bridge.frames import FrameDecoder, encode_frame, encode_request
-from tosaic.hw.bridge.protocol import Identity, Operation, Status
+from tosaic.hw.bridge.protocol import Identity, Operation, RequestStatus
 
 IDENTITY = Identity("bench", 0x1000, 256, 25_000_000, 64)
 BAD_REGISTER = 0x20
@@ -59,11 +59,11 @@ class BridgeBench:
 
     @staticmethod
     def split(content):
-        return content and (content[0], content[1:-1], Status(content[-1]))
+        return content and (content[0], content[1:-1], RequestStatus(content[-1]))
 
     async def hello(self, ctx, sequence=0):
         answer = await self.ask(ctx, sequence, Operation.HELLO)
-        assert answer == (sequence, IDENTITY.to_bytes(), Status.OK)
+        assert answer == (sequence, IDENTITY.to_bytes(), RequestStatus.OK)
 
     async def _serve_registers(self, ctx):
         axi = self.dut.registers

@@ -7,7 +7,7 @@ from bridge_bench import BAD_REGISTER, IDENTITY, BridgeBench, encode_frame, enco
 from rest_nightly import first_of
 
 from tosaic.hw.bridge.bridge import Bridge
-from tosaic.hw.bridge.protocol import REQUEST_HEADER, Operation, Status
+from tosaic.hw.bridge.protocol import REQUEST_HEADER, Operation, RequestStatus
 
 BASE = IDENTITY.memory_base
 SPECIAL = bytes([0x7E, 0x7D, 0x5E, 0x5D, 0x20, 0x00, 0xFF, 0x7D, 0x7E, 0x7E])
@@ -26,30 +26,34 @@ def test_registers_and_memory():
         assert await bench.ask(ctx, 255, Operation.READ_REGISTERS, 4, 12) == (
             255,
             bytes([4] * 4 + [8] * 4 + [12] * 4),
-            Status.OK,
+            RequestStatus.OK,
         )
         data = (0x7E7D7E7D).to_bytes(4, "little") + (5).to_bytes(4, "little")
-        assert await bench.ask(ctx, 0, Operation.WRITE_REGISTERS, 8, 8, data) == (0, b"", Status.OK)
-        assert await bench.ask(ctx, 1, Operation.READ_REGISTERS, 8, 8) == (1, data, Status.OK)
+        assert await bench.ask(ctx, 0, Operation.WRITE_REGISTERS, 8, 8, data) == (0, b"", RequestStatus.OK)
+        assert await bench.ask(ctx, 1, Operation.READ_REGISTERS, 8, 8) == (1, data, RequestStatus.OK)
         assert await bench.ask(ctx, 2, Operation.WRITE_MEMORY, BASE + 3, len(SPECIAL), SPECIAL) == (
             2,
             b"",
-            Status.OK,
+            RequestStatus.OK,
         )
         assert await bench.ask(ctx, 3, Operation.READ_MEMORY, BASE + 2, len(SPECIAL) + 2) == (
             3,
             b"\0" + SPECIAL + b"\0",
-            Status.OK,
+            RequestStatus.OK,
         )
         full = random.Random(1).randbytes(IDENTITY.data_bytes)
         assert await bench.ask(ctx, 4, Operation.WRITE_MEMORY, BASE + 64, len(full), full) == (
             4,
             b"",
-            Status.OK,
+            RequestStatus.OK,
         )
-        assert await bench.ask(ctx, 5, Operation.READ_MEMORY, BASE + 64, len(full)) == (5, full, Status.OK)
-        assert await bench.ask(ctx, 6, Operation.READ_MEMORY, BASE, 0) == (6, b"", Status.OK)
-        assert await bench.ask(ctx, 7, Operation.RESET) == (7, b"", Status.OK)
+        assert await bench.ask(ctx, 5, Operation.READ_MEMORY, BASE + 64, len(full)) == (
+            5,
+            full,
+            RequestStatus.OK,
+        )
+        assert await bench.ask(ctx, 6, Operation.READ_MEMORY, BASE, 0) == (6, b"", RequestStatus.OK)
+        assert await bench.ask(ctx, 7, Operation.RESET) == (7, b"", RequestStatus.OK)
 
     bench.run(process)
     assert bench.resets == 1
@@ -62,32 +66,32 @@ def test_errors_are_answered_and_nothing_more_is_touched():
     async def process(ctx):
         await bench.hello(ctx)
         refused = [
-            (encode_request(1, Operation.READ_REGISTERS, 2, 4), Status.BAD_REQUEST),
-            (encode_request(2, Operation.READ_REGISTERS, 0, 6), Status.BAD_REQUEST),
-            (encode_request(3, Operation.READ_MEMORY, BASE, 65), Status.BAD_REQUEST),
-            (encode_request(4, Operation.WRITE_MEMORY, BASE, 5, b"1234"), Status.BAD_REQUEST),
-            (encode_request(5, Operation.WRITE_REGISTERS, 0, 2, b"12"), Status.BAD_REQUEST),
-            (encode_frame(REQUEST_HEADER.pack(6, 9, 0, 0)), Status.BAD_REQUEST),
-            (encode_request(7, Operation.WRITE_REGISTERS, 0x1000, 4, b"1234"), Status.REGISTER_ERROR),
-            (encode_request(8, Operation.READ_REGISTERS, 0x10000, 4), Status.REGISTER_ERROR),
-            (encode_request(9, Operation.WRITE_MEMORY, BASE - 1, 2, b"12"), Status.MEMORY_ERROR),
+            (encode_request(1, Operation.READ_REGISTERS, 2, 4), RequestStatus.BAD_REQUEST),
+            (encode_request(2, Operation.READ_REGISTERS, 0, 6), RequestStatus.BAD_REQUEST),
+            (encode_request(3, Operation.READ_MEMORY, BASE, 65), RequestStatus.BAD_REQUEST),
+            (encode_request(4, Operation.WRITE_MEMORY, BASE, 5, b"1234"), RequestStatus.BAD_REQUEST),
+            (encode_request(5, Operation.WRITE_REGISTERS, 0, 2, b"12"), RequestStatus.BAD_REQUEST),
+            (encode_frame(REQUEST_HEADER.pack(6, 9, 0, 0)), RequestStatus.BAD_REQUEST),
+            (encode_request(7, Operation.WRITE_REGISTERS, 0x1000, 4, b"1234"), RequestStatus.REGISTER_ERROR),
+            (encode_request(8, Operation.READ_REGISTERS, 0x10000, 4), RequestStatus.REGISTER_ERROR),
+            (encode_request(9, Operation.WRITE_MEMORY, BASE - 1, 2, b"12"), RequestStatus.MEMORY_ERROR),
         ]
         for sequence, (raw, status) in enumerate(refused, 1):
             await bench.send(ctx, raw)
             assert bench.split(await bench.receive(ctx)) == (sequence, b"", status)
         assert bench.writes == []
         answer = await bench.ask(ctx, 10, Operation.READ_REGISTERS, BAD_REGISTER - 4, 12)
-        assert answer == (10, bytes([BAD_REGISTER - 4] * 4), Status.REGISTER_ERROR)
+        assert answer == (10, bytes([BAD_REGISTER - 4] * 4), RequestStatus.REGISTER_ERROR)
         end = BASE + IDENTITY.memory_bytes
         assert await bench.ask(ctx, 11, Operation.READ_MEMORY, end - 2, 4) == (
             11,
             b"\0\0",
-            Status.MEMORY_ERROR,
+            RequestStatus.MEMORY_ERROR,
         )
         assert await bench.ask(ctx, 12, Operation.WRITE_MEMORY, end - 1, 3, b"abc") == (
             12,
             b"",
-            Status.MEMORY_ERROR,
+            RequestStatus.MEMORY_ERROR,
         )
         assert bench.writes == [("memory", end - 1, ord("a"))]
 
@@ -98,33 +102,37 @@ def test_repeated_and_lost_requests():
     bench = BridgeBench(2)
 
     async def process(ctx):
-        assert await bench.ask(ctx, 0, Operation.READ_REGISTERS, 0, 4) == (0, b"", Status.OUT_OF_SEQUENCE)
+        assert await bench.ask(ctx, 0, Operation.READ_REGISTERS, 0, 4) == (
+            0,
+            b"",
+            RequestStatus.OUT_OF_SEQUENCE,
+        )
         await bench.hello(ctx, 10)
         write = (11, Operation.WRITE_MEMORY, BASE, 1, b"a")
         for _ in range(3):
-            assert await bench.ask(ctx, *write) == (11, b"", Status.OK)
+            assert await bench.ask(ctx, *write) == (11, b"", RequestStatus.OK)
         assert bench.writes == [("memory", BASE, ord("a"))]
         # A repeated write is answered as it ended the first time.
         for _ in range(2):
             assert await bench.ask(ctx, 12, Operation.WRITE_MEMORY, 0, 1, b"a") == (
                 12,
                 b"",
-                Status.MEMORY_ERROR,
+                RequestStatus.MEMORY_ERROR,
             )
         # Number 13 was lost, 14 must not be executed; nor one from the past.
         for lost in (14, 11, 200):
             assert await bench.ask(ctx, lost, Operation.WRITE_MEMORY, BASE, 1, b"b") == (
                 lost,
                 b"",
-                Status.OUT_OF_SEQUENCE,
+                RequestStatus.OUT_OF_SEQUENCE,
             )
         bench.memory[0] = 77
         for _ in range(2):
-            assert await bench.ask(ctx, 13, Operation.READ_MEMORY, BASE, 1) == (13, b"M", Status.OK)
+            assert await bench.ask(ctx, 13, Operation.READ_MEMORY, BASE, 1) == (13, b"M", RequestStatus.OK)
         # HELLO is always taken.
         await bench.hello(ctx, 3)
         await bench.hello(ctx, 3)
-        assert await bench.ask(ctx, 4, Operation.WRITE_MEMORY, BASE, 1, b"c") == (4, b"", Status.OK)
+        assert await bench.ask(ctx, 4, Operation.WRITE_MEMORY, BASE, 1, b"c") == (4, b"", RequestStatus.OK)
         assert len(bench.writes) == 2
 
     bench.run(process)
@@ -160,7 +168,7 @@ def test_garbage_between_and_inside_frames(seed):
                 assert len(bench.writes) == before
                 await bench.send(ctx, b"\x7e")
                 answer = await bench.ask(ctx, sequence, Operation.WRITE_MEMORY, address, len(data), data)
-            assert answer == (sequence, b"", Status.OK)
+            assert answer == (sequence, b"", RequestStatus.OK)
             assert bench.writes[before:] == [("memory", address + i, byte) for i, byte in enumerate(data)]
             written |= dict(zip(range(address, address + len(data)), data, strict=True))
         for address, value in written.items():
@@ -176,9 +184,9 @@ def test_a_request_that_arrives_during_an_answer_is_not_executed():
         await bench.hello(ctx)
         await bench.send(ctx, encode_request(1, Operation.READ_MEMORY, BASE, 32))
         await bench.send(ctx, encode_request(2, Operation.WRITE_MEMORY, BASE, 1, b"x"))
-        assert bench.split(await bench.receive(ctx)) == (1, bytes(32), Status.OK)
+        assert bench.split(await bench.receive(ctx)) == (1, bytes(32), RequestStatus.OK)
         assert await bench.receive(ctx, 500) is None
-        assert await bench.ask(ctx, 2, Operation.WRITE_MEMORY, BASE, 1, b"y") == (2, b"", Status.OK)
+        assert await bench.ask(ctx, 2, Operation.WRITE_MEMORY, BASE, 1, b"y") == (2, b"", RequestStatus.OK)
 
     bench.run(process)
     assert bench.writes == [("memory", BASE, ord("y"))]

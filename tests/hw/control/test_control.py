@@ -10,7 +10,7 @@ from tosaic.hw.config import CONFIGS
 from tosaic.hw.control import Control
 from tosaic.hw.control.axi_lite import AxiLiteSubordinate
 from tosaic.hw.control.registers import RegisterBank
-from tosaic.hw.csr_map import COUNTERS, MARKS, REGISTER, REGISTERS, Access, Field, Register
+from tosaic.hw.csr_map import COUNTERS, MARKS, REGISTER, REGISTERS, FieldAccess, Register, RegisterField
 from tosaic.hw.isa import ISA_HASH
 
 CONFIG = CONFIGS["nano"]
@@ -32,7 +32,7 @@ def test_the_map_is_consistent():
 
 
 def test_bank_constructor():
-    one = Field("value", 0, 32, Access.RW, "")
+    one = RegisterField("value", 0, 32, FieldAccess.RW, "")
     with pytest.raises(ValueError, match=r"^A's offset must be a multiple of 4 below 4096, not 0x1002$"):
         RegisterBank([Register("A", 0x1002, 0, "", (one,))])
     with pytest.raises(ValueError, match=r"^two registers have the same offset$"):
@@ -89,9 +89,13 @@ def test_random_accesses_against_a_dictionary():
     dut, _, simulator = kept_simulator(Control, CONFIG)
     rng = random.Random(5)
     manager = LiteManager(dut.axi, 0.4)
-    stored = {r.offset: r.reset & r.mask(Access.RW) for r in REGISTERS if r.mask(Access.RW)}
+    stored = {r.offset: r.reset & r.mask(FieldAccess.RW) for r in REGISTERS if r.mask(FieldAccess.RW)}
     known = {register.offset: register for register in REGISTERS}
-    writable = {r.offset for r in REGISTERS if r.mask(Access.RW, Access.PULSE, Access.W1C, Access.SET)}
+    writable = {
+        r.offset
+        for r in REGISTERS
+        if r.mask(FieldAccess.RW, FieldAccess.PULSE, FieldAccess.W1C, FieldAccess.SET)
+    }
     # LOCK is in a test of its own.
     known.pop(REGISTER["LOCK"].offset)
 
@@ -104,7 +108,9 @@ def test_random_accesses_against_a_dictionary():
                 assert resp == (0 if offset in writable else 2), hex(offset)
                 if offset in stored:
                     bits = sum(0xFF << 8 * i for i in range(4) if strobe >> i & 1)
-                    stored[offset] = (stored[offset] & ~bits | data & bits) & known[offset].mask(Access.RW)
+                    stored[offset] = (stored[offset] & ~bits | data & bits) & known[offset].mask(
+                        FieldAccess.RW
+                    )
             else:
                 data, resp = await manager.read_response(ctx, offset)
                 assert resp == (0 if offset in known else 2), hex(offset)

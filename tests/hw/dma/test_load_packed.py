@@ -22,7 +22,7 @@ from dma_models import (
 
 from tosaic.hw.dma import LoadUnit
 from tosaic.hw.isa import Error, Space
-from tosaic.hw.packed_weights import MOST_WORDS, Mode, pack, unpack
+from tosaic.hw.packed_weights import MOST_WORDS, WeightCoding, pack, unpack
 
 BASE = 0x4000_0000
 SIZE = 16 << 10
@@ -30,8 +30,8 @@ SIZE = 16 << 10
 
 def weights_of(mode, words, width, seed, zeros=0.7):
     rng = np.random.default_rng(seed)
-    if mode != Mode.MASK:
-        values = rng.integers(-128, 128, {Mode.PALETTE_4: 4, Mode.PALETTE_16: 16}[mode])
+    if mode != WeightCoding.MASK:
+        values = rng.integers(-128, 128, {WeightCoding.PALETTE_4: 4, WeightCoding.PALETTE_16: 16}[mode])
         return rng.choice(values, words * width).astype(np.int8)
     # Channels differ: some are dense.
     share = rng.random(width) * (1 - zeros) * 2
@@ -51,7 +51,7 @@ def bench(program, rows, columns, stall=0.0, latency=20, seed=1, unpackers=1, **
     return Bench(LoadUnit, axi, local, program, BASE, SIZE, **more)
 
 
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("mode", WeightCoding)
 @pytest.mark.parametrize("columns", [4, 8, 16, 32])
 @pytest.mark.parametrize("words", [1, 7, 8, 9, 50])
 def test_the_format_keeps_every_weight(mode, columns, words):
@@ -67,12 +67,12 @@ def test_the_format_keeps_every_weight(mode, columns, words):
 def test_packed_and_plain_loads_in_order(columns, stall):
     """Loads in front, between and behind write before and after the rows, to the same places."""
     made = {
-        0: (Mode.MASK, 40, 0.8),
-        4096: (Mode.PALETTE_16, 9, 0),
-        6144: (Mode.MASK, 70, 0.3),
-        10240: (Mode.PALETTE_4, 13, 0),
-        12288: (Mode.MASK, 1, 1.0),
-        14336: (Mode.MASK, 33, 0.97),
+        0: (WeightCoding.MASK, 40, 0.8),
+        4096: (WeightCoding.PALETTE_16, 9, 0),
+        6144: (WeightCoding.MASK, 70, 0.3),
+        10240: (WeightCoding.PALETTE_4, 13, 0),
+        12288: (WeightCoding.MASK, 1, 1.0),
+        14336: (WeightCoding.MASK, 33, 0.97),
     }
     weights = {at: weights_of(mode, words, columns, at, zeros) for at, (mode, words, zeros) in made.items()}
     rows = {at: pack(weights[at], made[at][0], columns) for at in made}
@@ -122,8 +122,8 @@ def test_packed_and_plain_loads_in_order(columns, stall):
 
 def test_rows_of_one_go_are_packed_each_by_itself():
     width = 8
-    pieces = [weights_of(Mode.MASK, 20, width, seed) for seed in range(3)]
-    rows = [pack(piece, Mode.MASK, width) for piece in pieces]
+    pieces = [weights_of(WeightCoding.MASK, 20, width, seed) for seed in range(3)]
+    rows = [pack(piece, WeightCoding.MASK, width) for piece in pieces]
     size = max(map(len, rows))
     # Rows of one GO have one size: one with more words of weights is searched for the shorter ones.
     same = [index for index, row in enumerate(rows) if len(row) == size]
@@ -141,7 +141,7 @@ def test_rows_of_one_go_are_packed_each_by_itself():
         assert_same(found, pieces[index].tobytes())
 
 
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("mode", WeightCoding)
 def test_cycles_are_those_of_the_format(mode):
     """The time from the first beat to the SIGNAL is that of unpacking, and a few cycles to write and to signal."""
     width, words = 16, 120
@@ -156,8 +156,8 @@ def test_cycles_are_those_of_the_format(mode):
 
 
 def wrong_rows(width):
-    good = pack(weights_of(Mode.MASK, 40, width, 1, 0.5), Mode.MASK, width)
-    palette = pack(weights_of(Mode.PALETTE_16, 40, width, 1), Mode.PALETTE_16, width)
+    good = pack(weights_of(WeightCoding.MASK, 40, width, 1, 0.5), WeightCoding.MASK, width)
+    palette = pack(weights_of(WeightCoding.PALETTE_16, 40, width, 1), WeightCoding.PALETTE_16, width)
     return {
         "no words": bytes(width) + good[width:],
         "an unknown mode": (40 | 3 << 16).to_bytes(width, "little") + good[width:],

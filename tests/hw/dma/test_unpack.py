@@ -8,15 +8,15 @@ from dma_models import config_of
 from kept_simulator import kept_simulator
 
 from tosaic.hw.dma.unpack import Unpacker
-from tosaic.hw.packed_weights import PALETTE_SIZE, Mode, pack
+from tosaic.hw.packed_weights import PALETTE_SIZE, WeightCoding, pack
 
 
 def random_rows(width, seed, count=6):
     """(weights, row) of random modes, lengths and densities; channels differ, too."""
     rng = np.random.default_rng(seed)
     for _ in range(count):
-        mode, words = Mode(rng.integers(3)), int(rng.integers(1, 60))
-        if mode == Mode.MASK:
+        mode, words = WeightCoding(rng.integers(3)), int(rng.integers(1, 60))
+        if mode == WeightCoding.MASK:
             share = rng.random(width) ** rng.integers(1, 6)
             kept = rng.random((words, width)) < share
             weights = np.where(kept, rng.integers(-128, 128, (words, width)), 0).reshape(-1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tosaic.hw.micro.firmware.stack import Function, StackError, deepest_path, functions
+from tosaic.hw.micro.firmware.stack import StackError, StackFrame, deepest_path, functions
 
 
 def assembly(**bodies):
@@ -24,10 +24,10 @@ def test_frames_and_calls():
         )
     )
     assert code == {
-        "main": Function(16, frozenset({"left", "right"})),
-        "left": Function(32, frozenset({"leaf"})),
-        "right": Function(0, frozenset()),
-        "leaf": Function(0, frozenset()),
+        "main": StackFrame(16, frozenset({"left", "right"})),
+        "left": StackFrame(32, frozenset({"leaf"})),
+        "right": StackFrame(0, frozenset()),
+        "leaf": StackFrame(0, frozenset()),
     }
     assert deepest_path(code, "main") == (48, ["main", "left", "leaf"])
 
@@ -45,10 +45,10 @@ def test_a_jump_to_anywhere():
 
 def test_functions_that_call_each_other():
     code = {
-        "main": Function(1, frozenset({"ping"})),
-        "ping": Function(10, frozenset({"pong"})),
-        "pong": Function(100, frozenset({"ping", "leaf"})),
-        "leaf": Function(1000, frozenset()),
+        "main": StackFrame(1, frozenset({"ping"})),
+        "ping": StackFrame(10, frozenset({"pong"})),
+        "pong": StackFrame(100, frozenset({"ping", "leaf"})),
+        "leaf": StackFrame(1000, frozenset()),
     }
     assert deepest_path(code, "main") == (1111, ["main", "ping", "pong", "leaf"])
     assert deepest_path(code, "main", {"ping": 2, "pong": 2}) == (

@@ -8,7 +8,7 @@ from amaranth.lib import memory
 from amaranth.sim import Simulator
 
 from tosaic.hw.config import CONFIGS
-from tosaic.hw.csr_map import REGISTER, REGISTERS, RESP_OKAY, RESP_SLVERR, Access
+from tosaic.hw.csr_map import REGISTER, REGISTERS, RESP_OKAY, RESP_SLVERR, FieldAccess
 from tosaic.hw.micro.accelerator import MicroSystem
 from tosaic.hw.micro.memory_map import (
     EVENT_COLD,
@@ -225,7 +225,7 @@ def test_registers_are_words_of_the_ram():
             value, other = rng.getrandbits(32), rng.getrandbits(32)
             await bench.store(MAP.registers_base + register.offset, value)
             assert await bench.value(register.name) == value
-            written = register.mask(Access.RW)
+            written = register.mask(FieldAccess.RW)
             response = await bench.write(register.offset, other)
             assert response == (RESP_OKAY if written else RESP_SLVERR)
             expected = other & written if written else value

@@ -17,7 +17,7 @@ from tosaic.hw.config import Config
 from tosaic.hw.isa import Instruction, Op
 from tosaic.hw.vector.alu import Alu
 from tosaic.hw.vector.pipeline import Pipeline
-from tosaic.sim.emulator.alu import Parameters, Value
+from tosaic.sim.emulator.alu import Value, VectorParameters
 from tosaic.sim.emulator.domain import micro_op
 from tosaic.sim.golden import evaluate_operator
 
@@ -197,7 +197,7 @@ def emulated(
     """The emulator's results of the rows (a, b, bias, multiplier, shift)."""
     a, b, bias, multiplier, shift = (np.array(column, np.int64) for column in zip(*rows, strict=True))
     entries = [wrap(entry, 32) for entry in table or [0] * 512]
-    parameters = Parameters(bias, multiplier, shift, np.array(entries, np.int64))
+    parameters = VectorParameters(bias, multiplier, shift, np.array(entries, np.int64))
     operands = (Value(lanes, 1 << (BITS - 1)) for lanes in (a, b))
     return micro_op(micro, limits, *operands, parameters, BITS).lanes.tolist()
 

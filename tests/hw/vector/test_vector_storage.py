@@ -13,7 +13,7 @@ from tosaic.hw.vector.element import Elements
 from tosaic.hw.vector.layouts import TABLE_ENTRIES, Select, table_words
 from tosaic.hw.vector.offsets import OFFSET_BITS, Offsets
 from tosaic.hw.vector.params import Parameters
-from tosaic.hw.vector.program import Program
+from tosaic.hw.vector.program import MicroOpStore
 from tosaic.hw.vector.registers import RegisterFile
 from tosaic.hw.vector.table import Table
 
@@ -182,7 +182,7 @@ def word(instruction) -> int:
 
 
 def test_program_gives_each_stage_what_it_needs():
-    dut = Program(TINY)
+    dut = MicroOpStore(TINY)
     load, register = (Source.LOAD, 2), (Source.REGISTER, 5)
     micro_op = uop(3, Op.SUB, load, register, bias=1, shift=9, a_zp=-7, out_zp=11, clamp=1, destination=6)
     limits = bounds(3, low=-100, high=200, immediate=-3)

@@ -14,7 +14,7 @@ from tosaic.compiler.importers.coreml import import_coreml
 from tosaic.compiler.importers.coreml.layer_table import LAYERS, layers_markdown
 from tosaic.compiler.importers.coreml.registry import HANDLERS
 from tosaic.compiler.importers.coreml.schema import messages
-from tosaic.compiler.importers.survey import Form
+from tosaic.compiler.importers.survey import LoweringForm
 from tosaic.compiler.ir import DType
 from tosaic.driver.session import Session
 from tosaic.errors import InputError, ModelError, UnsupportedError
@@ -74,7 +74,7 @@ def test_every_layer_has_its_row_and_every_row_its_lowering():
     fields = [f.name for f in messages()["NeuralNetworkLayer"].DESCRIPTOR.oneofs_by_name["layer"].fields]
     assert sorted(fields) == sorted(LAYERS) and len(LAYERS) == 158
     control = {"branch", "loop", "loopBreak", "loopContinue"}
-    lowered = {kind for kind, row in LAYERS.items() if row.form is not Form.NOT_REPRESENTABLE}
+    lowered = {kind for kind, row in LAYERS.items() if row.form is not LoweringForm.NOT_REPRESENTABLE}
     assert lowered == set(HANDLERS) | control
     assert all(row.note for row in LAYERS.values())
 
@@ -86,7 +86,9 @@ def test_documentation_holds_the_table():
     assert layers_markdown() in text
 
 
-@pytest.mark.parametrize("kind", [k for k, row in LAYERS.items() if row.form is Form.NOT_REPRESENTABLE])
+@pytest.mark.parametrize(
+    "kind", [k for k, row in LAYERS.items() if row.form is LoweringForm.NOT_REPRESENTABLE]
+)
 def test_layers_without_a_tosa_form_are_refused_with_the_reason(kind):
     names = ["x"] * LAYERS[kind].inputs[0]
     outputs = [f"y{i}" for i in range(max(LAYERS[kind].outputs[0], 1))]
@@ -109,7 +111,13 @@ def test_survey_tells_of_every_layer(tmp_path):
     path.write_bytes(model(layers, [array("x", [3])], [array("y", [])]).SerializeToString())
     operators, graph = survey_model(path)
     assert graph is None
-    forms = [Form.COMPOSITE, Form.NOT_REPRESENTABLE, Form.UNKNOWN, Form.NOT_REPRESENTABLE, Form.DIRECT]
+    forms = [
+        LoweringForm.COMPOSITE,
+        LoweringForm.NOT_REPRESENTABLE,
+        LoweringForm.UNKNOWN,
+        LoweringForm.NOT_REPRESENTABLE,
+        LoweringForm.DIRECT,
+    ]
     assert [o.form for o in operators] == forms
     assert "'Secret'" in operators[1].reason and "own" in operators[2].reason
     with pytest.raises(UnsupportedError, match="'Secret' has no TOSA form"):

@@ -26,7 +26,7 @@ from tosaic.compiler.importers.nnef.lexer import tokenize
 from tosaic.compiler.importers.nnef.standard_library import standard_operations
 from tosaic.compiler.importers.nnef.tensor_file import Algorithm, ItemEncoding, write_tensor
 from tosaic.compiler.importers.nnef.tosa import import_nnef
-from tosaic.compiler.importers.survey import Form
+from tosaic.compiler.importers.survey import LoweringForm
 from tosaic.compiler.ir import DType, Graph
 from tosaic.errors import Error, UnsupportedError
 from tosaic.sim.golden import evaluate
@@ -246,7 +246,7 @@ def _survey(tally: Tally, path: pathlib.Path, label: str) -> None:
     except Exception as error:
         tally.wrong.append(f"{label}: survey: {type(error).__name__}: {error}")
         return
-    if graph is not None or all(o.form is not Form.NOT_REPRESENTABLE for o in operators):
+    if graph is not None or all(o.form is not LoweringForm.NOT_REPRESENTABLE for o in operators):
         tally.wrong.append(f"{label}: the survey refuses nothing")
 
 

@@ -9,7 +9,7 @@ from nnef_model_files import write_model
 
 from tosaic.compiler.importers import survey_model
 from tosaic.compiler.importers.nnef.tosa import import_nnef
-from tosaic.compiler.importers.survey import Form
+from tosaic.compiler.importers.survey import LoweringForm
 from tosaic.errors import InputError, UnsupportedError
 
 REFUSED = [
@@ -98,12 +98,12 @@ def test_survey_goes_on_behind_refusals(tmp_path: pathlib.Path) -> None:
     operators, graph = survey_model(folder)
     assert graph is None
     assert [(o.kind, o.name, o.form) for o in operators] == [
-        ("external", "x", Form.DIRECT),
-        ("variable", "f", Form.DIRECT),
-        ("avg_pool", "a", Form.NOT_REPRESENTABLE),
-        ("local_response_normalization", "b", Form.COMPOSITE),
-        ("softmax", "s", Form.COMPOSITE),
-        ("conv", "y", Form.DIRECT),
+        ("external", "x", LoweringForm.DIRECT),
+        ("variable", "f", LoweringForm.DIRECT),
+        ("avg_pool", "a", LoweringForm.NOT_REPRESENTABLE),
+        ("local_response_normalization", "b", LoweringForm.COMPOSITE),
+        ("softmax", "s", LoweringForm.COMPOSITE),
+        ("conv", "y", LoweringForm.DIRECT),
     ]
     assert "box in avg_pool of 'a'" in operators[2].reason
     with pytest.raises(UnsupportedError, match="ignored border"):
