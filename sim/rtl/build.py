@@ -268,7 +268,7 @@ def _compiler() -> list[str]:
 
 
 def compiler_version() -> str:
-    """What the C++ compiler says it is."""
+    """Returns the version that the C++ compiler tells."""
     return _call([*_compiler(), "--version"])
 
 
