@@ -84,7 +84,7 @@ class MachineCore:
 
     @property
     def events(self) -> Value:
-        """What happens in this cycle, as control.Events."""
+        """Returns what happens in this cycle, as control.Events."""
         events = self.units.events(self.sequencer.report) | {
             "fetch_beats": self.sequencer.fetch_beat,
             "fetch_wait": self.sequencer.fetch_wait,

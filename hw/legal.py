@@ -49,7 +49,7 @@ VECTOR_BITS = range(34, 52)
 
 
 def faults(sizes: Mapping[str, Any]) -> list[str]:
-    """Why a machine of these sizes (the fields of `Config` without its name) cannot be; empty when it can."""
+    """Returns why a machine of these sizes (the fields of `Config` without its name) cannot be; empty when it can."""
     found = list(_numbers(sizes))
     # Bounds on sizes that are no numbers say nothing.
     return found or [

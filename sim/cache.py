@@ -138,7 +138,8 @@ def make_cache_directory() -> pathlib.Path:
 
 @contextlib.contextmanager
 def _named_errors() -> Iterator[None]:
-    """What the operating system says against a file of the cache, or of one it does not name, as an Error."""
+    """Turns the operating system's errors about a file of the cache, or about one that it does not name, into an
+    Error."""
     try:
         yield
     except OSError as error:

@@ -87,18 +87,18 @@ class RegisterReport:
         return self._values(reported(self.cores))
 
     def failure(self, codes: Sequence[bytes]) -> DeviceError | None:
-        """What ended the programs before their end."""
+        """Returns the error that ended the programs before their end."""
         if not self.field("STATUS", "error"):
             return None
         return device_error(self.all(), codes, self.cores)
 
     def standing(self, codes: Sequence[bytes]) -> str:
-        """Where every unit is."""
+        """Says where every unit is."""
         return standing(self.all(), codes, self.cores)
 
     def result(self, config: Config, codes: Sequence[bytes], marks: Sequence[tuple[int, int]]) -> RunResult:
-        """What was counted in the run that has ended; `marks` are its layer marks. Of bytes those that the cores asked
-        for: wide beats of a shared port may move more; 0 if the machine counts no events."""
+        """Returns what was counted in the run that has ended; `marks` are its layer marks. Bytes are those that the
+        cores asked for: wide beats of a shared port may move more. They are 0 if the machine counts no events."""
         width = config.word_bytes
         names = counted_events(config)
         own = [{name: of_core(name.upper(), core) for name in names} for core in range(self.cores)]

@@ -34,7 +34,7 @@ def device_error(registers: Mapping[str, int], codes: Sequence[bytes], cores: in
 
 
 def standing(registers: Mapping[str, int], codes: Sequence[bytes], cores: int = 1) -> str:
-    """Where every unit is."""
+    """Says where every unit is."""
     texts = []
     for core in range(cores):
         names = {unit: "PC" if unit == Unit.SEQUENCER else f"{unit.name}_PC" for unit in Unit}

@@ -109,7 +109,7 @@ class AddressGenerator(wiring.Component):
         return job.weights[: exact_log2(self._config.columns)].any()
 
     def _count(self, m: Module, job: data.View, begin: Signal, moves: Signal) -> None:
-        """What is left of the job, and its place in the weight memory."""
+        """Counts what is left of the job, and moves its place in the weight memory."""
         dense, depthwise, first = m.submodules.dense, m.submodules.depthwise, self.jobs.payload
         left = Signal.like(job.count, reset_less=True)  # output stationary: pixels from this tile on
         weights = Signal(bits_for(self._config.wm_words - 1), reset_less=True)
@@ -175,7 +175,7 @@ class AddressGenerator(wiring.Component):
         ]
 
     def _control(self, m: Module, job: data.View) -> None:
-        """What a slot does in the PE array."""
+        """Sets what a slot does in the PE array."""
         dense, depthwise, deliveries = m.submodules.dense, m.submodules.depthwise, m.submodules.deliveries
         control = self.slots.payload.control
         m.d.comb += [

@@ -126,7 +126,7 @@ class DepthwiseCounter(wiring.Component):
             m.d.sync += [group.eq(0), group_left.eq(self.first.group_rows)]
 
     def _stream(self, m: Module) -> None:
-        """When the vectors begin, and when they end."""
+        """Decides when the vectors begin, and when they end."""
         rows, skip = Signal(range(self._config.rows + 1)), self.first.depthwise.skip
         m.d.comb += rows.eq(self._config.rows - self.first.idle_rows)
         wait, arriving = Signal.like(rows, reset_less=True), Signal(reset_less=True)  # wait == 0

@@ -158,7 +158,7 @@ class PeArray(wiring.Component):
 
 
 def _delayed(m: Module, signal: Value, name: str, cycles: int) -> Value:
-    """What `signal` was `cycles` cycles ago."""
+    """Returns `signal` as it was `cycles` cycles ago."""
     for cycle in range(1, cycles + 1):
         register = Signal(len(signal), name=f"{name}_{cycle}")
         m.d.sync += register.eq(signal)

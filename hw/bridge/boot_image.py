@@ -68,5 +68,5 @@ def boot_image(records: Sequence[BootRecord]) -> bytes:
 
 
 def image_crc32(image: bytes) -> int:
-    """What BOOT_CRC reads as when this image was read."""
+    """Returns the value of BOOT_CRC after this image was read."""
     return int.from_bytes(image[-CRC_BYTES:], "little")

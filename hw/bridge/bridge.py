@@ -94,7 +94,7 @@ class Bridge(wiring.Component):
         return m
 
     def _classify(self, m: Module) -> None:
-        """What the request is, as far as its header says."""
+        """Decides what the request is, as far as its header says."""
         header, data_bytes = self.deframer.header, self.identity.data_bytes
         aligned = Signal()
         m.d.comb += [

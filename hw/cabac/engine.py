@@ -449,8 +449,8 @@ class Engine(wiring.Component):
     # A stream's end.
 
     def _judge_end(self, m: Module) -> None:
-        """What is wrong with the end, in a register. It holds from a cycle after the last bin on: bytes that arrive
-        later change nothing about it."""
+        """Judges the end, and keeps what is wrong with it in a register. It holds from a cycle after the last bin on:
+        bytes that arrive later do not change it."""
         window, verdict = self.window, self.verdict
         unused = window.count.as_unsigned()[:3]
         m.d.sync += [self.judged.eq(self.phase[Phase.TERMINATE]), verdict.eq(DecodeError.NONE)]

@@ -76,7 +76,7 @@ class Control(wiring.Component):
         return m
 
     def _orders(self, m: Module, bank: RegisterBank) -> None:
-        """What the host wants of the machine."""
+        """Passes the host's orders on to the machine."""
         run, report = self.run, self.run.report
         control, status = REGISTER["CONTROL"], REGISTER["STATUS"]
         idle = Signal()
@@ -97,7 +97,7 @@ class Control(wiring.Component):
         ]
 
     def _report(self, m: Module, bank: RegisterBank) -> None:
-        """What the host sees of the machine."""
+        """Shows the state of the machine in the host's registers."""
         report, status = self.run.report, REGISTER["STATUS"]
         for level in ("running", "done", "error", "resetting"):
             m.d.comb += bank.status_value[status.field(level).lsb].eq(report[level])
@@ -108,7 +108,7 @@ class Control(wiring.Component):
         ]
 
     def _report_core(self, m: Module, bank: RegisterBank, core: int, report: Value, damaged: Value) -> None:
-        """What the host sees of a core."""
+        """Shows the state of a core in the host's registers."""
         units = REGISTER["UNITS"]
         unit_pcs = [bank.value(of_core(f"{unit}_PC", core)) for unit in ("LOAD", "ARRAY", "VECTOR", "STORE")]
         decode_error = bank.value(of_core("DECODE_ERROR", core))

@@ -17,7 +17,7 @@ _RECENT_BITS = 6
 
 
 def place(name: str) -> int:
-    """Where the counter of this register lies: what `Counters.index` says when it is read."""
+    """Returns the place of this register's counter: the value of `Counters.index` when it is read."""
     return (REGISTER[name].offset >> 2) % (1 << _PLACE_BITS)
 
 

@@ -89,7 +89,7 @@ class RegisterBank(wiring.Component):
         return m
 
     def _write(self, m: Module, register: Register, strobed: Signal, written_bits: Signal) -> None:
-        """What a write does whose bytes with `strobed` bits are `written_bits`, and 0 elsewhere."""
+        """Executes a write whose bytes with `strobed` bits are `written_bits`, and 0 elsewhere."""
         if register.mask(*_STORED):
             stored = self.stored(register.name)
             kept = (stored & ~strobed | written_bits) & register.mask(FieldAccess.RW)

@@ -139,7 +139,7 @@ class Unpacker(wiring.Component):
         return m
 
     def _words(self, m: Module, wants: Signal) -> None:
-        """What the next beat is, and whether a word of weights is made."""
+        """Decides what the next beat is, and whether a word of weights is made."""
         in_palette, lacks, last_phase = self.palette_left.any(), Signal(), Signal()
         free = ~self.made | ~self.weights.valid | self.weights.ready
         m.d.comb += [

@@ -52,7 +52,7 @@ def counts(action: data.View) -> Value:
 
 
 def byte_offset(index: Value) -> Value:
-    """Where in the program the instruction of this index is."""
+    """Returns the byte offset in the program of the instruction with this index."""
     return Cat(Const(0, OFFSET_BITS), index)
 
 

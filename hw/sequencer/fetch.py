@@ -77,7 +77,7 @@ class Fetch(wiring.Component):
         return exact_log2(self._entry_bytes)
 
     def _first_part(self) -> Value:
-        """Where in its entry the first instruction is."""
+        """Returns the place of the first instruction in its entry."""
         return self.address[exact_log2(INSTRUCTION_BYTES) : self._entry_bits]
 
     def _request(self, m: Module, popped: Signal) -> None:

@@ -68,7 +68,7 @@ class Elements(wiring.Component):
         return m
 
     def _source(self, size: int) -> Signal:
-        """Where the elements of `size` bytes lie."""
+        """Returns where the elements of `size` bytes lie."""
         return {1: self.bytes, 2: self.pairs}.get(size, self.word)
 
     def _places(self, m: Module, size: int, bits: slice, wider: list) -> list:

@@ -121,7 +121,7 @@ class Lanes(wiring.Component):
     def _write_parameters(
         self, m: Module, write: wiring.PureInterface, column: int, fetched: data.View, loaded: Signal
     ) -> None:
-        """What of a fetched word is of this column."""
+        """Writes the part of a fetched word that belongs to this column."""
         word, place = divmod(column, self.config.columns // BIAS_BYTES)
         narrow_word, narrow_place = divmod(column, self.config.columns // NARROW_BIAS_BYTES)
         narrow = loaded[16 * narrow_place :][:16].as_signed()

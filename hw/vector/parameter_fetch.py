@@ -96,7 +96,7 @@ class ParameterFetch(wiring.Component):
         return m
 
     def _follow(self, m: Module, taken: dict[str, Signal], word: Signal, stays: object) -> None:
-        """What was read, until it arrives; `busy` if something `stays` to be read in the next cycle."""
+        """Follows what was read until it arrives; `busy` if something `stays` to be read in the next cycle."""
         read, arriving = Signal(FetchedWord(self.config)), []
         m.d.comb += [read.word.eq(word), *(read[kind].eq(taken[kind]) for kind in KINDS)]
         for stage in range(VECTOR_READ_LATENCY):

@@ -34,7 +34,7 @@ def of_size(value: Value, size: int) -> Value:
 
 
 def lane_column(config: Config, group: data.View) -> Value:
-    """Which of a lane's columns is in the group."""
+    """Returns the one of a lane's columns that is in the group."""
     return group.position[-exact_log2(config.lane_columns) :] if config.lane_columns > 1 else C(0, 1)
 
 

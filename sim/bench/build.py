@@ -66,7 +66,7 @@ def bench_executable(config: Config) -> pathlib.Path:
 
 
 def _libraries() -> str:
-    """Where cocotb's shared libraries are: the executable finds them there."""
+    """Returns the folder of cocotb's shared libraries: the executable finds them there."""
     import cocotb_tools.config
 
     return str(cocotb_tools.config.libs_dir)

@@ -31,8 +31,8 @@ class VirtualLine:
         )
 
     def read(self, seconds: float) -> bytes:
-        """What comes until ANSWER_CYCLES after all was sent, at once when an answer is complete. `seconds` only tell
-        whether to wait at all."""
+        """Returns the bytes that come until ANSWER_CYCLES after all was sent, at once when an answer is complete.
+        `seconds` only says whether to wait at all."""
         end = max(self._sent_at, self.board.cycle) + ANSWER_CYCLES
         while seconds > 0 and self.board.cycle < end:
             if received := self.board.run(CYCLES_PER_LOOK):

@@ -30,7 +30,7 @@ def make_frame(to: bytes, sender: bytes, kind: int, content: bytes) -> bytes:
 
 
 def frame_body(frame: bytes) -> bytes | None:
-    """What is between preamble and check sequence, if these are right."""
+    """Returns the bytes between preamble and check sequence, if these are right."""
     start = frame.find(0xD5) + 1
     body, check = frame[start:-4], frame[-4:]
     right = start and set(frame[: start - 1]) <= {0x55} and len(body) >= SHORTEST

@@ -60,7 +60,7 @@ class BoardRtl:
 
     @property
     def defined(self) -> tuple[str, ...]:
-        """What bench and harness are told of the board's pins."""
+        """Definitions of the board's pins for bench and harness."""
         return (
             *(("SDRAM", f"SDRAM_BITS={self.chip.data_bits}") if self.chip else ()),
             *((self.phy.upper(),) if self.phy else ()),
@@ -155,8 +155,8 @@ class BoardSimulator:
         self._functions.board_send(self._handle, data, len(data))
 
     def run(self, max_cycles: int) -> bytes:
-        """What the host receives in `max_cycles`; ends early when all is sent and an answer is complete, or a frame has
-        come, which `frames` brings."""
+        """Returns what the host receives in `max_cycles`; ends early when all is sent and an answer is complete, or a
+        frame has come, which `frames` brings."""
         count = self._functions.board_run(self._handle, max_cycles, self._received, _ROOM)
         if self.rtl.chip and (chip := self.chip).broken:
             raise DeviceError(
@@ -166,7 +166,7 @@ class BoardSimulator:
         return self._received.raw[:count]
 
     def write_flash(self, content: bytes) -> None:
-        """What the SPI flash holds from its first byte on, for the next reset; behind it, it is erased."""
+        """Sets the contents of the SPI flash from its first byte on, for the next reset; after them it is erased."""
         self._functions.board_flash(self._handle, content, len(content))
 
     def send_frame(self, frame: bytes) -> None:
@@ -193,7 +193,7 @@ class BoardSimulator:
 
     @property
     def chip(self) -> ChipReport:
-        """What the SDRAM has seen, of a board that has one."""
+        """The commands that the SDRAM has seen, and the rules that were broken, on a board that has one."""
         broken, commands = BrokenC(), (_U64 * 4)()
         self._functions.board_chip(self._handle, broken, commands)
         return report_of(broken, commands)

@@ -164,8 +164,8 @@ class Array:
             self.lanes_left[what] = lanes
 
     def _require(self, what: str, count: int) -> KnownLanes | None:
-        """Where all that is read must be known: lanes of the sums that a GO goes on from; Fault unless the GOs before
-        left as many."""
+        """Returns the known lanes of the sums that a GO continues, where weights must be known; Fault unless the GOs
+        before left as many sums."""
         hazards = self._state.hazards
         if not hazards or not hazards.known:
             return None

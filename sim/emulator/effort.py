@@ -23,8 +23,8 @@ _COUNTS = ("rows", "row_bytes", "vectors", "repeats", "uops", "pixels", "more_bl
 
 
 def check_effort(go: Instruction, kernel: Instruction | None, carried: bool, config: Config) -> int:
-    """What an instruction takes; Fault if it is too much. `kernel`: the last ARRAY_KERNEL; `carried`: the batches of a
-    VECTOR_GO are computed one after the other."""
+    """Returns the cost of an instruction; Fault if it is too much. `kernel`: the last ARRAY_KERNEL; `carried`: the
+    batches of a VECTOR_GO are computed one after the other."""
     effort = INSTRUCTION + _effort(go, kernel, carried, config)
     if effort > GO_MOST:
         told = ", ".join(f"{name} {go.fields[name]:,}" for name in _COUNTS if name in go.fields)

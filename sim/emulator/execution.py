@@ -271,8 +271,8 @@ class Execution:
         return instruction
 
     def _error(self, fault: Fault, offset: int, instruction: Instruction | None) -> DeviceError:
-        """What the user sees of a fault at byte `offset`. It is found by the unit that executes the instruction; by the
-        sequencer where there is none."""
+        """Returns the error of a fault at byte `offset` for the user. The unit that executes the instruction finds
+        it, or the sequencer where there is none."""
         name = fault.code.name if fault.code else "PROGRAM"
         text = f" ({instruction})" if instruction else ""
         where = f" of core {self._core}" if self._config.cores > 1 else ""

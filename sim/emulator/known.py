@@ -93,7 +93,7 @@ class Known:
 
 
 def unknown(name: str, address: int, before: str = "") -> Fault:
-    """What is wrong with a read of this byte; `before`: how the sentence begins."""
+    """Returns the fault of a read of this byte; `before` begins its sentence."""
     name = "external memory" if name == _WRITTEN else name
     return Fault(
         None,
@@ -102,7 +102,7 @@ def unknown(name: str, address: int, before: str = "") -> Fault:
 
 
 def both(one: bytes, other: bytes) -> bytes:
-    """What is known whichever of two ways was taken: of flags that are packed."""
+    """Returns what is known whichever of two ways was taken, as packed flags."""
     if one == other:
         return one
     first, second = (np.frombuffer(zlib.decompress(each), np.uint8) for each in (one, other))

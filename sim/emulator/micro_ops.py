@@ -81,7 +81,7 @@ def needs_bounds(uop: Instruction) -> bool:
 
 
 def uses(uop: Instruction) -> set[str]:
-    """Which of BIAS, SCALE, TABLE and BIG_TABLE must be loaded before it is executed."""
+    """Returns those of BIAS, SCALE, TABLE and BIG_TABLE that must be loaded before it is executed."""
     used = set()
     if uop.bias:
         used.add(BIAS)

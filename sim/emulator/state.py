@@ -92,7 +92,7 @@ class ActivationBytes:
         return zip(items, _each(addresses & (self.size_bytes - 1), len(items)), strict=True)
 
     def _item(self, width: int) -> np.dtype:
-        """What NumPy moves `width` bytes at once as."""
+        """Returns the type as which NumPy moves `width` bytes at once."""
         return np.dtype((np.void, width * self._bytes.itemsize))
 
     def _mirror(self) -> None:
@@ -116,7 +116,7 @@ class WeightWords:
         """Words that are in `_own`."""
 
     def places(self, first: int, count: int) -> np.ndarray | slice:
-        """Where `count` words from number `first` on are; numbers wrap."""
+        """Returns the places of `count` words from number `first` on; numbers wrap."""
         size = len(self._differs)
         first %= size
         return slice(first, first + count) if first + count <= size else (first + np.arange(count)) % size
@@ -217,7 +217,7 @@ class CoreState:
 
 
 def agreed(values: np.ndarray) -> np.ndarray:
-    """What [samples, ...] holds for all samples alike; Diverged where they differ."""
+    """Returns the values that [samples, ...] holds for all samples alike; Diverged where they differ."""
     if len(values) == 1:
         return values[0]
     same = (values == values[:1]).reshape(len(values), -1).all(axis=1)

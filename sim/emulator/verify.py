@@ -268,7 +268,7 @@ class _Walk(Execution):
         return piece
 
     def _note(self, instruction: Instruction, piece: StraightPiece) -> None:
-        """What decides how often loops turn."""
+        """Notes what decides how often loops turn."""
         touched, pitch = self.known.touched(), self._pitches.get(instruction.opcode.unit)
         match instruction.opcode:
             case Opcode.LOAD_GO:

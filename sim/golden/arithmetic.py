@@ -117,7 +117,7 @@ def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def product_terms(a: np.ndarray, b: np.ndarray) -> Terms:
-    """What the matrix product [...,H,C] times [...,C,W] adds up, one C after the other."""
+    """Yields the terms that the matrix product [...,H,C] times [...,C,W] adds up, one C after the other."""
     for c in range(a.shape[-1]):
         yield (), as_int64(a[..., c, None]) * as_int64(b[..., c, None, :])
 

@@ -68,7 +68,7 @@ def correlate_transposed(image: np.ndarray, weight: np.ndarray, spread: Spread) 
 
 
 def correlation_terms(image: np.ndarray, weight: np.ndarray, window: TapWindow) -> Terms:
-    """What `correlate` adds up, one tap and one input channel after the other."""
+    """Yields the terms that `correlate` adds up, one tap and one input channel after the other."""
     in_shape, kernel_shape = image.shape[1:-1], weight.shape[1:-1]
     out_shape = _out_shape(in_shape, kernel_shape, window)
     taps = np.moveaxis(weight, 0, -1)  # [K..., IC, OC]
@@ -79,7 +79,7 @@ def correlation_terms(image: np.ndarray, weight: np.ndarray, window: TapWindow) 
 
 
 def channel_terms(image: np.ndarray, weight: np.ndarray, window: TapWindow) -> Terms:
-    """What `correlate_channels` adds up, one tap after the other."""
+    """Yields the terms that `correlate_channels` adds up, one tap after the other."""
     in_shape, kernel_shape = image.shape[1:3], weight.shape[:2]
     out_shape = _out_shape(in_shape, kernel_shape, window)
     wide = image.astype(np.int64)[..., None]
@@ -89,7 +89,7 @@ def channel_terms(image: np.ndarray, weight: np.ndarray, window: TapWindow) -> T
 
 
 def transposed_terms(image: np.ndarray, weight: np.ndarray, spread: Spread) -> Terms:
-    """What `correlate_transposed` adds up: the last taps first, as they meet the first pixels."""
+    """Yields the terms that `correlate_transposed` adds up: the last taps first, as they meet the first pixels."""
     out_pad, stride = spread.out_pad, spread.stride
     in_y, in_x = image.shape[1:3]
     kernel_y, kernel_x = weight.shape[1:3]

@@ -57,7 +57,7 @@ def max_pool2d(
 def _window_terms(
     image: np.ndarray, out_shape: tuple[int, ...], kernel: Sequence[int], stride: Sequence[int]
 ) -> Terms:
-    """What the windows of the padded `image` add up, one position after the other."""
+    """Yields the terms that the windows of the padded `image` add up, one position after the other."""
     height, width = ((size - 1) * step + 1 for size, step in zip(out_shape[1:3], stride, strict=True))
     for y, x in np.ndindex(*kernel):
         yield (), image[:, y : y + height : stride[0], x : x + width : stride[1]]
@@ -91,6 +91,6 @@ def reduce_windows(
 def window_sizes(
     input: np.ndarray, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int]
 ) -> np.ndarray:
-    """How many positions of each window lie inside the input, int64 [1,OH,OW,1]."""
+    """Returns how many positions of each window lie inside the input, int64 [1,OH,OW,1]."""
     inside = pad_spatial(np.ones((1, *input.shape[1:3], 1), dtype=np.int64), pad)
     return reduce_windows(np.add, inside, kernel, stride)

@@ -29,7 +29,7 @@ def scatter(values_in: np.ndarray, indices: np.ndarray, input: np.ndarray) -> np
 
 
 def _is_first(indices: np.ndarray) -> np.ndarray:
-    """Where an index [N,W] stands for the first time in its batch, bool [N,W]."""
+    """Returns where an index [N,W] stands for the first time in its batch, bool [N,W]."""
     order = np.argsort(indices, axis=1, kind="stable")
     ordered = np.take_along_axis(indices, order, axis=1)
     first = np.ones(indices.shape, dtype=bool)

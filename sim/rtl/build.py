@@ -324,7 +324,7 @@ def _units(
 
 
 def compiler_version() -> str:
-    """What the system's C++ compiler says it is."""
+    """Returns the version that the system's C++ compiler tells."""
     return native_toolchain().version()
 
 

@@ -103,7 +103,7 @@ class Algebra(RandomPoints):
         return result
 
     def _is_required(self, terms: Terms, which: np.ndarray, ends: tuple[int, int]) -> np.ndarray:
-        """Which of the chosen terms a REQUIRE wants within these ends."""
+        """Returns which of the chosen terms a REQUIRE wants within these ends."""
         found = np.zeros(terms.shape, bool)
         if self._required:
             wanted = [self._required.get(name) for name in names_of(terms, which)]

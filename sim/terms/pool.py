@@ -71,7 +71,7 @@ class Pool:
             yield writer, self._field[:, first:end]
 
     def _place_digits(self, cells: np.ndarray, terms: Terms, width: int) -> None:
-        """What is joined from bytes has those bytes."""
+        """Puts the bytes from which terms were joined into the cells."""
         digits = terms.digits
         if digits is None or width > 4 or not self._algebra.uses("bytes"):
             return

@@ -288,7 +288,7 @@ def test_a_float_program_is_refused():
 @pytest.mark.parametrize("int16", [False, True], ids=["int8", "int16"])
 @pytest.mark.parametrize("name", [name for name in NETWORKS if "RMS" not in name])
 def test_networks_have_the_bits_of_a_session(runtime, tmp_path, name, int16):
-    """Those of docs/pytorch.md that ExecuTorch's road takes."""
+    """The networks of docs/records/pytorch_roads.md that ExecuTorch takes give the bits of a session."""
     from tosaic_executorch import lower
 
     make, shape = NETWORKS[name]

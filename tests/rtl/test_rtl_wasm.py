@@ -19,7 +19,7 @@ from tosaic.install import install_command
 from tosaic.sim.registers import Registers
 from tosaic.sim.rtl import RtlSimulator
 from tosaic.sim.rtl.choice import machine_library
-from tosaic.sim.rtl.library import INTERRUPT, Harness, RegisterWrite
+from tosaic.sim.rtl.library import INTERRUPT, ControlWrite, Harness
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 pytestmark = pytest.mark.xdist_group("nano")
@@ -79,7 +79,7 @@ def test_accesses_that_overlap(monkeypatch):
     def act():
         machine = Harness(machine_library(CONFIGS["nano"]))
         answers = machine.control_accesses(
-            [place, 0x3C], [RegisterWrite(place, 0xFFFF_FFF0), RegisterWrite(place, 0x11, 0b0001)]
+            [place, 0x3C], [ControlWrite(place, 0xFFFF_FFF0), ControlWrite(place, 0x11, 0b0001)]
         )
         later = machine.control_read(place)
         machine.close()
