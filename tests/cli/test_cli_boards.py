@@ -11,15 +11,60 @@ from tosaic.boards import catalogue
 from tosaic.boards.catalogue import BOARDS, get_board, known_boards, register_board
 from tosaic.boards.flow import Built
 from tosaic.boards.report import Usage
+from tosaic.hw.config import CONFIGS
 from tosaic.install import install_command
 
 
 def test_boards(tosaic):
     outcome = tosaic("boards")
     assert (outcome.code, outcome.err) == (0, "")
-    head, *rows = outcome.out.splitlines()
-    assert head.split() == ["name", "part", "config", "clock", "memory", "device", "bitstream", "decoders"]
+    head, *rows, note = outcome.out.splitlines()
+    assert head.split() == ["name", "config", "MAC/cycle", "clock", "memory", "tools"]
     assert [row.split()[0] for row in rows] == list(BOARDS)
+    assert "icebreaker     nano     firmware   12 MHz  71 KiB SPRAM                   open" in rows
+    assert "pynq-z2        base+         160   50 MHz  the processor's DDR3, 512 MiB  Vivado" in rows
+    assert note == "+: with sizes of its own, which `tosaic targets NAME` tells"
+
+
+def test_targets_are_one_list_of_80_columns(tosaic):
+    outcome = tosaic("targets")
+    assert (outcome.code, outcome.err) == (0, "")
+    lines = outcome.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "targets (--on): golden, emulator, sim, cocotb, or a device's URI"
+    assert lines[-1] == "next: tosaic targets NAME"
+    for verb in ("configs", "boards"):
+        assert f"\n{tosaic(verb).out}\n" in outcome.out
+
+
+@pytest.mark.parametrize("name", [*CONFIGS, *BOARDS])
+def test_all_that_is_known_of_a_target(tosaic, name):
+    outcome = tosaic("targets", name)
+    assert (outcome.code, outcome.err) == (0, "")
+    title, *_, last = outcome.out.splitlines()
+    assert max(map(len, outcome.out.splitlines())) <= 80
+    if name in BOARDS:
+        assert title == f"{name}: {BOARDS[name].title}"
+        assert last == f"next: tosaic build {name} -o {name}/"
+        assert f"  part       {BOARDS[name].part}\n" in outcome.out
+        assert BOARDS[name].transport in outcome.out
+    else:
+        assert title == f"{name}: a configuration"
+        assert last == f"next: tosaic verilog --config {name} -o {name}/"
+
+
+def test_sizes_of_a_board_are_told_in_full(tosaic):
+    assert (
+        "  config     base, rows=10, am_bytes=131072, drain_vectors=512, lane_columns=2,\n"
+        "             vector_bits=34, queue_commands=16, cabac_engines=0, unpackers=0\n"
+        "  array      10x16 multipliers, 160 MAC/cycle\n"
+    ) in tosaic("targets", "pynq-z2").out
+
+
+def test_a_target_that_there_is_not(refused):
+    assert refused("targets", "ulx3s").startswith(
+        "there is no configuration or board 'ulx3s'; did you mean ulx3s-85f? there are nano, small, base, large, "
+    )
 
 
 @pytest.fixture
@@ -54,7 +99,7 @@ def test_boards_of_another_package(tosaic, acme, value, names):
     acme(acme=value)
     outcome = tosaic("boards")
     assert (outcome.code, outcome.err) == (0, "")
-    assert [row.split()[0] for row in outcome.out.splitlines()[1:]] == [*BOARDS, *names]
+    assert [row.split()[0] for row in outcome.out.splitlines()[1:-1]] == [*BOARDS, *names]
     assert get_board("acme-zed").title == "Acme Zed"
 
 
@@ -88,7 +133,7 @@ def test_package_whose_boards_are_left_out(tosaic, acme, value, said):
     acme(acme=value)
     outcome = tosaic("boards")
     assert outcome.code == 0
-    assert [row.split()[0] for row in outcome.out.splitlines()[1:]] == list(BOARDS)
+    assert [row.split()[0] for row in outcome.out.splitlines()[1:-1]] == list(BOARDS)
     origin = "tosaic: warning: entry point acme of acme-boards in the group tosaic.boards"
     assert outcome.err.startswith(origin)
     assert (

@@ -19,7 +19,7 @@ def test_help_without_arguments(tosaic):
     outcome = tosaic()
     assert outcome.code == 0
     assert outcome.out.startswith("Usage: ")
-    assert all(verb in outcome.out for verb in ("run", "compile", "check", "verilog", "configs", "demo"))
+    assert all(verb in outcome.out for verb in ("run", "compile", "check", "verilog", "targets", "demo"))
 
 
 def test_configs(tosaic):

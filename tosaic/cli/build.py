@@ -80,7 +80,7 @@ def require_yosys() -> None:
 
 
 def build(
-    board: Annotated[str, typer.Argument(metavar="BOARD", help="A board that `tosaic boards` lists.")],
+    board: Annotated[str, typer.Argument(metavar="BOARD", help="A board that `tosaic targets` lists.")],
     *,
     output: Annotated[pathlib.Path, typer.Option("-o", "--output", metavar="DIR")],
     config: Annotated[

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Config = Annotated[
     str,
     typer.Option(
-        "--config", help="Configuration: a name that `tosaic configs` lists, or a TOML file of sizes."
+        "--config", help="Configuration: a name that `tosaic targets` lists, or a TOML file of sizes."
     ),
 ]
 ConfigOrProgram = Annotated[

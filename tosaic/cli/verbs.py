@@ -71,8 +71,12 @@ GROUPS: dict[str, dict[str, Verb]] = {
         ),
     },
     "Hardware": {
-        "boards": Verb("tosaic.cli.boards", "boards", "FPGA boards that it builds for", ("tosaic boards",)),
-        "configs": Verb("tosaic.cli.configs", "configs", "Machines, from nano to large", ("tosaic configs",)),
+        "targets": Verb(
+            "tosaic.cli.targets",
+            "targets",
+            "What a network runs on: configurations, boards",
+            ("tosaic targets", "tosaic targets ulx3s-85f"),
+        ),
         "build": Verb(
             "tosaic.cli.build", "build", "A bitstream for a board", ("tosaic build icebreaker -o board/",)
         ),
@@ -171,6 +175,13 @@ GROUPS: dict[str, dict[str, Verb]] = {
 }
 """The verbs by what one wants to do; in a group those first that a user needs first."""
 VERBS: dict[str, Verb] = {name: verb for group in GROUPS.values() for name, verb in group.items()}
+HIDDEN: dict[str, Verb] = {
+    "boards": Verb("tosaic.cli.targets", "boards", "The boards of `tosaic targets`", ("tosaic boards",)),
+    "configs": Verb(
+        "tosaic.cli.targets", "configs", "The configurations of `tosaic targets`", ("tosaic configs",)
+    ),
+}
+"""Earlier spellings, which stay valid; help lists the verbs that have taken their place."""
 
 
 class LazyVerbs(TyperGroup):
@@ -183,7 +194,7 @@ class LazyVerbs(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a verb; None if there is no such verb."""
         if cmd_name not in self.commands:
-            if cmd_name not in VERBS:
+            if cmd_name not in VERBS | HIDDEN:
                 return None
             self.commands[cmd_name] = _command(cmd_name)
         return self.commands[cmd_name]
@@ -227,7 +238,7 @@ class VerbCommand(TyperCommand):
 
 
 def _command(name: str) -> Any:
-    verb = VERBS[name]
+    verb = (VERBS | HIDDEN)[name]
     found = getattr(importlib.import_module(verb.module), verb.function)
     if not isinstance(found, typer.Typer):
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)

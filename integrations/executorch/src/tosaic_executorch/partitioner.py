@@ -29,7 +29,7 @@ class TosaicPartitioner(TOSAPartitioner):
     """For `to_edge_transform_and_lower(program, partitioner=[TosaicPartitioner("small")])`, of a program with PT2E's
     pairs of quantize and dequantize.
 
-    `config` is a name of `tosaic configs`, perhaps with sizes ("small,am_bytes=128K"); `int16`: activations may have 16
+    `config` is a name of `tosaic targets`, perhaps with sizes ("small,am_bytes=128K"); `int16`: activations may have 16
     bits. What stays on the host is in `reasons` after partitioning; `tosaic_executorch.lower` tells of it.
     """
 
