@@ -158,7 +158,7 @@ def test_both_forms_of_transpose_convolution(name):
     """Also the form that is not chosen."""
     graph = convolution("TRANSPOSE_CONV2D", **TRANSPOSED[name])
     for products in (-(1 << 40), 1 << 40):
-        with mock.patch.object(transposed_convolution, "_PRODUCTS_PER_MOVE", products):
+        with mock.patch.object(transposed_convolution, "REMAINDER_MOVE_PRODUCTS", products):
             assert_equal_to_golden(graph, "base")
 
 
@@ -178,7 +178,7 @@ def test_transpose_convolution_by_remainder(data):
         stride=stride,
         input_zp=4,
     )
-    with mock.patch.object(transposed_convolution, "_PRODUCTS_PER_MOVE", -(1 << 40)):
+    with mock.patch.object(transposed_convolution, "REMAINDER_MOVE_PRODUCTS", -(1 << 40)):
         assert_equal_to_golden(graph, "small")
 
 
