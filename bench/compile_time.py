@@ -1,17 +1,29 @@
 """Time and memory of compiling BERT-base's shape: 12 layers, 128 tokens, 110 M parameters with its table of words.
 
     python bench/compile_time.py [--layers 12] [--tokens 128] [--width 768] [--words 30522] [--config base]
+    python bench/compile_time.py --matrices 64
 
 One float layer is quantized; the network is layers like it with other random weights, behind the GATHER of the words.
-Prints processor seconds a layer, and the highest memory over the weights' bytes: of `compile_graph` and a saved program
-in a process of their own, and of `tosaic compile` from start to end.
+`--matrices` takes fully connected layers of 4,096 by 4,096 instead. Prints processor seconds, those of a layer, and the
+highest memory over the weights' bytes, Python's own included: of `compile_graph` with a file that is read and written,
+and of `tosaic compile`, each in a process of its own.
 """
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
 
 import numpy as np
 from gemma_shape import Layer, stacked
 
-from tosaic.compiler.ir import DType, Graph, Operator, Tensor
+from tosaic.compiler.build import compile_graph
+from tosaic.compiler.ir import DType, Graph, GraphBuilder, Operator, Tensor, read_tosa, write_tosa
 from tosaic.driver.quantize import quantize_graph
+from tosaic.hw.config_text import get_config
 
 HEAD = 64
 """Width of a head."""
@@ -83,6 +95,104 @@ def bert(layers: int, tokens: int, width: int, words: int) -> Graph:
     return graph
 
 
-def weights_bytes(graph: Graph) -> int:
-    """Bytes of all constants."""
-    return sum(tensor.data.nbytes for tensor in graph.tensors.values() if tensor.data is not None)
+def matrices(count: int, width: int = 4096) -> Graph:
+    """`count` fully connected layers with random weights, from x to y."""
+    build, random = GraphBuilder("matrices"), np.random.default_rng(6)
+    value = build.input("x", (1, 1, 1, width), DType.INT8)
+    zero, bias = build.constant([0], DType.INT8), build.constant(np.zeros(width), DType.INT32)
+    scale, shift = build.constant([1 << 30], DType.INT32), build.constant([42], DType.INT8)
+    wide_zero = build.constant([0], DType.INT32)
+    for number in range(count):
+        weights = f"weights.{number}"
+        values = np.frombuffer(random.bytes(width * width), np.int8).reshape(width, 1, 1, width)
+        build.graph.tensors[weights] = Tensor(weights, values.shape, DType.INT8, values)
+        sums = build.add(
+            "CONV2D",
+            [value, weights, bias, zero, zero],
+            pad=[0, 0, 0, 0],
+            stride=[1, 1],
+            dilation=[1, 1],
+            acc_type=DType.INT32,
+        )
+        value = build.add(
+            "RESCALE",
+            [sums, scale, shift, wide_zero, zero],
+            dtype=DType.INT8,
+            scale32=True,
+            rounding_mode="SINGLE_ROUND",
+            per_channel=False,
+            input_unsigned=False,
+            output_unsigned=False,
+        )
+    build.output(value)
+    return build.finish()
+
+
+def compile_file(model: str, program: str, config: str) -> None:
+    """Compiles a file by the function; prints the seconds of reading, compiling and writing."""
+    started = time.process_time()
+    compile_graph(read_tosa(model), get_config(config)).save(program)
+    print(time.process_time() - started)
+
+
+def measured(command: list[str]) -> tuple[float, int, str]:
+    """Processor seconds, the highest memory in bytes, and what it printed last, of a process that must succeed."""
+    with (
+        tempfile.TemporaryDirectory() as cache,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TOSAIC_CACHE": cache}
+        ) as process,
+    ):
+        assert process.stdout is not None
+        said = process.stdout.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{' '.join(command)} failed with exit code {process.returncode}")
+    return used.ru_utime + used.ru_stime, used.ru_maxrss * 1024, said
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    for name, value in (("layers", 12), ("tokens", 128), ("width", 768), ("words", 30522), ("matrices", 0)):
+        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--config", default="base")
+    parser.add_argument("--write", help=argparse.SUPPRESS)
+    parser.add_argument("--compile", nargs=2, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    sizes = (chosen.layers, chosen.tokens, chosen.width, chosen.words)
+    if chosen.write:
+        graph = matrices(chosen.matrices) if chosen.matrices else bert(*sizes)
+        write_tosa(graph, chosen.write)
+    elif chosen.compile:
+        compile_file(*chosen.compile, chosen.config)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            compare(pathlib.Path(folder), chosen)
+
+
+def compare(folder: pathlib.Path, chosen: argparse.Namespace) -> None:
+    """Writes the model, compiles it both ways and prints the figures."""
+    model, program = str(folder / "model.tosa"), str(folder / "program.tsc")
+    own = [sys.executable, __file__, *sys.argv[1:]]
+    # The graph is made in another process: a child's highest memory begins with its parent's.
+    measured([*own, "--write", model])
+    layers, weights_bytes = chosen.matrices or chosen.layers, os.stat(model).st_size
+    print(f"{layers} layers, {weights_bytes:,} bytes")
+    command = ["-m", "tosaic", "compile", model, "-o", program, "--config", chosen.config]
+    for name, line in (
+        ("compile_graph", [*own, "--compile", model, program]),
+        ("tosaic compile", [sys.executable, *command]),
+    ):
+        seconds, peak_bytes, said = measured(line)
+        if "--compile" in line:
+            seconds = float(said)
+        print(
+            f"{name:>15}: {seconds:6.2f} s, {seconds / layers:.2f} s a layer; "
+            f"{peak_bytes / (1 << 20):,.0f} MiB, {peak_bytes / weights_bytes:.2f} times the weights"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -7,6 +7,7 @@ import flatbuffers
 import numpy as np
 
 from tosaic.compiler.ir.graph import Graph
+from tosaic.errors import UnsupportedError
 
 IDENTIFIER = b"TOSA"
 
@@ -24,7 +25,13 @@ class FileBuilder:
     def __init__(self, graph: Graph) -> None:
         tensors = [tensor for part in graph.walk() for tensor in part.tensors.values()]
         data = sum(tensor.data.nbytes for tensor in tensors if tensor.data is not None)
-        self._builder = flatbuffers.Builder(data + _BYTES_PER_TENSOR * (len(tensors) + 16))
+        room = data + _BYTES_PER_TENSOR * (len(tensors) + 16)
+        if room > flatbuffers.Builder.MAX_BUFFER_SIZE:
+            raise UnsupportedError(
+                f"graph {graph.name!r} has constants of {data:,} bytes; a .tosa file holds 2 GiB at most: compile the "
+                "graph without a file in between, or split it"
+            )
+        self._builder = flatbuffers.Builder(room)
 
     def string(self, text: str) -> int:
         """A string; equal strings are stored once."""

@@ -1,5 +1,6 @@
 """`.tosa` files: tells the versions apart and hands over to the reader or writer of each."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -7,7 +8,7 @@ from tosaic.compiler.ir import schema_0_30, schema_1_0
 from tosaic.compiler.ir.file_builder import IDENTIFIER
 from tosaic.compiler.ir.flatbuffer import FlatTable, Reader
 from tosaic.compiler.ir.graph import Graph
-from tosaic.compiler.ir.mapped_file import contents, let_go
+from tosaic.compiler.ir.mapped_file import MAPPED_BYTES, contents, let_go
 from tosaic.errors import ModelError, UnsupportedError
 
 _GRAPH_VERSION = 0
@@ -54,8 +55,17 @@ def write_tosa(
             f"cannot write TOSA {'.'.join(map(str, version))}; 0.30, 1.0 and 1.1 can be written"
         )
     if path is not None:
-        Path(path).write_bytes(data)
+        _store(Path(path), data)
     return data
+
+
+def _store(path: Path, data: bytes) -> None:
+    """Writes a file. One that may be mapped into memory is not changed: whoever has it keeps it as it was."""
+    place = path.resolve()
+    if place.is_file() and place.stat().st_size >= MAPPED_BYTES:
+        with contextlib.suppress(OSError):
+            place.unlink()
+    path.write_bytes(data)
 
 
 def _read(data: bytes | memoryview, what: str) -> Graph:

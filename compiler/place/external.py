@@ -119,7 +119,7 @@ class ExternalMemory:
         self._check(f"{what} of {size_bytes} bytes")
         return address
 
-    def add_weights(self, name: str, size_bytes: int, make: Callable[[], bytes]) -> Address:
+    def add_weights(self, name: str, size_bytes: int, make: Callable[[], bytes | memoryview]) -> Address:
         """Places packed weights as they are."""
         self.stored_weights.append(
             ProgramWeights(name, size_bytes, size_bytes, coded=False, at_boot=False, decode_cycles=0)

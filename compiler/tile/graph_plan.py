@@ -4,6 +4,7 @@ import collections
 import dataclasses
 from collections.abc import Sequence
 
+from tosaic.compiler.fuse.fuser import Fuser
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.machine import KIND, Kind
@@ -65,10 +66,11 @@ class GraphPlanner:
         self.kept: list[str] = []
         """Outputs of layers that stay in external memory."""
         renaming = {i for i, op in enumerate(graph.operators) if KIND.get(op.op) is Kind.RENAMING}
-        layers = context.memo.layers(
-            graph, context.config, renaming | self.views.folded, fuse=context.optimize
-        )
-        self.layers = self.views.read_in_place(layers)
+        skip, known = frozenset(renaming | self.views.folded), context.memo.layers
+        if (id(graph), skip) not in known:
+            fuser = Fuser(graph, context.config, fuse=context.optimize)
+            known[id(graph), skip] = graph, fuser.layers(set(skip))
+        self.layers = self.views.read_in_place(known[id(graph), skip][1])
         self._last = self._last_uses()
         self._states = plan_states(self.tensors, self.layers, self._last)
         self._last |= dict.fromkeys(self._states.at_the_end.values(), len(self.layers))

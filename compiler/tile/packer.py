@@ -73,10 +73,10 @@ class Packer:
             if coded is not None:
                 return external.add_coded_weights(name, coded)
 
-        def packed() -> bytes:
-            raw = moved(layout.move, values).tobytes()
+        def packed() -> memoryview:
+            found = moved(layout.move, values)
             let_go(values)
-            return raw
+            return found.reshape(-1).view(np.uint8).data
 
         return external.add_weights(name, layout.bytes, packed)
 

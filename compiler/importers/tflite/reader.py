@@ -24,6 +24,7 @@ from tosaic.compiler.importers.tflite.source_graph import (
     TfliteTensor,
 )
 from tosaic.compiler.importers.tflite.sparsity import dense
+from tosaic.compiler.ir.mapped_file import contents
 from tosaic.errors import InputError, ModelError, UnsupportedError
 from tosaic.install import install_command
 
@@ -92,7 +93,7 @@ def _fields(union: str) -> tuple[str, ...]:
 def read_model(path: pathlib.Path, allowance: Allowance | None = None) -> TfliteModel:
     """The model in a file. InputError if it cannot be read, ModelError if it is damaged or of another format."""
     try:
-        data = path.read_bytes()
+        data = contents(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     if len(data) < 8 or data[4:8] != IDENTIFIER:
@@ -112,7 +113,7 @@ def read_model(path: pathlib.Path, allowance: Allowance | None = None) -> Tflite
 
 
 class _ModelReader:
-    def __init__(self, root: Any, data: bytes, allowance: Allowance) -> None:
+    def __init__(self, root: Any, data: bytes | memoryview, allowance: Allowance) -> None:
         self.root, self.data, self.allowance = root, data, allowance
         self.kinds = [
             self._operator_kind(root.OperatorCodes(i)) for i in self._count(root.OperatorCodesLength())
