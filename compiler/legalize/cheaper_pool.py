@@ -5,11 +5,12 @@ both walks whole rows of the image, which fill the lanes whatever the stride and
 windows lie inside the image is a depthwise convolution by ones, which the array computes, and the average's scale.
 """
 
-import dataclasses
 import math
 
 import numpy as np
 
+from tosaic.compiler.cut.rules import windows_of
+from tosaic.compiler.cut.window_axis import WindowAxis
 from tosaic.compiler.ir import DType, Graph, Operator
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine import GO_CYCLES, reciprocal_scale
@@ -36,45 +37,22 @@ def cheaper_pools(graph: Graph, config: Config) -> Graph:
     return graph
 
 
-@dataclasses.dataclass(frozen=True)
-class _Side:
-    """A pool along one axis of the image."""
-
-    extent: int
-    kernel: int
-    stride: int
-    before: int
-    after: int
-
-    @property
-    def outputs(self) -> int:
-        return (self.extent + self.before + self.after - self.kernel) // self.stride + 1
-
-    @property
-    def edges(self) -> int:
-        """Groups of output positions whose windows have the same valid elements, each of which is a GO."""
-        return 1 + -(-self.before // self.stride) + -(-self.after // self.stride)
-
-    @property
-    def whole(self) -> "_Side":
-        """The same axis when nothing is pooled along it."""
-        return _Side(self.extent, 1, 1, 0, 0)
-
-    @property
-    def pooled(self) -> "_Side":
-        """The axis of what is pooled already."""
-        return _Side(self.outputs, 1, 1, 0, 0)
+def _around(axis: WindowAxis) -> list[int]:
+    """Padding before and after the image."""
+    return axis.padding((0, axis.outputs), (0, axis.taps), (0, axis.extent))
 
 
-def _sides(operator: Operator, shape: tuple[int, ...]) -> tuple[_Side, _Side]:
-    kernel, stride, pad = (operator.attributes[name] for name in ("kernel", "stride", "pad"))
-    return tuple(  # type: ignore[return-value]
-        _Side(shape[1 + axis], kernel[axis], stride[axis], pad[2 * axis], pad[2 * axis + 1])
-        for axis in (0, 1)
-    )
+def _edges(axis: WindowAxis) -> int:
+    """Groups of output positions whose windows have the same valid elements, each of which is a GO."""
+    return 1 + sum(-(-amount // axis.stride) for amount in _around(axis))
 
 
-def _vector_cycles(y: _Side, x: _Side, shape: tuple[int, ...], beats: int, config: Config) -> int:
+def _as_it_is(extent: int) -> WindowAxis:
+    """An axis along which nothing is pooled."""
+    return WindowAxis(extent, extent, 1, 0)
+
+
+def _vector_cycles(y: WindowAxis, x: WindowAxis, shape: tuple[int, ...], beats: int, config: Config) -> int:
     """Returns the cycles of a pool on VECTOR, whose lanes take elements that follow each other in both
     tensors. It works on a batch of vectors of the longest axis at a time, which takes at least the latency
     for each step.
@@ -86,20 +64,20 @@ def _vector_cycles(y: _Side, x: _Side, shape: tuple[int, ...], beats: int, confi
         axes = [y.outputs, x.outputs, -(-channels // config.columns)]
     batches, rest = divmod(max(axes), config.vector_slots)
     slots = batches * config.vector_slots + (max(rest, config.vector_latency_cycles) if rest else 0)
-    steps = max(y.kernel * x.kernel, _FEWEST_STEPS) * beats
-    return images * (math.prod(axes) // max(axes) * slots * steps + GO_CYCLES * y.edges * x.edges)
+    steps = max(y.taps * x.taps, _FEWEST_STEPS) * beats
+    return images * (math.prod(axes) // max(axes) * slots * steps + GO_CYCLES * _edges(y) * _edges(x))
 
 
-def _array_cycles(y: _Side, x: _Side, shape: tuple[int, ...], config: Config) -> int | None:
+def _array_cycles(y: WindowAxis, x: WindowAxis, shape: tuple[int, ...], config: Config) -> int | None:
     """Returns the cycles of a depthwise convolution in place of a pool without padding: its pixels pass by as
     many rows of the kernel as the array holds. None where it holds too few.
     """
-    together = min(y.kernel, config.rows // x.kernel, config.line_groups)
-    if not together or (together < y.kernel and not config.partial_sums):
+    together = min(y.taps, config.rows // x.taps, config.line_groups)
+    if not together or (together < y.taps and not config.partial_sums):
         return None
-    pixels = y.outputs * y.stride * (x.outputs * x.stride + x.kernel)
+    pixels = y.outputs * y.stride * (x.outputs * x.stride + x.taps)
     blocks = shape[0] * -(-shape[3] // config.columns)
-    return _START_CYCLES + blocks * -(-y.kernel // together) * (pixels + config.rows)
+    return _START_CYCLES + blocks * -(-y.taps // together) * (pixels + config.rows)
 
 
 def _rows_first(new: Rewriting, config: Config) -> bool:
@@ -108,11 +86,11 @@ def _rows_first(new: Rewriting, config: Config) -> bool:
     dtype, shape = new.dtype(source), new.shape(source)
     if dtype not in (DType.INT8, DType.INT16):
         return False
-    y, x = _sides(operator, shape)
+    y, x = windows_of(new.graph, operator)
     beats = dtype.bits // 8
     between = (shape[0], y.outputs, shape[2], shape[3])
-    apart = _vector_cycles(y, x.whole, shape, beats, config) + _vector_cycles(
-        y.pooled, x, between, beats, config
+    apart = _vector_cycles(y, _as_it_is(x.extent), shape, beats, config) + _vector_cycles(
+        _as_it_is(y.outputs), x, between, beats, config
     )
     if apart > _APART_WINS * _vector_cycles(y, x, shape, beats, config):
         return False
@@ -122,9 +100,9 @@ def _rows_first(new: Rewriting, config: Config) -> bool:
         [source],
         between,
         dtype,
-        kernel=[y.kernel, 1],
+        kernel=[y.taps, 1],
         stride=[y.stride, 1],
-        pad=[y.before, y.after, 0, 0],
+        pad=[*_around(y), 0, 0],
         nan_mode=nan_mode,
     )
     new.add(
@@ -133,9 +111,9 @@ def _rows_first(new: Rewriting, config: Config) -> bool:
         new.shape(operator.outputs[0]),
         dtype,
         operator.outputs[0],
-        kernel=[1, x.kernel],
+        kernel=[1, x.taps],
         stride=[1, x.stride],
-        pad=[0, 0, x.before, x.after],
+        pad=[0, 0, *_around(x)],
         nan_mode=nan_mode,
     )
     return True
@@ -147,8 +125,8 @@ def _by_ones(new: Rewriting, config: Config) -> bool:
     dtype, shape, target = new.dtype(source), new.shape(source), new.shape(operator.outputs[0])
     if dtype is not DType.INT8 or any(operator.attributes["pad"]):
         return False
-    y, x = _sides(operator, shape)
-    taps, channels = y.kernel * x.kernel, shape[3]
+    y, x = windows_of(new.graph, operator)
+    taps, channels = y.taps * x.taps, shape[3]
     if (y.outputs, x.outputs) == (1, 1):
         return False  # A mean, which has forms of its own.
     cycles = _array_cycles(y, x, shape, config)
@@ -158,7 +136,7 @@ def _by_ones(new: Rewriting, config: Config) -> bool:
         new.constant(new.graph.operand_value(operator, name).reshape(1), dtype)
         for name in ("input_zp", "output_zp")
     )
-    ones = new.constant(np.ones((y.kernel, x.kernel, channels, 1), np.int8), dtype)
+    ones = new.constant(np.ones((y.taps, x.taps, channels, 1), np.int8), dtype)
     sums = new.add(
         "DEPTHWISE_CONV2D",
         [source, ones, new.zeros(channels, DType.INT32), input_zp, new.zeros(1, dtype)],
