@@ -43,7 +43,7 @@ class WindowAxis:
         return max(1, *(high - low for low, high in map(self.needs, parts)))
 
     def padding(self, outputs: Range, taps: Range, inside: Range) -> list[int]:
-        """Padding before and behind positions `inside` of the image, with which these outputs and taps meet what they
+        """Padding before and after positions `inside` of the image, with which these outputs and taps meet what they
         meet in the whole; below zero where they do not meet its ends."""
         first = outputs[0] * self.stride + taps[0] * self.dilation - self.pad
         last = (outputs[1] - 1) * self.stride + (taps[1] - 1) * self.dilation - self.pad + 1
