@@ -42,11 +42,10 @@ def _axis_cut(shape: Shape, other: Shape, axis: int) -> AxisCut:
         return AxisCut()
     mine, theirs = next(group for group in _groups(shape, other) if axis in group[0])
     leading, row = _leading(shape, mine)
-    return (
-        AxisCut(whole=_APART)
-        if axis != leading
-        else AxisCut((there := _leading(other, theirs)[1]) // math.gcd(there, row))
-    )
+    if axis != leading:
+        return AxisCut(whole=_APART)
+    other_row = _leading(other, theirs)[1]
+    return AxisCut(other_row // math.gcd(other_row, row))
 
 
 def _carried(box: Box, shape: Shape, other: Shape) -> Box:

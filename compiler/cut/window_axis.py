@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from tosaic.compiler.cut.boxes import Range
 from tosaic.compiler.cut.reads import Reads, clipped
 
+_MANY_PARTS = 1000
+"""More parts than these are not looked at one by one."""
+
 
 @dataclasses.dataclass(frozen=True)
 class WindowAxis:
@@ -32,8 +35,15 @@ class WindowAxis:
         low = first * self.stride - self.pad
         return clipped(low, low + (last - first - 1) * self.stride + self.reach(), self.extent)
 
+    def most_needed(self, outputs: int) -> int:
+        """The most positions inside the image that a part of `outputs` outputs sees; no fewer, where parts are many."""
+        if self.outputs > _MANY_PARTS * outputs:
+            return min(self.extent, (outputs - 1) * self.stride + self.reach())
+        parts = ((first, min(first + outputs, self.outputs)) for first in range(0, self.outputs, outputs))
+        return max(1, *(high - low for low, high in map(self.needs, parts)))
+
     def padding(self, outputs: Range, taps: Range, inside: Range) -> list[int]:
-        """Padding before and behind positions `inside` of the image, with which these outputs and taps meet what they
+        """Padding before and after positions `inside` of the image, with which these outputs and taps meet what they
         meet in the whole; below zero where they do not meet its ends."""
         first = outputs[0] * self.stride + taps[0] * self.dilation - self.pad
         last = (outputs[1] - 1) * self.stride + (taps[1] - 1) * self.dilation - self.pad + 1

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.cut.boxes import NotCut, whole
+from tosaic.compiler.cut.boxes import NotCut
 from tosaic.compiler.cut.nests import Nest
 from tosaic.compiler.cut.rules import nest_of
 from tosaic.compiler.ir import (
@@ -134,7 +134,7 @@ class _Step:
         if isinstance(nest, NotCut):
             raise self.refuse(f"{operator.op} has no batch, as {nest.reason}")
         assert isinstance(nest, Nest), f"{operator.op} has a rule of its own"
-        self.refuse_others(*nest.needs(whole(nest.shape)))
+        self.refuse_others(*nest.operands)
         return [position for position in range(len(operator.inputs)) if not self._apart(nest, position)]
 
     def _apart(self, nest: Nest, position: int) -> bool:
@@ -205,6 +205,7 @@ def _between_samples(step: _Step) -> None:
     if not mixed:
         step.keep()
     elif step.operator.op in _WITH_AN_AXIS_MORE:
+        step.refuse_others(*range(data_operands(step.operator)))
         step.finish(_WITH_AN_AXIS_MORE[step.operator.op](step))
     else:
         raise step.refuse_operand(mixed[0])

@@ -5,11 +5,11 @@ both walks whole rows of the image, which fill the lanes whatever the stride and
 windows lie inside the image is a depthwise convolution by ones, which the array computes, and the average's scale.
 """
 
-import dataclasses
-
 import numpy as np
 
 from tosaic.compiler.cost import array, vector
+from tosaic.compiler.cut.rules import windows_of
+from tosaic.compiler.cut.window_axis import WindowAxis
 from tosaic.compiler.ir import DType, Graph, Operator
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine import reciprocal_scale
@@ -28,45 +28,22 @@ def cheaper_pools(graph: Graph, config: Config) -> Graph:
     return graph
 
 
-@dataclasses.dataclass(frozen=True)
-class _Side:
-    """A pool along one axis of the image."""
-
-    extent: int
-    kernel: int
-    stride: int
-    before: int
-    after: int
-
-    @property
-    def outputs(self) -> int:
-        return (self.extent + self.before + self.after - self.kernel) // self.stride + 1
-
-    @property
-    def edges(self) -> int:
-        """Groups of output positions whose windows have the same valid elements, each of which is a GO."""
-        return 1 + -(-self.before // self.stride) + -(-self.after // self.stride)
-
-    @property
-    def whole(self) -> "_Side":
-        """The same axis when nothing is pooled along it."""
-        return _Side(self.extent, 1, 1, 0, 0)
-
-    @property
-    def pooled(self) -> "_Side":
-        """The axis of what is pooled already."""
-        return _Side(self.outputs, 1, 1, 0, 0)
+def _around(axis: WindowAxis) -> list[int]:
+    """Padding before and after the image."""
+    return axis.padding((0, axis.outputs), (0, axis.taps), (0, axis.extent))
 
 
-def _sides(operator: Operator, shape: tuple[int, ...]) -> tuple[_Side, _Side]:
-    kernel, stride, pad = (operator.attributes[name] for name in ("kernel", "stride", "pad"))
-    return tuple(  # type: ignore[return-value]
-        _Side(shape[1 + axis], kernel[axis], stride[axis], pad[2 * axis], pad[2 * axis + 1])
-        for axis in (0, 1)
-    )
+def _edges(axis: WindowAxis) -> int:
+    """Groups of output positions whose windows have the same valid elements, each of which is a GO."""
+    return 1 + sum(-(-amount // axis.stride) for amount in _around(axis))
 
 
-def _on_vector(y: _Side, x: _Side, shape: tuple[int, ...], beats: int, config: Config) -> int:
+def _as_it_is(extent: int) -> WindowAxis:
+    """An axis along which nothing is pooled."""
+    return WindowAxis(extent, extent, 1, 0)
+
+
+def _on_vector(y: WindowAxis, x: WindowAxis, shape: tuple[int, ...], beats: int, config: Config) -> int:
     """Returns the cycles of a pool on VECTOR, whose lanes take elements that follow each other in both
     tensors.
     """
@@ -75,14 +52,14 @@ def _on_vector(y: _Side, x: _Side, shape: tuple[int, ...], beats: int, config: C
         axes = [y.outputs, -(-x.outputs * channels // config.columns)]
     else:
         axes = [y.outputs, x.outputs, -(-channels // config.columns)]
-    return vector.pool_cycles(axes, images, y.kernel * x.kernel, beats, y.edges * x.edges, config)
+    return vector.pool_cycles(axes, images, y.taps * x.taps, beats, _edges(y) * _edges(x), config)
 
 
-def _on_array(y: _Side, x: _Side, shape: tuple[int, ...], config: Config) -> int | None:
+def _on_array(y: WindowAxis, x: WindowAxis, shape: tuple[int, ...], config: Config) -> int | None:
     """Returns the cycles of a depthwise convolution in place of a pool; None where the array cannot do it."""
-    pixels = y.outputs * y.stride * (x.outputs * x.stride + x.kernel)
+    pixels = y.outputs * y.stride * (x.outputs * x.stride + x.taps)
     blocks = shape[0] * -(-shape[3] // config.columns)
-    return array.pool_cycles(pixels, blocks, y.kernel, x.kernel, config)
+    return array.pool_cycles(pixels, blocks, y.taps, x.taps, config)
 
 
 def _rows_first(new: Rewriting, config: Config) -> bool:
@@ -91,10 +68,12 @@ def _rows_first(new: Rewriting, config: Config) -> bool:
     dtype, shape = new.dtype(source), new.shape(source)
     if dtype not in (DType.INT8, DType.INT16):
         return False
-    y, x = _sides(operator, shape)
+    y, x = windows_of(new.graph, operator)
     beats = dtype.bits // 8
     between = (shape[0], y.outputs, shape[2], shape[3])
-    apart = _on_vector(y, x.whole, shape, beats, config) + _on_vector(y.pooled, x, between, beats, config)
+    apart = _on_vector(y, _as_it_is(x.extent), shape, beats, config) + _on_vector(
+        _as_it_is(y.outputs), x, between, beats, config
+    )
     if apart > POOL_APART_SHARE * _on_vector(y, x, shape, beats, config):
         return False
     nan_mode = operator.attributes.get("nan_mode", "PROPAGATE")
@@ -103,9 +82,9 @@ def _rows_first(new: Rewriting, config: Config) -> bool:
         [source],
         between,
         dtype,
-        kernel=[y.kernel, 1],
+        kernel=[y.taps, 1],
         stride=[y.stride, 1],
-        pad=[y.before, y.after, 0, 0],
+        pad=[*_around(y), 0, 0],
         nan_mode=nan_mode,
     )
     new.add(
@@ -114,9 +93,9 @@ def _rows_first(new: Rewriting, config: Config) -> bool:
         new.shape(operator.outputs[0]),
         dtype,
         operator.outputs[0],
-        kernel=[1, x.kernel],
+        kernel=[1, x.taps],
         stride=[1, x.stride],
-        pad=[0, 0, x.before, x.after],
+        pad=[0, 0, *_around(x)],
         nan_mode=nan_mode,
     )
     return True
@@ -128,8 +107,8 @@ def _by_ones(new: Rewriting, config: Config) -> bool:
     dtype, shape, target = new.dtype(source), new.shape(source), new.shape(operator.outputs[0])
     if dtype is not DType.INT8 or any(operator.attributes["pad"]):
         return False
-    y, x = _sides(operator, shape)
-    taps, channels = y.kernel * x.kernel, shape[3]
+    y, x = windows_of(new.graph, operator)
+    taps, channels = y.taps * x.taps, shape[3]
     if (y.outputs, x.outputs) == (1, 1):
         return False  # A mean, which has forms of its own.
     cycles = _on_array(y, x, shape, config)
@@ -139,7 +118,7 @@ def _by_ones(new: Rewriting, config: Config) -> bool:
         new.constant(new.graph.operand_value(operator, name).reshape(1), dtype)
         for name in ("input_zp", "output_zp")
     )
-    ones = new.constant(np.ones((y.kernel, x.kernel, channels, 1), np.int8), dtype)
+    ones = new.constant(np.ones((y.taps, x.taps, channels, 1), np.int8), dtype)
     sums = new.add(
         "DEPTHWISE_CONV2D",
         [source, ones, new.zeros(channels, DType.INT32), input_zp, new.zeros(1, dtype)],

@@ -73,7 +73,7 @@ class Heights:
         """The rows of its image that a layer reads for `rows` of its output."""
         if rows[0] == rows[1]:
             return NO_ROWS
-        low, high = self.cuts[number].window.input_rows(*rows)
+        low, high = self.cuts[number].window.row_axis.needs(rows)
         return (low, high) if low < high else NO_ROWS
 
     def most_rows(self) -> list[int]:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterator
 
-from tosaic.compiler.machine_numbers import BOXES_WALKED_FACTOR, IM2COL_BUFFERS
+from tosaic.compiler.machine_numbers import IM2COL_BUFFERS
 from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.place.weights import MAX_COUNT
@@ -117,18 +117,10 @@ class ImageBoxes:
         whole = extent.columns == w.ow and (extent.channels == self.channels or self.multiplier is None)
         return whole and w.view.pitch <= 2 * w.iw * w.ic
 
-    def _source_rows(self, rows: int) -> int:
-        """Returns the largest number of input rows that a box of `rows` rows needs."""
-        w = self.window
-        if w.oh > BOXES_WALKED_FACTOR * rows:
-            return min(w.ih, (rows - 1) * w.sy + (w.kh - 1) * w.dy + 1)
-        spans = (w.input_rows(oy, min(oy + rows, w.oh)) for oy in range(0, w.oh, rows))
-        return max(1, max(high - low for low, high in spans))
-
     def source_bytes(self, extent: Extent, source_rows: int = 0) -> int:
         """Bytes of the largest input of a box, which has `source_rows` rows if that is told."""
         w = self.window
-        rows = source_rows or self._source_rows(extent.rows)
+        rows = source_rows or w.row_axis.most_needed(extent.rows)
         if self.im2col_zp is not None:
             return rows * extent.columns * w.kw * w.ic
         if self.picked:

@@ -192,6 +192,24 @@ def _other(order: np.random.Generator, op: str, values: np.ndarray) -> np.ndarra
     return order.permutation(values.reshape(-1)).reshape(values.shape)
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 4), (4,)])
+def test_scales_of_each_sample(shape: tuple[int, ...]) -> None:
+    """One multiplier for each channel serves all samples."""
+    build = LayerBuilder(5)
+    x, multiplier = wide(build, shape=shape), build.input("m", (4,), DType.INT32)
+    shift = build.constant(np.full(4, 40), DType.INT8)
+    zeros = [build.zero_point(dtype) for dtype in (DType.INT32, DType.INT8)]
+    signs = dict(input_unsigned=False, output_unsigned=False)
+    attributes = dict(scale32=True, rounding_mode="SINGLE_ROUND", per_channel=True, **signs)
+    build.output(build.add("RESCALE", [x, multiplier, shift, *zeros], dtype=DType.INT8, **attributes))
+    with pytest.raises(UnsupportedError) as raised:
+        batched(build.finish(), 2)
+    assert str(raised.value) == (
+        "RESCALE_0: its multiplier ('m') is another one for each sample of a batch; "
+        "run the samples one after the other (without a batch)"
+    )
+
+
 def test_a_matrix_that_all_samples_share_is_multiplied_once() -> None:
     build = LayerBuilder(5)
     x = build.input("x", (1, 3, 4), DType.INT8)

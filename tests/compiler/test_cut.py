@@ -401,3 +401,12 @@ def test_a_window_along_one_axis_is_its_taps() -> None:
         before, behind = axis.padding((first, last), (0, taps), (low, high))
         every = places(range(first, last), range(taps))
         assert (low - before, high + behind) == (min(every), max(every) + 1)
+        size = dice.randint(1, outputs)
+        parts = [(start, min(start + size, outputs)) for start in range(0, outputs, size)]
+        assert axis.most_needed(size) == max(1, *(b - a for a, b in map(axis.needs, parts)))
+
+
+def test_what_a_part_of_very_many_sees() -> None:
+    """Not each of them is looked at: the first one, at the edge, sees one row less."""
+    assert WindowAxis(extent=1001, outputs=1001, taps=3, pad=1).most_needed(1) == 3
+    assert WindowAxis(extent=2, outputs=1500, taps=2, pad=0).most_needed(1) == 2
