@@ -1,4 +1,4 @@
-"""Compares the two roads of `tosaic.from_torch` on networks of several kinds; prints docs/records/pytorch_roads.md.
+"""Compares the two roads of `tosaic.from_torch`; prints the table of docs/records/pytorch_roads.md.
 
 `python bench/torch_roads.py` quantizes each network by each road, for int8 and int16, runs samples that calibration did
 not see on the emulator, bit for bit as golden, and prints SQNR against PyTorch, cycles, and what is refused.

@@ -205,7 +205,7 @@ def _between_samples(step: _Step) -> None:
     if not mixed:
         step.keep()
     elif step.operator.op in _WITH_AN_AXIS_MORE:
-        step.refuse_others(*range(data_operands(step.operator)))
+        step.refuse_others(*range(len(data_inputs(step.operator))))
         step.finish(_WITH_AN_AXIS_MORE[step.operator.op](step))
     else:
         raise step.refuse_operand(mixed[0])
