@@ -1,6 +1,7 @@
 """The command line in process, in a directory of its own."""
 
 import dataclasses
+import re
 import sys
 from pathlib import Path
 
@@ -21,6 +22,11 @@ class Outcome:
     code: int
     out: str
     err: str
+
+    @property
+    def told(self):
+        """What was printed, but for the command that comes next."""
+        return re.sub(r"^next: .*\n", "", self.out, flags=re.M)
 
 
 @pytest.fixture

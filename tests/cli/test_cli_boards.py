@@ -271,6 +271,7 @@ def test_what_build_prints(tosaic, here, monkeypatch):
         "RAM, kbit       1,872    3,744    50%",
         "Fmax 60.0 MHz, slack +3.33 ns at 50 MHz",
         f"bitstream: {here / 'out' / 'top.bit'}",
+        "next: tosaic run MODEL.tosa --random 1 --check --on 'serial:///dev/ttyUSB0?baud=1000000'",
     ]
     slow = Usage(lut=1, ff=1, dsp=1, ram_kbit=1, fmax_hz=40e6, slack_ns=-5.0)
     outcome = answer(Built(slow, here / "out" / "top.bit", True))
@@ -341,3 +342,25 @@ def test_build_with_block_ram_in_place_of_the_sdram(tosaic, asked):
         1,
         "tosaic: error: ecpix5-85f has no 'block_ram' that could be used; it has ethernet, flash\n",
     )
+
+
+def test_build_with_a_network_to_boot(tosaic, here, asked):
+    outcome = tosaic("build", "arty-a7-35t", "--boot", "tiny.tosa", "-o", "out")
+    assert (outcome.code, outcome.err) == (0, "")
+    (board,) = asked
+    assert board.parts == ("flash",)
+    size = (here / "out" / "boot.bin").stat().st_size
+    assert outcome.out.splitlines()[0] == f"out/boot.bin: {size} bytes, for offset 0x800000 of the flash"
+    alone = tosaic("boot-image", "tiny.tosa", "--board", "arty-a7-35t", "-o", "image.bin")
+    assert alone.code == 0
+    assert (here / "image.bin").read_bytes() == (here / "out" / "boot.bin").read_bytes()
+
+
+def test_build_with_a_network_that_cannot_boot(refused, asked):
+    assert refused("build", "icebreaker", "--boot", "tiny.tosa", "-o", "out").startswith(
+        "icebreaker has no 'flash' that could be used"
+    )
+    assert refused("build", "arty-a7-35t", "--boot", "none.tosa", "-o", "out").startswith(
+        "none.tosa: cannot be read: there is no such file"
+    )
+    assert asked == []

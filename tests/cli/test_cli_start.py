@@ -11,7 +11,7 @@ import page_models
 import pytest
 
 import tosaic as api
-from tosaic.cli.verbs import HIDDEN, VERBS
+from tosaic.cli.verbs import DEV, HIDDEN, VERBS
 
 HEAVY = ("numpy", "amaranth", "rich", "flatbuffers")
 
@@ -154,13 +154,13 @@ def test_examples_have_verbs_and_options_that_exist(tosaic):
     for name, verb in (VERBS | HIDDEN).items():
         for example in verb.examples:
             words = shlex.split(example)
-            assert words[:2] == ["tosaic", name]
-            own = words[1:3] if name == "nnr" else words[1:2]
+            assert name in words[1:3] and words[0] == "tosaic"
+            own = words[1:3] if words[1] in ("dev", "nnr") else words[1:2]
             text = tosaic(*own, "--help").out
             assert [word for word in words if re.match(r"--?[A-Za-z]", word) and word not in text] == [], (
                 example
             )
-            if name != "nnr":
+            if name not in ("dev", "nnr"):
                 assert f"  {example}\n" in text
 
 
@@ -169,6 +169,18 @@ def test_every_verb_has_help(tosaic, verb):
     outcome = tosaic(verb, "--help")
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.startswith(f"Usage: tosaic {verb} ")
+
+
+def test_what_maintains_is_in_a_group_of_its_own(tosaic, refused):
+    outcome = tosaic("dev", "--help")
+    assert outcome.code == 0
+    listed = [line.split()[0] for line in outcome.out.partition("Maintain:\n")[2].splitlines()]
+    assert listed == list(DEV) == ["verify", "certify", "check-certificate", "conformance"]
+    assert refused("dev", code=2) == "Missing command; see `tosaic dev --help`"
+    assert refused("dev", "run", code=2) == "No such command 'run'; see `tosaic dev --help`"
+    assert tosaic("compile", "tiny.tosa", "-o", "tiny.tsc").code == 0
+    inside, alone = (tosaic(*words, "tiny.tsc") for words in (("dev", "verify"), ("verify",)))
+    assert (inside.code, inside.out) == (0, alone.out)
 
 
 CONTRACT = (

@@ -65,7 +65,7 @@ def test_sizes_of_the_configuration(tosaic, refused, here):
         ("--config", "small,rows=5"),
     ):
         outcome = tosaic("check", "tiny.tosa", *chosen)
-        assert outcome.out.splitlines()[-1].endswith(" operators run on small,rows=5")
+        assert outcome.out.splitlines()[-2].endswith(" operators run on small,rows=5")
     outcome = tosaic(
         "run", "tiny.tosa", "--random", "1", "--on", "emulator", "--check", "--set", "am_bytes=64K"
     )

@@ -81,7 +81,7 @@ def call(words, monkeypatch, capsys):
 def test_verbs_and_options_exist(page, monkeypatch, capsys):
     known = {}
     for words in commands(page):
-        verb = words[:2] if words[0] == "nnr" else words[:1]
+        verb = words[:2] if words[0] in ("dev", "nnr") else words[:1]
         if tuple(verb) not in known:
             known[tuple(verb)] = call([*verb, "--help"], monkeypatch, capsys)
         code, text, _ = known[tuple(verb)]

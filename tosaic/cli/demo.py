@@ -8,6 +8,7 @@ import numpy as np
 import typer
 
 from tosaic.cli import options
+from tosaic.cli.afterwards import open_page, tell_next
 from tosaic.cli.files import check_file, writing
 from tosaic.cli.progress import progress_bar
 from tosaic.driver.session import Session
@@ -26,6 +27,7 @@ def demo(
     report: Annotated[pathlib.Path, typer.Option("--report", metavar="FILE.html")] = pathlib.Path(
         "report.html"
     ),
+    open_: options.Open = False,
     verbose: options.Verbose = False,
 ) -> None:
     """Run the trained digits network on real images through the Verilated RTL; print predictions and cycles."""
@@ -73,6 +75,8 @@ def demo(
     with writing(report):
         write_report(report, "digits", session)
     console.print(f"report: {report}")
+    open_page(report, open_)
+    tell_next("check", "YOUR_MODEL.onnx")
 
 
 def _show(console: "Console", pixels: np.ndarray, results: list[tuple[int, int, dict]]) -> None:

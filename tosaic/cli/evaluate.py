@@ -2,11 +2,13 @@
 
 import json
 import pathlib
+import sys
 from typing import Annotated, Any
 
 import typer
 
 from tosaic.cli import options
+from tosaic.cli.afterwards import open_page, page_of, tell_next
 from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.driver.configuration import find_config
@@ -68,11 +70,13 @@ def evaluate(
     report: Annotated[
         pathlib.Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report page.")
     ] = None,
+    open_: options.Open = False,
     verbose: options.Verbose = False,
 ) -> None:
     """Accuracy, agreement with a float model and SQNR of a model on data that it was not calibrated with."""
     check_file(as_json)
-    check_file(report)
+    page = page_of(report, open_)
+    check_file(page)
     check_file(records)
     files, bound = model_files([pathlib.Path(model)], options.bindings(shape, value))
     model = str(files[0])
@@ -100,11 +104,15 @@ def evaluate(
     if as_json is not None:
         with writing_whole(as_json) as scratch:
             scratch.write_text(json.dumps(found.as_json(), indent=1) + "\n")
-    if report is not None:
-        with writing(report):
-            write_report(report, pathlib.Path(model).name, found)
+    if page is not None:
+        with writing(page):
+            write_report(page, pathlib.Path(model).name, found)
     _print(found)
+    if page is not None:
+        open_page(page, open_)
     found.judge()
+    if page is None:
+        tell_next(*sys.argv[1:], "--open")
 
 
 def _print(found: Evaluation) -> None:

@@ -9,6 +9,7 @@ import typer
 from tosaic.boards.area import PARTS, LutFabric, Part, error_told, estimate, fits
 from tosaic.boards.report import Usage
 from tosaic.cli import options
+from tosaic.cli.afterwards import open_page, page_of
 from tosaic.cli.explore_checks import check_points
 from tosaic.cli.files import check_file, writing
 from tosaic.cli.progress import progress_bar
@@ -82,10 +83,12 @@ def explore(
         pathlib.Path | None,
         typer.Option("--report", metavar="FILE.html", help="Write the page of the front."),
     ] = None,
+    open_: options.Open = False,
     verbose: options.Verbose = False,
 ) -> None:
     """Search the configurations for the machines that nothing beats in cycles, area and memory bandwidth."""
-    check_file(report)
+    page = page_of(report, open_)
+    check_file(page)
     check_file(records)
     models, given = model_files(models, options.bindings(shape, value))
     chosen = _part(part)
@@ -119,11 +122,13 @@ def explore(
         "area": error_told(fabric),
         "searched": f"{search.value}, seed {seed}, sizes not searched as in {question.base}",
     }
-    if report is not None:
+    if page is not None:
         names = ", ".join(model.parent.name if model.stem == "model" else model.stem for model in models)
-        with writing(report):
-            write_page(report, found, Told(f"Machines for {names}", facts, best, checked))
+        with writing(page):
+            write_page(page, found, Told(f"Machines for {names}", facts, best, checked))
     _print(found, front, best, checked)
+    if page is not None:
+        open_page(page, open_)
 
 
 def _part(name: str | None) -> Part | None:
@@ -162,4 +167,4 @@ def _print(
         if told := checked.get((each.config.name, each.bandwidth)):
             print(f"     {told}")
     if best:
-        print(verilog_command(best))
+        print(f"next: {verilog_command(best)}")

@@ -7,11 +7,13 @@ from typing import Annotated
 import typer
 
 from tosaic.cli import options
+from tosaic.cli.afterwards import tell_next
 from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.compiler.importers import import_model, is_imported
 from tosaic.compiler.importers.bindings import Bindings
 from tosaic.compiler.ir import Graph, write_tosa
 from tosaic.driver.encodings import Encodings, sidecar, write_encodings
+from tosaic.driver.float_graphs import computes_floats, quantize_command
 from tosaic.driver.function_files import is_function
 from tosaic.driver.models import open_with_encodings
 from tosaic.errors import InputError, ModelWarning
@@ -65,6 +67,10 @@ def import_(
         print(
             f"labels of {name!r}, not in the file: {', '.join(map(str, labels[:8]))}{' …' if len(labels) > 8 else ''}"
         )
+    if computes_floats(graph):
+        print(f"next: {quantize_command(str(output), Bindings())}")
+    else:
+        tell_next("run", output, "--random", "1", "--check")
 
 
 def _imported(source: str, bound: Bindings) -> tuple[Graph, Encodings]:

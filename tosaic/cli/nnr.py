@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from tosaic.cli import options
+from tosaic.cli.afterwards import tell_next
 from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.cli.nnr_listing import print_tensors, print_units
 from tosaic.cli.nnr_quality import encode_by_samples
@@ -243,6 +244,7 @@ def _write(output: pathlib.Path, data: bytes) -> None:
         scratch.write_bytes(data)
     count = len(read_bitstream(data).tensors)
     print(f"{output}: {count} tensors, {len(data):,} bytes")
+    tell_next("nnr", "inspect", output)
     _warn_if_none(output, count, "NNR codes float32 and integers of up to 32 bits")
 
 

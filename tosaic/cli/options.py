@@ -68,6 +68,10 @@ StatsFile = Annotated[
 ReportFile = Annotated[
     pathlib.Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report page.")
 ]
+Open = Annotated[
+    bool,
+    typer.Option("--open", help="Open the page in a browser; it is report.html, if you name no other."),
+]
 TraceFile = Annotated[
     pathlib.Path | None,
     typer.Option("--trace", metavar="FILE.json", help="Write a timeline of the units for ui.perfetto.dev."),

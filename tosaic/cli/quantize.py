@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tosaic.cli import options
+from tosaic.cli.afterwards import open_page, page_of, tell_next
 from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.compiler.ir import Graph, write_tosa
@@ -91,6 +92,7 @@ def quantize(
     report: Annotated[
         pathlib.Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report page.")
     ] = None,
+    open_: options.Open = False,
     shape: options.Shape = None,
     value: options.Value = None,
     verbose: options.Verbose = False,
@@ -100,7 +102,8 @@ def quantize(
     OUT.quant.json beside OUT.tosa tells scale and zero point of each input and output.
     """
     check_file(output, ".tosa")
-    check_file(report)
+    page = page_of(report, open_)
+    check_file(page)
     arrays = load_samples(calibration)
     bound = options.bindings(shape, value)
     graph = open_model(source, bound)
@@ -133,13 +136,16 @@ def quantize(
     with writing(sidecar(output)):
         note = note_of(source, bound, found, measured, agreement).as_json(output.parent)
         write_encodings(sidecar(output), found.result.inputs, found.result.outputs, note)
-    if report is not None:
+    if page is not None:
         settings = {"method": method.value, "activations": activations.value, "weights": weights.value}
-        with writing(report):
-            write_report(report, pathlib.Path(source).name, found, measured, settings)
+        with writing(page):
+            write_report(page, pathlib.Path(source).name, found, measured, settings)
     _print(measured)
     print(f"{output}: {len(found.graph.operators)} operators, {len(data):,} bytes")
     _tell(found, measured, agreement)
+    if page is not None:
+        open_page(page, open_)
+    tell_next("run", output, "--random", "1", "--check")
 
 
 def _tell(found: Quantization, measured: Measurement, agreement: Agreement) -> None:

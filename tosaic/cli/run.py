@@ -4,6 +4,7 @@ import contextlib
 import json
 import pathlib
 import re
+import sys
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import typer
 
 from tosaic.cli import options
+from tosaic.cli.afterwards import open_page, page_of, tell_next
 from tosaic.cli.files import check_file, make_folder, writing, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.compiler.importers.bindings import Bindings
@@ -60,6 +62,7 @@ def run(
     max_cycles: options.MaxCycles = None,
     stats: options.StatsFile = None,
     report: options.ReportFile = None,
+    open_: options.Open = False,
     trace: options.TraceFile = None,
     wave: options.WaveFile = None,
     wave_cycles: options.WaveCycles = None,
@@ -81,12 +84,14 @@ def run(
         (golden and trace is not None, "--trace shows the accelerator's units: golden has none"),
         (golden and compress is not None, "--compress is for the accelerator's programs: golden has none"),
     )
-    _check_places(output, stats, report, trace, wave, bundle)
+    page = page_of(report, open_)
+    _check_places(output, stats, page, trace, wave, bundle)
     waveform = _wave(wave, wave_cycles, wave_layer)
     if pathlib.Path(model).suffix == BUNDLE_SUFFIX:
         session = _run_again(model, on if _is_given(context, "on") else None, waveform, output)
-        _write_measurements(session, model, stats, report, trace)
-        return _tell_wave(wave)
+        _write_measurements(session, model, stats, page, trace)
+        _tell_wave(wave)
+        return _end(None, page, open_)
     inputs, bound = _inputs_and_bindings(model, inputs, shape, value)
     how: dict[str, Any] = {
         "memory_bandwidth": memory_bandwidth,
@@ -120,8 +125,19 @@ def run(
     _give_outputs(session, outputs, output)
     _print_figures(session, compressed=compress is not None)
     _print_checks(session, checks)
-    _write_measurements(session, model, stats, report, trace)
+    _write_measurements(session, model, stats, page, trace)
     _tell_wave(wave)
+    _end(None if shape or value else model, page, open_)
+
+
+def _end(model: str | None, page: pathlib.Path | None, opened: bool) -> None:
+    """Opens the page, and tells of the command that comes next. `model`: the file, where a command needs no more."""
+    if page is None:
+        tell_next(*sys.argv[1:], "--open")
+        return
+    open_page(page, opened)
+    if model is not None:
+        tell_next(*(("dev", "verify") if pathlib.Path(model).suffix == ".tsc" else ("check",)), model)
 
 
 def _wave(file: pathlib.Path | None, cycles: str | None, layer: str | None) -> "Wave | None":

@@ -78,7 +78,10 @@ GROUPS: dict[str, dict[str, Verb]] = {
             ("tosaic targets", "tosaic targets ulx3s-85f"),
         ),
         "build": Verb(
-            "tosaic.cli.build", "build", "A bitstream for a board", ("tosaic build icebreaker -o board/",)
+            "tosaic.cli.build",
+            "build",
+            "A bitstream for a board",
+            ("tosaic build icebreaker -o board/", "tosaic build arty-a7-35t --boot net.tosa -o board/"),
         ),
         "verilog": Verb(
             "tosaic.cli.verilog",
@@ -88,12 +91,6 @@ GROUPS: dict[str, dict[str, Verb]] = {
                 "tosaic verilog --config small -o out/",
                 "tosaic verilog --config nano --network net.tosa -o out/",
             ),
-        ),
-        "boot-image": Verb(
-            "tosaic.cli.boot_image",
-            "boot_image",
-            "What a board starts a network from by itself",
-            ("tosaic boot-image net.tosa --board tangnano20k -o boot.bin",),
         ),
         "serve": Verb(
             "tosaic.cli.serve",
@@ -147,36 +144,52 @@ GROUPS: dict[str, dict[str, Verb]] = {
         ),
     },
     "Maintain": {
-        "verify": Verb(
-            "tosaic.cli.verify",
-            "verify",
-            "A program is safe on every path, whatever its data",
-            ("tosaic verify net.tsc",),
-        ),
-        "certify": Verb(
-            "tosaic.cli.certify",
-            "certify",
-            "A program computes its model for all inputs",
-            ("tosaic certify net.tosa --config nano",),
-        ),
-        "check-certificate": Verb(
-            "tosaic.cli.certify",
-            "check_certificate",
-            "A certificate still holds",
-            ("tosaic check-certificate net.certificate.json net.tosa",),
-        ),
-        "conformance": Verb(
-            "tosaic.cli.conformance",
-            "conformance",
-            "TOSA's conformance suite, bit for bit",
-            ("tosaic conformance suite/ --on emulator",),
+        "dev": Verb(
+            "tosaic.cli.dev",
+            "app",
+            "Programs checked and proved, TOSA's suite",
+            ("tosaic dev verify net.tsc", "tosaic dev conformance suite/ --on emulator"),
         ),
     },
 }
 """The verbs by what one wants to do; in a group those first that a user needs first."""
 VERBS: dict[str, Verb] = {name: verb for group in GROUPS.values() for name, verb in group.items()}
+DEV: dict[str, Verb] = {
+    "verify": Verb(
+        "tosaic.cli.verify",
+        "verify",
+        "A program is safe on every path, whatever its data",
+        ("tosaic dev verify net.tsc",),
+    ),
+    "certify": Verb(
+        "tosaic.cli.certify",
+        "certify",
+        "A program computes its model for all inputs",
+        ("tosaic dev certify net.tosa --config nano",),
+    ),
+    "check-certificate": Verb(
+        "tosaic.cli.certify",
+        "check_certificate",
+        "A certificate still holds",
+        ("tosaic dev check-certificate net.certificate.json net.tosa",),
+    ),
+    "conformance": Verb(
+        "tosaic.cli.conformance",
+        "conformance",
+        "TOSA's conformance suite, bit for bit",
+        ("tosaic dev conformance suite/ --on emulator",),
+    ),
+}
+"""The verbs of `tosaic dev`."""
 HIDDEN: dict[str, Verb] = {
+    **DEV,
     "boards": Verb("tosaic.cli.targets", "boards", "The boards of `tosaic targets`", ("tosaic boards",)),
+    "boot-image": Verb(
+        "tosaic.cli.boot_image",
+        "boot_image",
+        "What a board starts a network from by itself",
+        ("tosaic boot-image net.tosa --board tangnano20k -o boot.bin",),
+    ),
     "configs": Verb(
         "tosaic.cli.targets", "configs", "The configurations of `tosaic targets`", ("tosaic configs",)
     ),
@@ -187,16 +200,21 @@ HIDDEN: dict[str, Verb] = {
 class LazyVerbs(TyperGroup):
     """The group of all verbs. Its help imports none of them."""
 
+    groups = GROUPS
+    """What help lists."""
+    spellings = VERBS | HIDDEN
+    """What is understood."""
+
     # Typer's own types are those of click, or of its copy of click in newer releases.
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(VERBS)
+        return [name for verbs in self.groups.values() for name in verbs]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a verb; None if there is no such verb."""
         if cmd_name not in self.commands:
-            if cmd_name not in VERBS | HIDDEN:
+            if cmd_name not in self.spellings:
                 return None
-            self.commands[cmd_name] = _command(cmd_name)
+            self.commands[cmd_name] = _command(cmd_name, self.spellings[cmd_name])
         return self.commands[cmd_name]
 
     def get_params(self, ctx: Any) -> Any:
@@ -209,9 +227,16 @@ class LazyVerbs(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Writes a line for each verb, by groups."""
-        for title, verbs in GROUPS.items():
+        for title, verbs in self.groups.items():
             with formatter.section(title):
                 formatter.write_dl([(f"{name:<17}", verb.help) for name, verb in verbs.items()])
+
+
+class DevVerbs(LazyVerbs):
+    """The verbs of `tosaic dev`."""
+
+    groups = {"Maintain": DEV}
+    spellings = DEV
 
 
 class VerbCommand(TyperCommand):
@@ -237,8 +262,7 @@ class VerbCommand(TyperCommand):
         return super().parse_args(ctx, parted)
 
 
-def _command(name: str) -> Any:
-    verb = (VERBS | HIDDEN)[name]
+def _command(name: str, verb: Verb) -> Any:
     found = getattr(importlib.import_module(verb.module), verb.function)
     if not isinstance(found, typer.Typer):
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)

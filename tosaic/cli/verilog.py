@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tosaic.cli import options
-from tosaic.cli.build import board_errors, find_board, require_yosys
+from tosaic.cli.boards import board_errors, find_board, require_yosys
 from tosaic.cli.files import make_folder, writing
 from tosaic.cli.progress import progress_bar
 from tosaic.driver.configuration import find_config
