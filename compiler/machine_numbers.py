@@ -274,9 +274,6 @@ BOX_NARROW_COLUMNS = (64, 32, 16, 8, 4, 2, 1)
 6a7a9979 (2026-11-21)."""
 BOX_LEAST_COLUMNS = 16
 """Boxes narrower than this are not taken while the channels are whole. Set by hand in 6a7a9979 (2026-11-21)."""
-BOXES_WALKED_FACTOR = 1000
-"""Above this number of boxes along the height the rows of one are estimated, since all are alike. Set by hand in
-6a7a9979 (2026-11-21)."""
 IM2COL_BOXES_COMPARED = 32
 """Boxes by im2col that are compared. Set by hand in b78fbd21 (2026-11-23)."""
 CASCADE_MOST_LAYERS = 4

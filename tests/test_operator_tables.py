@@ -12,7 +12,7 @@ TABLE = ROOT / "compiler/ir/operators"
 FORMATS = tuple(ROOT / "compiler/importers" / name for name in ("coreml", "nnef", "onnx_models", "tflite"))
 """Their tables have the names of other formats, some of which are TOSA's, too."""
 REASONS = {
-    "compiler/cores/boxes.py": "which boxes of the operands a box of the result needs, by operator",
+    "compiler/cut/rules.py": "which boxes of the operands a box of the result needs, by operator",
     "compiler/fuse/reductions.py": "the micro-operation of a reduction",
     "compiler/ir/building/float_functions.py": "NumPy's function of a float operator",
     "compiler/ir/examples.py": "shapes of examples",

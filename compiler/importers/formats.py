@@ -11,6 +11,8 @@ from tosaic.compiler.ir import Graph
 from tosaic.errors import InputError, UnsupportedError
 from tosaic.plugins import load_plugin, plugins
 
+ARCHIVES = (".bz2", ".gz", ".tar", ".tbz2", ".tgz", ".txz", ".xz", ".zip")
+"""Suffixes of archives, which may hold a model."""
 GROUP = "tosaic.formats"
 """Entry points, each of which names a `Format` that is loaded when a model of it is opened. Its own name is a suffix
 (".onnx"), or that of the file by which a folder is known for such a model ("graph.nnef")."""
@@ -34,8 +36,9 @@ class Format:
 
 
 def suffixes() -> tuple[str, ...]:
-    """The suffixes of formats that have an importer."""
-    return tuple(name for name in plugins(GROUP) if name.startswith("."))
+    """The suffixes of formats that have an importer, those of archives last."""
+    found = [name for name in plugins(GROUP) if name.startswith(".")]
+    return tuple(sorted(found, key=lambda name: (name in ARCHIVES, name)))
 
 
 def format_of(path: pathlib.Path) -> str | None:

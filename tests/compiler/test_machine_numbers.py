@@ -29,7 +29,11 @@ FORMATS = {
     "legalize/resize.py": {"HEIGHT": "an axis", "WIDTH": "an axis"},
     "legalize/run_time_scales.py": {"_SPLIT": "half of an int32"},
     "fuse/expression.py": {"_INT32": "limits of int32", "_WIDEST": "limits of int48"},
-    "place/external.py": {"ALIGNMENT_BYTES": "of everything in a program's image"},
+    "fuse/fold.py": {"_SOON": "how far a comparison looks at first"},
+    "place/external.py": {
+        "ALIGNMENT_BYTES": "of everything in a program's image",
+        "_PART_BYTES": "how an image is written",
+    },
     "emit/elementwise.py": {"_MOST_ROW_AXES": "of a stream's axes"},
     "emit/vector_go.py": {"_PAIRS": "of a stream's axes"},
     "schedule/image.py": {"_PAGE_BYTES": "alignment of the parts of a program's image"},

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.driver import device_speeds
+from tosaic.driver.device import Device
 from tosaic.driver.device_speeds import register_speeds, speed_of
 from tosaic.driver.session import Session
 from tosaic.hw.bridge.protocol import Identity
@@ -30,7 +31,7 @@ def test_a_session_compiles_for_it(monkeypatch):
         session_module, "load", lambda *arguments: asked.append(arguments[-1].speed) or load(*arguments)
     )
 
-    class Named(session_module.Device):
+    class Named(Device):
         """The part of a device that a session looks at before it runs."""
 
         def __init__(self, name):

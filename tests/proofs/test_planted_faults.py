@@ -237,7 +237,7 @@ FAULTS = {
         lambda tmp, _: unpack.test_a_lane_is_a_fifo(tmp),
     ),
     "a palette's lanes take turns": (
-        *(Unpacker, "_output", "Mux(self.mode == Mode.MASK, self.turn, 0)", "self.turn"),
+        *(Unpacker, "_output", "Mux(self.mode == WeightCoding.MASK, self.turn, 0)", "self.turn"),
         lambda tmp, monkeypatch: unpack.test_every_word_comes_out(monkeypatch, tmp),
     ),
     "codes are read behind a row's end": (
