@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tosaic.compiler.cut.rules import ELEMENTWISE
 from tosaic.compiler.ir import OPERATORS, DType, Graph, Operator, Tensor
-from tosaic.compiler.ir.operators import OpView
+from tosaic.compiler.ir.operators import Operand, OpView
 from tosaic.sim.golden import evaluate_operator
 
 Shape = tuple[int, ...]
@@ -88,44 +89,31 @@ class Dice:
 Recipe = Callable[[Dice, str], Case]
 
 
-def _unary(dtype: DType, result: DType | None = None, **attributes: Any) -> Recipe:
+def _elementwise(**given: Any) -> Recipe:
+    """An operator of which all operands are broadcast to the result, as the table says; in its first mode."""
+
     def make(dice: Dice, op: str) -> Case:
-        dice.operand(dice.shape(), dtype, *((1, 50) if dtype is DType.FP32 else ()))
-        return dice.case(op, attributes, result or dtype)
+        spec, shape = OPERATORS[op], dice.shape()
+        mode = spec.modes[0].types
+
+        def type_of(operand: Operand) -> DType:
+            return operand.type if isinstance(operand.type, DType) else mode[operand.type]
+
+        for number, operand in enumerate(spec.operands):
+            if operand.ranks == (1, 1):
+                dice.given([0], type_of(operand))
+            else:
+                # Legal for all: shifts, divisors, powers.
+                dice.operand(dice.broadcast(shape) if number else shape, type_of(operand), 1, 20)
+        attributes = {each.name: each.default for each in spec.attributes if each.name not in given}
+        return dice.case(op, attributes | given, type_of(spec.results[0]))
 
     return make
-
-
-def _binary(
-    dtype: DType, result: DType | None = None, low: int = -50, high: int = 50, **attributes: Any
-) -> Recipe:
-    def make(dice: Dice, op: str) -> Case:
-        shape = dice.shape()
-        dice.operand(shape, dtype, low, high)
-        dice.operand(dice.broadcast(shape), dtype, low, high)
-        if op == "MUL":
-            dice.given([dice.number(0, 9)], DType.INT8)
-        return dice.case(op, attributes, result or dtype)
-
-    return make
-
-
-def _negate(dice: Dice, op: str) -> Case:
-    dice.operand(dice.shape(), DType.INT8)
-    dice.zeros(DType.INT8, 2)
-    return dice.case(op, {}, DType.INT8)
 
 
 def _table(dice: Dice, op: str) -> Case:
     dice.operand(dice.shape(), DType.INT8, -128, 127)
     dice.operand((256,), DType.INT8, -128, 127)
-    return dice.case(op, {}, DType.INT8)
-
-
-def _select(dice: Dice, op: str) -> Case:
-    shape = dice.shape()
-    for dtype in (DType.BOOL, DType.INT8, DType.INT8):
-        dice.operand(dice.broadcast(shape), dtype)
     return dice.case(op, {}, DType.INT8)
 
 
@@ -326,36 +314,19 @@ def _resized(dice: Dice, op: str) -> Case:
     return dice.case(op, {"mode": mode}, DType.INT8 if nearest else DType.INT32)
 
 
-_FLOAT = _unary(DType.FP32)
 _NAN = dict(nan_mode="PROPAGATE")
 RECIPES: dict[str, Recipe] = {
-    **dict.fromkeys(("SIGMOID", "TANH", "ERF", "CEIL", "COS", "EXP", "FLOOR", "LOG", "SIN"), _FLOAT),
-    **dict.fromkeys(("RECIPROCAL", "RSQRT"), _FLOAT),
-    **dict.fromkeys(("ABS", "CLZ"), _unary(DType.INT32)),
-    **dict.fromkeys(("BITWISE_NOT", "IDENTITY"), _unary(DType.INT8)),
-    **dict.fromkeys(("ADD", "SUB"), _binary(DType.INT32)),
-    **dict.fromkeys(("BITWISE_AND", "BITWISE_OR", "BITWISE_XOR"), _binary(DType.INT8)),
-    **dict.fromkeys(("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_XOR"), _binary(DType.BOOL)),
-    **dict.fromkeys(("LOGICAL_LEFT_SHIFT", "LOGICAL_RIGHT_SHIFT"), _binary(DType.INT32, None, 0, 20)),
-    **dict.fromkeys(("EQUAL", "GREATER", "GREATER_EQUAL"), _binary(DType.INT32, DType.BOOL, -3, 3)),
-    **dict.fromkeys(("MAXIMUM", "MINIMUM"), _binary(DType.INT32, None, **_NAN)),
+    **dict.fromkeys(ELEMENTWISE, _elementwise()),
+    "ARITHMETIC_RIGHT_SHIFT": _elementwise(round=True),
+    "CLAMP": _elementwise(min_val=5, max_val=14),
+    "TABLE": _table,
+    "RESCALE": _rescale,
     **dict.fromkeys(("REDUCE_ALL", "REDUCE_ANY"), _reduction(DType.BOOL)),
     **dict.fromkeys(("REDUCE_MAX", "REDUCE_MIN"), _reduction(DType.INT8, None, **_NAN)),
     **dict.fromkeys(("CONV2D", "CONV3D", "DEPTHWISE_CONV2D"), _convolution),
     **dict.fromkeys(("AVG_POOL2D", "MAX_POOL2D"), _pool),
     **dict.fromkeys(("FFT2D", "RFFT2D"), _fourier),
     **dict.fromkeys(("GATHER", "SCATTER"), _indexed),
-    "ARITHMETIC_RIGHT_SHIFT": _binary(DType.INT32, None, 0, 20, round=True),
-    "INTDIV": _binary(DType.INT32, None, 1, 50),
-    "MUL": _binary(DType.INT32),
-    "POW": _binary(DType.FP32, None, 1, 4),
-    "LOGICAL_NOT": _unary(DType.BOOL),
-    "CLAMP": _unary(DType.INT8, None, min_val=-20, max_val=30, **_NAN),
-    "CAST": _unary(DType.INT8, DType.INT32),
-    "NEGATE": _negate,
-    "TABLE": _table,
-    "SELECT": _select,
-    "RESCALE": _rescale,
     "REDUCE_SUM": _reduction(DType.INT32),
     "REDUCE_PRODUCT": _reduction(DType.FP32),
     "ARGMAX": _reduction(DType.INT8, DType.INT32, **_NAN),

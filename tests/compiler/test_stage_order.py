@@ -41,7 +41,8 @@ def test_no_stage_imports_a_later_one(stage: str) -> None:
 def test_what_all_stages_share_imports_no_stage() -> None:
     for name in ("machine.py", "machine_numbers.py", "program.py", "memory_history.py", "memory_speed.py"):
         assert [module for module, _ in imported(COMPILER / name) if stage_of(module)] == []
-    assert [m for path in (COMPILER / "ir").rglob("*.py") for m, _ in imported(path) if stage_of(m)] == []
+    for room in ("ir", "cut"):
+        assert [m for path in (COMPILER / room).rglob("*.py") for m, _ in imported(path) if stage_of(m)] == []
 
 
 def test_place_and_tile_make_no_instructions() -> None:
