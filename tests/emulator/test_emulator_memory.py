@@ -124,7 +124,7 @@ def test_bytes_of_the_activation_memory_are_those_that_were_written_last(seed: i
 
 @pytest.mark.parametrize("seed", range(20))
 def test_nested_loops_through_the_activation_memory(seed: int) -> None:
-    """They have no common place where they lie further apart than the memory is large."""
+    """`nested` gives None where they lie further apart than the memory is large."""
     dice = np.random.default_rng(seed)
     memory = ActivationMemory(2, SIZE, WORD)
     content = dice.integers(0, 256, (2, SIZE)).astype(np.uint8)
