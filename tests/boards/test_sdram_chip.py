@@ -305,7 +305,7 @@ def test_every_row_is_refreshed_in_time(chip, missing):
 
 
 def test_a_clock_taken_away_begins_anew(chip):
-    """With the contents as they were, and banks that were open."""
+    """The chip keeps its contents, and its banks are open."""
     chip.start()
     chip.after(SETTING.rcd, Command.WRITE, 0, 7, data=99)
     chip.do(Command.NOP, cke=0)

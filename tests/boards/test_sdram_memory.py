@@ -101,7 +101,8 @@ def test_nothing_is_written_before_the_start_is_over(bench):
 
 
 def test_three_requesters(bench):
-    """Both directions and the host at once, on bytes of their own, with stalls, strobes and bursts of every length."""
+    """Both directions and the host work at once, on bytes of their own, with stalls, strobes and bursts of every
+    length."""
     rng = random.Random(1)
     part = 64 << 10
     mine, theirs, hosts = (bytearray(part) for _ in range(3))
@@ -201,7 +202,7 @@ def test_addresses_that_wait(bench):
 
 
 def test_outside_is_answered_decerr(bench):
-    """In order with what is inside; nothing is written, nowhere."""
+    """The answers come in order with those of addresses inside; nothing is written anywhere."""
     bench.step(START_CYCLES)
     for address in (BASE - 1, END, 0, 0xFFFF_FFFF):
         assert host(bench, address)[1] == host(bench, address, 1)[1] == 1

@@ -69,7 +69,8 @@ def test_digits(name):
     ),
 )
 def test_networks_in_sdram(name, network):
-    """Against the outputs of TOSA's reference model. The chip's model ends a run whose controller breaks its rules."""
+    """They give the outputs of TOSA's reference model. The chip's model ends a run whose controller breaks its
+    rules."""
     folder = MODELS / network
     with tosaic.Session(folder / "model.tosa", f"virtual://{name}") as session:
         outputs = session.run({session.inputs[0].name: np.load(folder / "inputs_0.npy")})
@@ -133,7 +134,7 @@ class Heard:
 
 @pytest.mark.xdist_group("virtual_icebreaker")
 def test_frames_of_an_inference_on_a_serial_line():
-    """At most 12: nine, and the looks whether it has ended, by what earlier runs took."""
+    """There are at most 12: nine, and the looks whether it has ended, whose times follow those of earlier runs."""
     image = {"image": np.random.default_rng(3).integers(-128, 128, (1, 8, 8, 1), dtype=np.int8)}
     board = Heard(open_board("icebreaker"))
     terminal = PseudoTerminal(board)

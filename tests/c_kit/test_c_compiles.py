@@ -81,7 +81,7 @@ def test_the_headers_in_cpp(kit):
 
 
 def test_the_example_for_linux(kit):
-    """On files in place of /dev/uio0 and /dev/udmabuf0: a machine that has always just ended its program."""
+    """It runs on files in place of /dev/uio0 and /dev/udmabuf0: a machine that has always just ended its program."""
     program = tiny("nano")
     sources = ["example_uio.c", "tosaic_uio.c", "tosaic_mapped.c", "tosaic.c", "digits.c"]
     model = ['-DMODEL="digits.h"', "-DPROGRAM=digits_program"]

@@ -229,7 +229,7 @@ def test_the_window(library, transport, programs):
 
 
 def test_a_locked_window(library, programs):
-    """Only a reset by hardware unlocks: a machine of its own."""
+    """Only a reset by hardware unlocks it, so the test has a machine of its own."""
     transport = RtlTransport(CONFIG, memory_bytes=WINDOW_BYTES)
     base, needed = transport.identity.memory_base, programs["digits"].memory_bytes
     for name, value in (("MEM_BASE", base), ("MEM_SIZE", needed), ("LOCK", 1)):

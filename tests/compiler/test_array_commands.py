@@ -180,7 +180,7 @@ def test_pixels_whose_rows_count_are_divided_between_rows(slid: Window, changed:
 
 
 def test_pixels_that_are_just_one_row() -> None:
-    """As many pixels, or bytes of them, as fields tell."""
+    """They are one row if they are as many pixels, or bytes of them, as the fields say."""
     row_bytes = largest(Opcode.ARRAY_INPUT, "row_bytes")
     for pixels, channels in ((MAX_COUNT, 1), (1365, row_bytes // 1365)):
         slid = window(3, pixels // 3, channels)

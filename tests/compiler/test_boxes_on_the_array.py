@@ -165,7 +165,7 @@ DEEP = SMALL.wm_bytes // 8 // 8
     ],
 )
 def test_tiles_that_one_command_does(channels: int, pieces: list[tuple[int, int]]) -> None:
-    """As many as half of the weight memory holds."""
+    """One command does as many as half of the weight memory holds."""
     graph = connected(DEEP, channels)
     found = [(each.vectors, each.lanes) for each in gos_of(graph, Opcode.VECTOR_GO)]
     assert found == pieces

@@ -31,7 +31,7 @@ NARROW, BYTE = Load("a", Element.INT8), Load("b", Element.UINT8)
     ],
 )
 def test_a_sum_that_may_wrap_is_clamped_behind_it(value: Value, low: int, high: int) -> None:
-    """In a node of its own; else in the node that makes the sum."""
+    """The clamp is a node of its own, or part of the node that makes the sum."""
     for added, wraps in (
         ((1 << 31) - 1 - high, False),
         ((1 << 31) - high, True),

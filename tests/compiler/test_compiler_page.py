@@ -30,7 +30,7 @@ def test_the_network_is_shown_as_explain_prints_it() -> None:
 
 
 def test_the_walk_is_the_one_that_a_trace_finds() -> None:
-    """In a process of its own: what other tests have cached would not be visited."""
+    """The trace runs in a process of its own: it would not visit what other tests have cached."""
     script = pathlib.Path(__file__).with_name("tensor_walk.py")
     printed = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True).stdout
     *visited, figures = printed.splitlines()

@@ -126,7 +126,7 @@ def test_big_tensors_are_split_into_streams_and_small_ones_are_not():
 
 @pytest.mark.parametrize("largest", [1, 3, 20])
 def test_cycles_of_a_block_are_those_of_the_decoder(largest):
-    """With a flag in front, and without dependent quantization."""
+    """The block has a flag in front, and no dependent quantization."""
     rng = np.random.default_rng(4)
     values = np.where(rng.random(304) < 0.7, 0, rng.integers(-largest, largest + 1, 304)).astype(np.int8)
     (block,) = WeightCoder(engines("base", 1), Method.NNR_STREAM).code(values, 16).blocks

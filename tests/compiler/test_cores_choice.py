@@ -98,7 +98,7 @@ def test_of_equal_cuts_the_first_is_taken() -> None:
 
 
 def test_a_segment_may_take_less_than_the_best_before_it() -> None:
-    """Without the border and what follows."""
+    """The border and what follows are left out of the comparison."""
     table = {(0, 1, Grid(2, 1)): 90, (1, 2, ONE_CORE): 40}
     chooser = Listed(2, table)
     chooser.segments()
@@ -317,7 +317,7 @@ def test_cycles_of_a_plan_count_the_borders() -> None:
 
 
 def test_constants_that_come_while_other_cores_are_at_work() -> None:
-    """In twice the border, and in twice the segment before where the core has no part in that."""
+    """They come in twice the border, and in twice the segment before where the core has no part in that."""
     graph = convolutions(0, 1, 2, channels=32)
     alone, both = cut(graph, (2, ONE_CORE), (1, ROWS_APART)).segments
     assert alone.ahead_bytes == {0: 0}

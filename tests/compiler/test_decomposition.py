@@ -155,7 +155,7 @@ SOLID = {
 
 @pytest.mark.parametrize("name", TRANSPOSED)
 def test_both_forms_of_transpose_convolution(name):
-    """Also the form that is not chosen."""
+    """The form that is not chosen is right, too."""
     graph = convolution("TRANSPOSE_CONV2D", **TRANSPOSED[name])
     for products in (-(1 << 40), 1 << 40):
         with mock.patch.object(transposed_convolution, "REMAINDER_MOVE_PRODUCTS", products):

@@ -168,7 +168,7 @@ def test_any_parts_give_the_same_result(scatters: bool, constant: str, tile: dic
 @pytest.mark.parametrize("constant", ["own", "same", "none"])
 @pytest.mark.parametrize("row_bytes", [3, 8, 20])
 def test_tensors_that_are_there(scatters: bool, constant: str, row_bytes: int) -> None:
-    """Then nothing is transferred but offsets."""
+    """Nothing is transferred but offsets."""
     names = ("values", "list", "output", "indices")
     for number in (0, 1, 2, 4, 8, 15):
         inside = tuple(name for bit, name in enumerate(names) if number >> bit & 1)
@@ -273,7 +273,7 @@ def test_bytes_of_rows_are_transferred_with_pitches() -> None:
 @pytest.mark.parametrize("rows, counts", [(MAX_ROWS, [MAX_ROWS]), (MAX_ROWS + 1, [MAX_ROWS, 1])])
 @pytest.mark.parametrize("tile_bytes", [8, 12])
 def test_rows_of_a_transfer(rows: int, counts: list[int], tile_bytes: int) -> None:
-    """As many as a field holds; those that lie densely are one row."""
+    """There are as many as a field holds; those that lie densely are one row."""
     case = Case(batches=1, rows=rows, count=1, row_bytes=12, tile=(1, rows, tile_bytes))
     works = planned(case, np.zeros((1, 1), np.int64))
     loads = [go for go in gos(works) if go.opcode is Opcode.LOAD_GO and go.local_address >= TILE]

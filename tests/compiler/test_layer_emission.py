@@ -301,7 +301,7 @@ def sent(rows: RowsApart | None = None, pitch: int = 0, first: int = 0, size: in
 
 
 def test_a_resident_result_is_sent_as_it_grows() -> None:
-    """Not twice, not beyond what is wanted, and not before what comes before it is there."""
+    """It is not sent twice, not beyond what is wanted, and not before what comes before it is there."""
     layer, recorder = sent(size=100)
     assert layer.target(30, 60) == 830
     for start, stop in ((0, 30), (60, 90), (10, 30), (30, 60), (60, 120)):

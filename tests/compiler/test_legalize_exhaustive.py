@@ -306,7 +306,7 @@ def test_every_small_shape(name: str) -> None:
 @pytest.mark.long
 @pytest.mark.nightly
 def test_every_small_product_of_int16() -> None:
-    """On the emulator: the graph has products of int48, which golden has not."""
+    """The emulator computes them: the graph has products of int48, which golden has not."""
     for number, make in enumerate(wide_products()):
         graph = build(make)
         assert_equal_to_golden(graph, "small", feeds(graph, number))

@@ -47,7 +47,7 @@ def test_layers_compute_with_either_form(config, factor):
 
 
 def test_a_result_leaves_piece_by_piece():
-    """With each half of the weight memory that is read, what it makes."""
+    """Each half of the weight memory that is read sends the piece that it makes."""
     graph = connected(512, 400)
     stores = instructions(graph, "base", Opcode.STORE_GO)
     assert [each.row_bytes for each in stores] == [128, 128, 128, 16]

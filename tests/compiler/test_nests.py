@@ -260,7 +260,8 @@ def test_a_reduction_repeats_over_its_loops_and_stores_once() -> None:
 
 
 def test_operands_behind_a_reduction_are_read_once() -> None:
-    """As the result is stored: they do not walk its loops, and those in its body do. Five rows of 8 elements."""
+    """They are read as the result is stored: they do not walk its loops, and those in its body do. The test has five
+    rows of 8 elements."""
     body = Node(Op.MUL, Load("x", Element.INT8), Load("w", Element.INT8))
     program = assemble(Node(Op.ADD, Reduced(Op.ADD, 0, body), Load("z", Element.INT32)), CONFIG)
     axes = [Axis(5, (2000, 0, 64, 32)), Axis(8, (1, 1, 4, 4))]

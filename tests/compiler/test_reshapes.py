@@ -212,7 +212,7 @@ def test_an_operand_of_fewer_elements_keeps_the_reshape_behind_it():
 
 @pytest.mark.parametrize("after, moved", [("input", False), ("conv", True), ("pool", False)])
 def test_a_reshape_stays_before_what_does_not_belong_to_the_layer_in_front_of_it(after, moved):
-    """Only behind sums and what is computed element by element it moves back."""
+    """It moves back only behind sums and elementwise operators."""
     build = LayerBuilder(4)
     x = build.input("x", (1, 4, 4, 8), DType.INT8)
     if after == "conv":

@@ -242,7 +242,7 @@ def test_rows_whose_largest_is_found_in_pieces() -> None:
 def test_reductions_that_join_a_layer_have_room_for_twice_as_much(
     inner: int, columns: int, then: int | None, pieces: list[int]
 ) -> None:
-    """Over neighbouring axes: what is left of a row is a piece."""
+    """Over neighbouring axes the rest of a row is a piece."""
     assert reduced((1, 5, inner, columns), then=then) == pieces
 
 
@@ -251,7 +251,8 @@ def test_reductions_that_join_a_layer_have_room_for_twice_as_much(
     [("small,wm_bytes=4K", 64, 32), ("small,am_bytes=1K", 32, 16), ("nano,am_bytes=16,am_banks=1", 1, 1)],
 )
 def test_products_of_long_rows(machine: str, words: int, step: int) -> None:
-    """As long as the weight memory holds words of, or a quarter of the activation memory; parts are half of that."""
+    """Rows are as long as the weight memory holds words of, or a quarter of the activation memory; parts are half of
+    that."""
     config = get_config(machine)
     columns = config.columns
     assert min(config.wm_bytes // columns**2, config.am_bytes // 4 // columns) == words
@@ -278,7 +279,7 @@ def test_products_of_long_rows(machine: str, words: int, step: int) -> None:
 
 @pytest.mark.parametrize("streamed, piece", [(False, 16384), (True, 32768)])
 def test_weights_come_in_pieces(streamed: bool, piece: int) -> None:
-    """Over the end of the weight memory, too; what is there does not come again."""
+    """They pass over the end of the weight memory, too; pieces that are there do not come again."""
     config = get_config("base,wm_bytes=64K")
     for size, sizes in ((piece, [piece]), (piece + 16, [piece, 16]), (100, [100])):
         emitter, source = Emitter(config, ExternalMemory()), Address(Region.CONSTANTS, 640)

@@ -204,7 +204,8 @@ def least_product(shift):
 
 @pytest.mark.parametrize("shift", [0, 1, 2, 14, 15, 16, 17, 18, 30, 31, 32, 33, 46, 47, 48, 62, 63])
 def test_products_with_any_shift(shift):
-    """Also those beyond 48 bits, whose ends are INT32_MIN squared, and those next to the ends of the result."""
+    """Products beyond 48 bits, whose ends are INT32_MIN squared, are right, too, and those next to the ends of the
+    result."""
     random = np.random.default_rng(shift)
     ends = [-(1 << 31), (1 << 31) - 1, -1, 0, 1, 1 << 15, -(1 << 15) - 1, (1 << 16) - 1, 1 << min(shift, 30)]
     values = (random.integers(-(1 << 31), 1 << 31, (4000, 2)) >> random.integers(0, 31, (4000, 2))).tolist()

@@ -195,7 +195,7 @@ def test_axes_that_are_apart_are_two_layers() -> None:
     [((2, 3, 4, 5), (2, 12, 5)), ((1, 1, 1, 5), (1, 1, 5)), ((2, 1, 1, 1), (2, 1, 1)), ((2, 3, 1, 5), None)],
 )
 def test_operands_along_joined_axes(other: tuple[int, ...], joined: tuple[int, ...] | None) -> None:
-    """As long as the reduced axes are, or 1 along all of them."""
+    """They are as long as the reduced axes are, or 1 along all of them."""
     if joined is None:
         with pytest.raises(TooComplex, match="^an operand that is broadcast along some of the reduced axes$"):
             axis_of((2, 3, 4, 5), (1, 2), other)

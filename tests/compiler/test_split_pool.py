@@ -104,7 +104,7 @@ def test_as_many_taps_as_an_instruction_repeats():
     ids=["above and below", "left and right", "a corner", "as large as the image", "no padding"],
 )
 def test_windows_of_every_size(how: dict, dtype: DType, op: str) -> None:
-    """In an image of several rows and columns of results, each of which may have a divisor of its own."""
+    """An image has several rows and columns of results, each of which may have a divisor of its own."""
     graph = pool(op, dtype=dtype, **how)
     found = split_oversize(graph, dataclasses.replace(TINY, am_bytes=128))
     assert op not in [operator.op for operator in found.operators]

@@ -57,7 +57,7 @@ def test_place_and_tile_make_no_instructions() -> None:
 
 
 def test_files_import_by_full_names() -> None:
-    """So that the other tests of this file see every import."""
+    """The other tests of this file see every import then."""
     relative = [
         str(path)
         for stage in STAGES

@@ -185,7 +185,7 @@ def _reads(block: int) -> list[Span]:
 
 
 def test_channels_are_waited_for_by_themselves() -> None:
-    """With two tokens in all: whoever waits for channels that are there waits for all of these."""
+    """Two tokens are needed in all: whoever waits for channels that are there waits for all of these."""
     tracker = Tracker()
     _drains(tracker, 4, vectors=100)
     waits = [tracker.add(Work(Unit.ARRAY, [NOP], reads=_reads(block))).waits for block in range(4)]

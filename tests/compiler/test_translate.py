@@ -440,7 +440,7 @@ def test_a_line_that_is_added_is_the_lanes_bias(shape: tuple[int, ...], is_bias:
 
 
 def test_biases_that_the_lanes_do_not_have() -> None:
-    """Without parameters of channels, or where the array's are there."""
+    """The layer has no parameters of channels, or the array's are there."""
     for found in (
         sum_with(lambda layer: line(layer, (1, 1, 6)), per_channel=False),
         sum_with(lambda layer: line(layer, (1, 1, 6)), has_array=True),

@@ -102,7 +102,7 @@ def a_convolution(build: LayerBuilder) -> None:
     ],
 )
 def test_a_transpose(make: Callable[[LayerBuilder], object], folded: bool) -> None:
-    """Only where a MATMUL alone reads it, and can read its source."""
+    """It is one only where a MATMUL alone reads it, and can read its source."""
     assert bool(views_of(make)[1]) == folded
 
 

@@ -182,7 +182,7 @@ def bytes_of(box: StoredBox) -> list[int]:
 def test_boxes_with_longer_runs_are_the_same_bytes(
     dims: list[tuple[int, int]], run: int, dense: bool
 ) -> None:
-    """In as few dimensions as there can be."""
+    """They have as few dimensions as possible."""
     size, found = run, []
     for count, gap in reversed(dims):
         found.append((count, size + (0 if dense else gap)))

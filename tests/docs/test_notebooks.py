@@ -34,7 +34,7 @@ def test_a_notebook_runs(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: p
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_shows_what_it_printed(name: str) -> None:
-    """Without errors and without the paths of whoever executed it; the last cell of each shows something."""
+    """It has no errors and no paths of whoever executed it; the last cell of each shows something."""
     code = cells(name)
     assert code[-1]["outputs"] and all(cell["execution_count"] for cell in code)
     outputs = json.dumps([cell["outputs"] for cell in code])

@@ -346,7 +346,7 @@ def hanging_up(server, times):
 
 
 def test_a_server_that_hangs_up_at_first(server, monkeypatch):
-    """As one does that has too many strangers: the client tries again, and not for ever."""
+    """A server with too many strangers does so: the client tries again, and not for ever."""
     with hanging_up(server, 2) as (address, accepted):
         TcpTransport(*address, TOKEN).close()
         assert len(accepted) == 3
@@ -384,7 +384,7 @@ def test_a_server_of_another_version():
 
 
 def test_a_server_that_is_killed_and_started_again(program):
-    """Between two runs and in the middle of one: the next run connects, and sends everything anew."""
+    """It is killed between two runs and in the middle of one: the next run connects, and sends everything anew."""
     device = RtlTransport(get_config("nano"), memory_bytes=1 << 20)
     server = BoardServer(device, TOKEN)
     address = server.address

@@ -58,7 +58,7 @@ def point(lut: int, cycles: int, bandwidth: int = 4) -> Point:
 
 @pytest.mark.parametrize("fabric", LutFabric)
 def test_the_area_model_is_near_whole_syntheses(fabric: LutFabric) -> None:
-    """Within 10 % of what no fit has seen; the text tells the same figures."""
+    """It is within 10 % of syntheses that no fit has seen; the text has the same figures."""
     found = errors(fabric)
     assert found and all(abs(error) < 0.10 for error in found)
     assert f"{max(found):+.1%}" in error_told(fabric)

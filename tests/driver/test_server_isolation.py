@@ -60,7 +60,7 @@ def run(transport, leak):
 
 
 def test_the_readers_see_what_is_there():
-    """Without a server in between, the secret is still there."""
+    """Where no server is in between, the secret is still there."""
     device = RtlTransport(CONFIG, memory_bytes=WINDOW_BYTES)
     secrets = np.frombuffer(SECRET, np.uint8)
     weights = secrets[: CONFIG.wm_bytes].reshape(-1, 4, 4)
@@ -89,7 +89,7 @@ def served(request):
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_the_erasing_program_fits_every_configuration(config):
-    """On the emulator, which finds illegal fields, missing tokens and transfers that leave the window."""
+    """It runs on the emulator, which finds illegal fields, missing tokens and transfers that leave the window."""
     memory = np.full(1 << 20, 255, np.uint8)
     image, size = _image(config, PLACE_BYTES, 2 * PLACE_BYTES, len(memory) - 5)
     assert len(image) <= PLACE_BYTES
@@ -143,7 +143,7 @@ def test_the_next_client_finds_no_memory(served):
 
 @pytest.mark.parametrize("kind", [RtlTransport, SlowHost])
 def test_data_go_with_their_client(kind):
-    """Not only when the next one comes."""
+    """They go when the client goes, not only when the next one comes."""
     device = kind(CONFIG, memory_bytes=1 << 20)
     server = BoardServer(device, TOKEN)
     first = client(server)

@@ -95,7 +95,7 @@ def test_a_window_anywhere_over_the_image(seed: int) -> None:
 @pytest.mark.parametrize("pixels", [1, 2])
 @pytest.mark.parametrize("runs", [8, 20])
 def test_sums_wrap(runs: int, pixels: int) -> None:
-    """As int32: a GO passes 2**31, or one that goes on from the sums of others."""
+    """They wrap as int32 where a GO passes 2**31, or one that continues the sums of others."""
     config = get_config("nano,weight_banks=1")
     source = command(Opcode.ARRAY_INPUT, row_bytes=4096, height=1, input_zp=-127, weight_zp=128)
     kernel = command(Opcode.ARRAY_KERNEL, run_count=runs, run_step=0, chunks=512)
@@ -135,7 +135,7 @@ def test_a_go_of_more_weights_than_a_computer_holds() -> None:
     [(0, 0, -128), (0, 127, -128), (0, -128, 127), (0, 1, -128), (0, -1, -128), (1, 0, 255), (1, 255, 0)],
 )
 def test_sums_are_exact_around_2_to_the_24(unsigned: int, zero_point: int, operand: int) -> None:
-    """Up to where float32 is exact, and where it no longer is."""
+    """They are exact up to where float32 is, and beyond."""
     chunks = 300
     source = dict(row_bytes=chunks * WORD, height=1, unsigned_input=unsigned, input_zp=zero_point)
     operands = np.full(chunks * WORD, operand, np.int64)
@@ -372,7 +372,7 @@ def test_bytes_that_a_go_reads(seed: int) -> None:
 def test_words_that_streamed_gos_of_several_blocks_read(
     loaded: list[tuple[int, int]], said: str | None
 ) -> None:
-    """Those that loads bring, each when it is there, and no others. No token orders the two."""
+    """They read the words that loads bring, each when it is there, and no others. No token orders the two."""
     program = program_of(NANO, *(command(opcode) for opcode in list(GIVEN)[:3]))
     for word, count in loaded:
         where = {"space": Space.WM, "local_address": word * WORD, "row_bytes": count * WORD, "rows": 1}

@@ -70,7 +70,7 @@ def test_program_outside_memory():
 
 @pytest.mark.parametrize("place", [1, 2, 4, 8, 16, 4080])
 def test_program_at_an_odd_place(place):
-    """As the hardware: a program begins at a multiple of 32 bytes."""
+    """A program begins at a multiple of 32 bytes, as in the hardware."""
     memory = np.zeros(8192, np.uint8)
     with pytest.raises(
         DeviceError,
@@ -235,7 +235,7 @@ def test_sums_that_no_go_left():
 
 
 def test_lanes_beyond_a_word_do_not_exist():
-    """As many as a word holds are stored: 8 bytes."""
+    """A word's 8 bytes are stored, and no more lanes."""
     store = (Opcode.VECTOR_UOP, {"index": 0, "to_memory": 1})
     assert run(store, (Opcode.VECTOR_GO, GO | {"lanes": 9, "tail_lanes": 63})).cycles > 0
 

@@ -133,7 +133,7 @@ def test_bytes_of_the_activation_memory_are_those_that_were_written_last(seed: i
 
 @pytest.mark.parametrize("seed", range(20))
 def test_nested_loops_through_the_activation_memory(seed: int) -> None:
-    """None where they lie further apart than the memory is large."""
+    """`nested` gives None where they lie further apart than the memory is large."""
     dice = np.random.default_rng(seed)
     memory = ActivationBytes(2, SIZE, WORD)
     content = dice.integers(0, 256, (2, SIZE)).astype(np.uint8)

@@ -77,7 +77,7 @@ def decoding(levels: np.ndarray, *, dependent: bool = False, int4: int = 0) -> t
 
 @pytest.mark.parametrize("dependent, cycles", [(False, 57), (True, 51)])
 def test_the_stream_says_whether_quantization_is_dependent(dependent: bool, cycles: int) -> None:
-    """Then what is coded is half of a level, rounded up."""
+    """If it is, the coded number is half of the level, rounded up."""
     levels = np.array([4, 0, 2, 0, 0, -3, 0, 6], np.int64)
     memory, size = decoding(levels, dependent=dependent)
     result = Emulator(CONFIG).run(memory, 4096, size)
@@ -102,7 +102,7 @@ def test_the_ends_of_decoded_weights(level: int, int4: int, fits: bool) -> None:
 
 
 def test_registers_that_a_program_carries() -> None:
-    """Those that it reads before it writes them; what goes to memory writes none."""
+    """It carries those that it reads before it writes them; results that go to memory write none."""
     assembler = Assembler(CONFIG)
     register = {"a_source": Source.REGISTER}
     assembler.emit(Opcode.VECTOR_UOP, index=0, destination=1, a_source=Source.LOAD)

@@ -206,7 +206,7 @@ def test_streamed_weights_arrive_word_by_word() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_cycles_in_which_a_bank_is_taken(seed: int) -> None:
-    """As counted cycle by cycle; what is over is not asked for again."""
+    """They are counted cycle by cycle; cycles that are over are not asked for again."""
     dice, accesses = random.Random(seed), AccessesBefore(BASE)
     taken: list[tuple[int, int, float]] = []
     time, asked_from = 0, 0

@@ -53,7 +53,8 @@ def test_short_bursts_that_are_under_way(go: Opcode) -> None:
 
 
 def test_beats_that_are_under_way() -> None:
-    """As many as there is room for; of the next burst's only while what is there leaves room for a whole one."""
+    """There are as many as there is room for; beats of the next burst only while there is room for the whole
+    burst."""
     whole = OUTSTANDING_BEATS // BURST_BEATS
     assert [turns(Opcode.LOAD_GO, rows, BURST_BEATS) for rows in (1, whole, whole + 1)] == [1, 1, 2]
     half = 2 * (whole - 1) + 1
@@ -162,7 +163,7 @@ def test_outputs_leave_when_their_last_tap_is_there(seed: int) -> None:
 def test_gos_that_wait_for_the_rows(
     machine: str, fields: dict[str, int], depthwise: bool, was_depthwise: bool, waits: bool
 ) -> None:
-    """Until the GO before has passed the last of 16 rows, or those that are idle."""
+    """They wait until the GO before has passed the last of 16 rows, or the idle ones."""
     settings = [
         command(Opcode.ARRAY_INPUT),
         command(Opcode.ARRAY_WINDOW, width=1),

@@ -294,7 +294,7 @@ def test_commands_between_two_gos(between: list[Instruction], cycles: int) -> No
 
 @pytest.mark.parametrize("slots, batches", [(4, 1), (3, 2), (2, 2), (1, 4)])
 def test_parameters_between_batches(slots: int, batches: int) -> None:
-    """As a VECTOR_PARAM between two GOs, which takes what the last one took."""
+    """They take as long as a VECTOR_PARAM between two GOs, which takes as long as the last one."""
     for fields, cycles in (({"bias": 1, "scale": 1}, 10), ({"bias": 1, "narrow": 1}, 3), ({}, 1)):
         param = command(Opcode.VECTOR_PARAM, **fields)
         whole = end_of(param, *uops(STORED), go(4, 1, slots=slots, next_params=1))
@@ -304,7 +304,7 @@ def test_parameters_between_batches(slots: int, batches: int) -> None:
 
 
 def test_marks_tell_when_a_layer_is_complete() -> None:
-    """As many as there is room for."""
+    """There are as many as there is room for."""
     marks = [command(Opcode.VECTOR_MARK, layer=number) for number in range(MARKS + 1)]
     unit = Unit(*uops(LOAD | STORED), go(4, 1), *marks)
     complete = 2 + 2 + 4 - 1 + 13

@@ -171,7 +171,8 @@ def test_tokens_must_not_pass_a_branch() -> None:
 
 
 def test_units_that_wait_for_each_other() -> None:
-    """In order the vectors are there; side by side the array fills their queue and never gets to its SIGNAL."""
+    """In program order the vectors are there; side by side the array fills their queue and never gets to its
+    SIGNAL."""
     go = {"vectors": 100, "slots": 8, "repeats": 1, "uops": 1, "lanes": 4, "tail_lanes": 4}
     array = [
         (Opcode.ARRAY_INPUT, {"row_bytes": 8, "height": 1}),
@@ -269,7 +270,7 @@ def test_streamed_weights_are_there_behind_a_branch(program: list[tuple[Opcode, 
 
 @pytest.mark.parametrize("places", [(0, 0), (0, 16), (16, 0), (16, 16)])
 def test_two_ways_that_stream_as_many_words(places: tuple[int, int]) -> None:
-    """To the first places of the weight memory, which are read behind both, or to others."""
+    """The words go to the first places of the weight memory, which both ways read later, or to others."""
     one, other = ((STREAMED[0], {**STREAMED[1], "local_address": place}) for place in places)
     join = branch(BEHIND + 5, Condition.ALWAYS)
     program = [branch(BEHIND + 3, Condition.IF_SET), one, join, other, join, *MULTIPLY]
@@ -289,7 +290,7 @@ def test_compiled_programs_are_in_order() -> None:
 
 
 def test_every_token_and_every_set_up_counts() -> None:
-    """With any WAIT or SIGNAL taken out, the program is refused; the set-up of a micro-operation likewise."""
+    """The program is refused with any WAIT or SIGNAL taken out, or the set-up of a micro-operation."""
     program = compile_graph(small_network(), CONFIG)
     needed = {"WAIT", "SIGNAL", "UOP"}
     taken_out = 0
@@ -353,7 +354,7 @@ def skip(number: int) -> tuple[Opcode, dict[str, int]]:
 def test_gos_whose_addresses_come_from_memory(
     between: list[tuple[Opcode, dict[str, int]]], dependent: tuple[int, ...]
 ) -> None:
-    """On any path, each once and in the program's order."""
+    """They are listed on any path, each once and in the program's order."""
     offsets = tuple(INSTRUCTION_BYTES * number for number in dependent)
     assert check(*copies(*between)).data_dependent == offsets
 

@@ -144,7 +144,7 @@ def test_a_campaign_as_jobs_keeps_what_failed(
     ],
 )
 def test_every_format_s_judge_can_be_called_again(module: str, settings: dict) -> None:
-    """With bytes that are nothing of the kind: refused in one line, so nothing is wrong."""
+    """It is called with bytes of another kind, which are refused in one line, so nothing is wrong."""
     tests = pathlib.Path(HERE).parent
     places = [
         tests / "importers",

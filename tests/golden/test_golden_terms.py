@@ -70,7 +70,7 @@ def test_transposed_terms_add_up_to_the_sums(pad, stride):
     ],
 )
 def test_products_are_held_exactly(a, b, terms, held):
-    """In float64 while no sum reaches 2^53."""
+    """They are held in float64 while no sum reaches 2^53."""
     assert product_dtype(np.array([a, 0]), np.array([0, b]), terms) == held
 
 

@@ -62,7 +62,7 @@ def test_sum(cases):
 
 
 def test_sum_of_the_carry_chain(monkeypatch):
-    """As far as 300 numbers show it: the proof is for the nightly run, because Yosys takes a minute to start."""
+    """300 numbers show it here: the proof is for the nightly run, because Yosys takes a minute to start."""
     dut, dice = Accumulate(18), random.Random(1)
 
     def word():

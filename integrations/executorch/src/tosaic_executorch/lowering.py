@@ -1,4 +1,4 @@
-"""From an exported program to a .pte file, with a word on every node that stays on the host."""
+"""Turns an exported program into a .pte file, with a word on every node that stays on the host."""
 
 import dataclasses
 import pathlib
