@@ -65,7 +65,7 @@ def test_errors_are_one_line(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyP
     for arguments, message in (
         (
             ("encode", tmp_path / "w.txt", "-o", tmp_path / "x.nnr"),
-            "not a model (.tosa, .onnx, ",
+            "not a model (.tosa, .bz2, ",
         ),
         (
             ("encode", tmp_path / "w.npz", "-o", tmp_path / "x.nnr", "--method", "best"),
@@ -254,7 +254,7 @@ def test_a_tosa_network_runs_from_its_bitstream(tmp_path, monkeypatch, capsys) -
     printed = []
     for source in (model, stream):
         assert call(monkeypatch, "run", source, "--random", 3, "--on", "golden") == 0
-        printed.append(capsys.readouterr().out)
+        printed.append(capsys.readouterr().out.partition("next: ")[0])
     assert printed[0] == printed[1]
 
 
