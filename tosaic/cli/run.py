@@ -129,7 +129,10 @@ def run(
 
 
 def _end(model: str | None, wave: pathlib.Path | None, page: pathlib.Path | None, opened: bool) -> None:
-    """Tells of the waveform, opens the page, and tells of the command that comes next. `model`: the file, where a command needs no more."""
+    """Tells of the waveform, opens the page, and tells of the command that comes next.
+
+    `model`: the file, where a command needs no more.
+    """
     _tell_wave(wave)
     if page is None:
         tell_next(*sys.argv[1:], "--open")
