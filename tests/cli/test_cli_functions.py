@@ -71,7 +71,11 @@ def test_outputs_are_written_in_the_functions_types(tosaic, here):
 
 def test_files_keep_declared_ranges(tosaic, refused, here):
     imported = tosaic("import", "f.py:squared", "-o", "f.tosa")
-    assert imported.out.splitlines()[1:] == ["input 'x' int16[5]", "output 'y0' int32[5]"]
+    assert imported.out.splitlines()[1:] == [
+        "input 'x' int16[5]",
+        "output 'y0' int32[5]",
+        "next: tosaic run f.tosa --random 1 --check",
+    ]
     assert tosaic("compile", "f.py:squared", "-o", "f.tsc").code == 0
     for model in ("f.py:squared", "f.tosa", "f.tsc"):
         good = tosaic("run", model, "--on", "emulator", "-i", "x=in.npy")

@@ -50,11 +50,12 @@ def test_configs(tosaic):
 @pytest.mark.parametrize("config", CONFIGS)
 def test_check_of_a_model_that_runs(tosaic, config):
     outcome = tosaic("check", "tiny.tosa", "--config", config)
-    verdict, *rows, total = outcome.out.splitlines()
+    verdict, *rows, total, following = outcome.out.splitlines()
     assert outcome.code == 0
     assert verdict == f"yes: all {len(rows)} operators of tiny.tosa run on {config}"
     assert total == f"{len(rows)} of {len(rows)} operators run on {config}"
     assert all(row.startswith("ok ") for row in rows)
+    assert following == f"next: tosaic run tiny.tosa --config {config} --random 1 --check"
 
 
 def test_sizes_of_the_configuration(tosaic, refused, here):
@@ -157,5 +158,5 @@ def test_demo(tosaic, here):
     lines = outcome.out.splitlines()
     assert "bit-exact: all 20 outputs equal the golden model" in lines
     assert "accuracy 20/20 = 100.0% on the held-out images shown" in lines
-    assert lines[-1] == "report: report.html"
+    assert lines[-2:] == ["report: report.html", "next: tosaic check YOUR_MODEL.onnx"]
     assert (here / "report.html").read_text().startswith("<!doctype html>")

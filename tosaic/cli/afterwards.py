@@ -12,9 +12,10 @@ def page_of(named: pathlib.Path | None, opened: bool) -> pathlib.Path | None:
     return PAGE if named is None and opened else named
 
 
-def open_page(page: pathlib.Path, wanted: bool = True) -> None:
-    """Opens a page in the browser, if that is wanted; a UserWarning tells where it is if there is no browser."""
-    if not wanted:
+def open_page(page: pathlib.Path | None, wanted: bool) -> None:
+    """Opens a page in the browser, if there is one and that is wanted; a UserWarning tells where it is if there is no
+    browser."""
+    if page is None or not wanted:
         return
     import webbrowser
 

@@ -88,6 +88,8 @@ def compile_(
         _write(output, session, config, compressed=compress is not None)
         if certify:
             _certify(model, bound, session, batch, output)
+        if output.suffix not in C_SUFFIXES:
+            tell_next("run", output, "--random", "1")
 
 
 def _certify(model: str, bound: Bindings, session: Session, batch: int, output: pathlib.Path) -> None:
@@ -162,8 +164,6 @@ def _write(output: pathlib.Path, session: Session, config: str, *, compressed: b
         f"{output}: {len(program.layers)} layers, {program.macs:,} MACs, {microcode:,} bytes of microcode, "
         f"{len(program.image_parts):,} bytes in all, {program.memory_bytes:,} bytes of external memory, for {config}"
     )
-    if output.suffix not in C_SUFFIXES:
-        tell_next("run", output, "--random", "1")
     if compressed:
         weights, coded = program.weights, sum(each.coded for each in program.weights)
         stored, whole = sum(each.stored_bytes for each in weights), sum(each.bytes for each in weights)

@@ -67,9 +67,7 @@ def evaluate(
     as_json: Annotated[
         pathlib.Path | None, typer.Option("--json", metavar="FILE.json", help="Write all figures.")
     ] = None,
-    report: Annotated[
-        pathlib.Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report page.")
-    ] = None,
+    report: options.ReportFile = None,
     open_: options.Open = False,
     verbose: options.Verbose = False,
 ) -> None:
@@ -108,8 +106,7 @@ def evaluate(
         with writing(page):
             write_report(page, pathlib.Path(model).name, found)
     _print(found)
-    if page is not None:
-        open_page(page, open_)
+    open_page(page, open_)
     found.judge()
     if page is None:
         tell_next(*sys.argv[1:], "--open")

@@ -127,8 +127,7 @@ def explore(
         with writing(page):
             write_page(page, found, Told(f"Machines for {names}", facts, best, checked))
     _print(found, front, best, checked)
-    if page is not None:
-        open_page(page, open_)
+    open_page(page, open_)
 
 
 def _part(name: str | None) -> Part | None:

@@ -89,9 +89,7 @@ def quantize(
             help="Share of the samples to measure on, not to calibrate with; 0: measure on the calibration's.",
         ),
     ] = 0.2,
-    report: Annotated[
-        pathlib.Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report page.")
-    ] = None,
+    report: options.ReportFile = None,
     open_: options.Open = False,
     shape: options.Shape = None,
     value: options.Value = None,
@@ -143,8 +141,7 @@ def quantize(
     _print(measured)
     print(f"{output}: {len(found.graph.operators)} operators, {len(data):,} bytes")
     _tell(found, measured, agreement)
-    if page is not None:
-        open_page(page, open_)
+    open_page(page, open_)
     tell_next("run", output, "--random", "1", "--check")
 
 

@@ -90,8 +90,7 @@ def run(
     if pathlib.Path(model).suffix == BUNDLE_SUFFIX:
         session = _run_again(model, on if _is_given(context, "on") else None, waveform, output)
         _write_measurements(session, model, stats, page, trace)
-        _tell_wave(wave)
-        return _end(None, page, open_)
+        return _end(None, wave, page, open_)
     inputs, bound = _inputs_and_bindings(model, inputs, shape, value)
     how: dict[str, Any] = {
         "memory_bandwidth": memory_bandwidth,
@@ -126,12 +125,15 @@ def run(
     _print_figures(session, compressed=compress is not None)
     _print_checks(session, checks)
     _write_measurements(session, model, stats, page, trace)
+    _end(None if shape or value else model, wave, page, open_)
+
+
+def _end(model: str | None, wave: pathlib.Path | None, page: pathlib.Path | None, opened: bool) -> None:
+    """Tells of the waveform, opens the page, and tells of the command that comes next.
+
+    `model`: the file, where a command needs no more.
+    """
     _tell_wave(wave)
-    _end(None if shape or value else model, page, open_)
-
-
-def _end(model: str | None, page: pathlib.Path | None, opened: bool) -> None:
-    """Opens the page, and tells of the command that comes next. `model`: the file, where a command needs no more."""
     if page is None:
         tell_next(*sys.argv[1:], "--open")
         return
