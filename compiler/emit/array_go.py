@@ -120,13 +120,33 @@ def _wrapped(step: int, config: Config) -> int:
 def _dense(
     plan: ConvolutionPlan, go: ArrayGo, config: Config, table: CommandTable
 ) -> Iterator[tuple[list[Command], Command]]:
-    command = table.command
-    window = go.source.window
+    blob, window = go.tile.blob, go.source.window
+    # Of the tiles of a box most differ in their weights only.
+    known, key = go.source.setups, (blob.input_offset, blob.chunks)
+    if key not in known:
+        known[key] = _dense_setup(plan, go, config, table)
+    yield (
+        known[key],
+        table.command(
+            Opcode.ARRAY_GO,
+            weights=go.weights // config.columns,
+            pixels=window.oh * window.ow,
+            accumulate=0,
+            drain=1,
+            more_blocks=go.blocks - 1,
+            streamed=go.streamed,
+        ),
+    )
+
+
+def _dense_setup(plan: ConvolutionPlan, go: ArrayGo, config: Config, table: CommandTable) -> list[Command]:
+    """The image, the windows' steps, and the kernel's."""
+    command, window = table.command, go.source.window
     pitch, x_start = window.view.pitch, _x_start(go, -window.left)
     x_step = window.sx * window.ic if window.ow > 1 else 0
     y_step = window.sy if window.oh > 1 else 0
     dy = window.dy if window.kh > 1 else 0
-    setup = [
+    return [
         _input(plan, go, (-window.top, x_start), config, table),
         command(
             Opcode.ARRAY_WINDOW,
@@ -147,18 +167,6 @@ def _dense(
             chunks=go.tile.blob.chunks or plan.layout.chunks,
         ),
     ]
-    yield (
-        setup,
-        command(
-            Opcode.ARRAY_GO,
-            weights=go.weights // config.columns,
-            pixels=window.oh * window.ow,
-            accumulate=0,
-            drain=1,
-            more_blocks=go.blocks - 1,
-            streamed=go.streamed,
-        ),
-    )
 
 
 def _depthwise(

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from tosaic.compiler.emit.commands import Command
 from tosaic.compiler.emit.layer_emission import ImageColumns, ImageStrips, LayerEmission
 from tosaic.compiler.place.address import Columns, Span, activation_span
 from tosaic.compiler.place.geometry import View, Window
@@ -44,6 +45,10 @@ class BoxSource:
     address: int
     span: Span
     channel: int
+    setups: dict[tuple[int, int], list[Command]] = dataclasses.field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+    """What sets the array up for it, by a tile's place among the input channels and its chunks."""
 
     def span_of(self, first_byte: int, size_bytes: int) -> Span:
         """Returns the span of the same bytes of all pixels, if they are bytes of these pixels only."""

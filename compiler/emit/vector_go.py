@@ -14,7 +14,7 @@ _PAIRS = STREAM_DIMS // 2
 _ONE_TURN = {"count_low": 1, "stride_low": 0, "count_high": 1, "stride_high": 0}
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Dim:
     """One loop of a stream."""
 
@@ -23,7 +23,7 @@ class Dim:
     """Bytes of a step."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Access:
     """What one stream of a vector program walks over. `dims` fastest first."""
 
@@ -58,7 +58,7 @@ class Entries:
         return activation_span(self.address, self.address + Element.INT32.bytes * self.count)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class VectorGo:
     """A run of a micro-program over `vectors` vectors."""
 

@@ -93,6 +93,15 @@ class Intervals:
 
     def _replace(self, start: int, end: int, new: list[tuple[int, int, _Value]]) -> None:
         where = self._touched(start, end)
+        first = where.start
+        if (
+            len(new) == 1
+            and where.stop == first + 1
+            and (self._starts[first], self._ends[first]) == (start, end)
+        ):
+            # The same bytes once more.
+            self._values[first] = new[0][2]
+            return
         old = list(zip(self._starts[where], self._ends[where], self._values[where], strict=True))
         before = [(a, start, n) for a, _, n in old[:1] if a < start]
         after = [(end, b, n) for _, b, n in old[-1:] if b > end]
