@@ -85,7 +85,7 @@ def examples() -> Iterator[Example]:
     for spec in OPERATORS.values():
         if not spec.operands or spec.extension == "EXT-VARIABLE" or spec.name == "CUSTOM":
             continue
-        if spec.name in ("COND_IF", "WHILE_LOOP"):
+        if spec.runs_graphs:
             for dtype in (DType.BOOL, DType.INT8, DType.INT16, DType.INT32):
                 yield Example(spec, Mode({"data": dtype}, spec.extension), _control(spec, dtype))
             continue

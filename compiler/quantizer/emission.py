@@ -13,7 +13,7 @@ from tosaic.compiler.ir.building import FoldingBuilder
 from tosaic.compiler.ir.tensors import SOURCE_END
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.encoding import Encoding, Integers, multiplier_and_shift
-from tosaic.compiler.quantizer.functions import is_real
+from tosaic.compiler.quantizer.functions import RENAMES, is_real
 from tosaic.compiler.quantizer.plan import MOVES, Plan
 from tosaic.compiler.quantizer.tables import float32_table, int8_table, rescaled_bytes
 from tosaic.errors import UnsupportedError
@@ -89,7 +89,7 @@ class Emission:
         if tensor in self.plan.whole:
             return self.natural(tensor)
         op = self.plan.producers.get(tensor)
-        if op is not None and op.op in ("RESHAPE", "IDENTITY"):
+        if op is not None and op.op in RENAMES:
             inner = self.wide(op.inputs[0])
             if inner.uniform or self.shape(op.inputs[0])[-1:] == self.shape(tensor)[-1:]:
                 return dataclasses.replace(inner, tensor=self.low.reshape(inner.tensor, self.shape(tensor)))

@@ -18,7 +18,7 @@ from tosaic.compiler.ir.tensors import name_after
 from tosaic.compiler.quantizer.calibration import Channels, Statistics
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.channels import ChannelOrigin, Tracing
-from tosaic.compiler.quantizer.functions import is_real
+from tosaic.compiler.quantizer.functions import RENAMES, is_real
 from tosaic.compiler.quantizer.plan import REORDERING
 from tosaic.compiler.quantizer.streams import divide_stream, multiply_inputs, reading, streams
 
@@ -257,7 +257,7 @@ class _Passed:
 def _upper_bound(graph: Graph, tensor: str) -> float:
     """What a CLAMP cuts a tensor off at."""
     op = graph.producer(tensor)
-    while op is not None and op.op in ("RESHAPE", "IDENTITY"):
+    while op is not None and op.op in RENAMES:
         op = graph.producer(op.inputs[0])
     found = float(op.attributes["max_val"]) if op is not None and op.op == "CLAMP" else math.inf
     return found if 0 < found < _UNBOUNDED else math.inf

@@ -10,6 +10,7 @@ from tosaic.compiler.ir.building.float_functions import FLOAT_FUNCTIONS
 Array = np.ndarray
 
 COMPARISONS = operators_with(Trait.COMPARES)
+RENAMES = operators_with(Trait.RENAMES)
 PASSED_ON = ("CAST", "IDENTITY")
 """Operators between reals that change no number, rounding apart."""
 _ELEMENTWISE = operators_with(Trait.ELEMENTWISE) & FLOAT_FUNCTIONS.keys()

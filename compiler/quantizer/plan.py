@@ -9,7 +9,7 @@ from tosaic.compiler.ir import DType, Graph, Operator, Trait, data_inputs, opera
 from tosaic.compiler.quantizer.calibration import HUGE, Statistics
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.encoding import Encoding, asymmetric, symmetric
-from tosaic.compiler.quantizer.functions import UnaryFunctions, is_real
+from tosaic.compiler.quantizer.functions import RENAMES, UnaryFunctions, is_real
 from tosaic.compiler.quantizer.weight_grids import WeightGrid
 from tosaic.compiler.quantizer.whole_numbers import whole_numbers
 
@@ -233,7 +233,7 @@ class Plan:
                 table = self.functions.is_table(name)
                 sources = [self.functions.root(name)] if table else data_inputs(op)
                 needed.update(sources)
-                same = op.op in ("RESHAPE", "IDENTITY")
+                same = op.op in RENAMES
                 for source in sources:
                     found.setdefault(source, set()).update(found.get(name, ()) if same else {name})
         return found

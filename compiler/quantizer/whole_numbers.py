@@ -16,6 +16,7 @@ _ROOM = 16.0
 """What comes from int32 has room for numbers this much larger than those seen; larger ones saturate."""
 _SPANS = ByOperator[Callable[[list[Span]], Span]]()
 """The span of a result by those of the real operands."""
+_INDEXED = operators_with(Trait.INDEXED)
 _PICKS = operators_with(Trait.PICKS) - operators_with(Trait.POOLS)
 """Operators that keep whole numbers as they are; TOSA pools no int32."""
 
@@ -74,7 +75,7 @@ class _SpanSearch:
         if not spans or any(span is None for span in spans):
             return None
         known = [span for span in spans if span is not None]
-        if op.op in ("GATHER", "SCATTER") and self.graph.tensors[reals[0]].data is not None:
+        if op.op in _INDEXED and self.graph.tensors[reals[0]].data is not None:
             return None  # a table of constants
         if op.op == "CLAMP":
             return self._clamped(op, known[0])

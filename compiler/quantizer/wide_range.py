@@ -13,6 +13,7 @@ import numpy as np
 from tosaic.compiler.ir import DType, Operator
 from tosaic.compiler.quantizer.emission import Emission
 from tosaic.compiler.quantizer.encoding import Encoding, Integers
+from tosaic.compiler.quantizer.functions import RENAMES
 from tosaic.compiler.quantizer.plan import MOVES, Plan
 from tosaic.compiler.quantizer.tables import is_log_like
 
@@ -92,7 +93,7 @@ def _find_squares(emission: Emission, tensor: str, squares: list[str]) -> bool:
     if op.op == "MUL" and op.inputs[0] == op.inputs[1]:
         squares.append(tensor)
         return True
-    if op.op in ("RESHAPE", "IDENTITY"):
+    if op.op in RENAMES:
         return _find_squares(emission, op.inputs[0], squares)
     if op.op == "REDUCE_SUM":
         count = emission.shape(op.inputs[0])[op.attributes["axis"]]
@@ -110,6 +111,6 @@ def _finer(emission: Emission, tensor: str, step: float) -> str:
         root = low.op("CLAMP", root, min_val=-DType.INT16.max, max_val=DType.INT16.max)
         return low.op("MUL", root, root, low.constant([0], DType.INT8), dtype=DType.INT32)
     parts = [_finer(emission, name, step) for name in (op.inputs if op.op == "ADD" else op.inputs[:1])]
-    if op.op in ("RESHAPE", "IDENTITY"):
+    if op.op in RENAMES:
         return low.reshape(parts[0], emission.shape(tensor))
     return low.op(op.op, *parts, **op.attributes)

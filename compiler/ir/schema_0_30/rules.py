@@ -74,7 +74,7 @@ def _check_counts(op: Operator) -> None:
 
 def _check_unsigned(graph: Graph, op: Operator) -> None:
     types = [graph.tensors[name].dtype for name in (*op.inputs, *op.outputs)]
-    if not any(dtype in _UNSIGNED for dtype in types) or op.op in ("COND_IF", "WHILE_LOOP"):
+    if not any(dtype in _UNSIGNED for dtype in types) or OPERATORS[op.op].runs_graphs:
         return
     if op.op != "RESCALE" or tuple(types) not in UNSIGNED_PAIRS:
         _fail(
