@@ -6,6 +6,7 @@ group is a loop nest of its own; an average divides by that part's size.
 
 import dataclasses
 
+from tosaic.compiler.cut.window_axis import WindowAxis
 from tosaic.compiler.emit.box_transfers import BoxPlace, BoxSource, BoxTransfers
 from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.nest_go import Nest, emit_nest
@@ -25,16 +26,16 @@ class Stretch:
     taps: int
 
 
-def stretches(outputs: range, stride: int, pad: int, kernel: int, extent: int) -> list[Stretch]:
-    """Groups output positions along one axis by the taps inside the image."""
+def stretches(axis: WindowAxis) -> list[Stretch]:
+    """Groups the outputs along one axis by the taps inside the image."""
     found: list[Stretch] = []
-    for position in outputs:
-        origin = position * stride - pad
-        first, last = max(0, -origin), min(kernel, extent - origin)
-        if found and (found[-1].first, found[-1].taps) == (first, last - first):
+    for position in range(axis.outputs):
+        low, high = axis.needs((position, position + 1))
+        first, taps = low - position * axis.stride + axis.pad, high - low
+        if found and (found[-1].first, found[-1].taps) == (first, taps):
             found[-1] = dataclasses.replace(found[-1], count=found[-1].count + 1)
         else:
-            found.append(Stretch(position, 1, first, last - first))
+            found.append(Stretch(position, 1, first, taps))
     return found
 
 
@@ -63,8 +64,8 @@ def _emit_box(
         emission.tensors.element(emission.layer.output).bytes,
     )
     none = (0,) * len(places)
-    for ys in stretches(range(inner.oh), inner.sy, inner.top, inner.kh, inner.ih):
-        for xs in stretches(range(inner.ow), inner.sx, inner.left, inner.kw, inner.iw):
+    for ys in stretches(inner.row_axis):
+        for xs in stretches(inner.column_axis):
             iy = ys.start * inner.sy - inner.top + ys.first
             ix = xs.start * inner.sx - inner.left + xs.first
             addresses = [base + iy * pitch + ix * pixel]

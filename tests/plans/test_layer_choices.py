@@ -9,6 +9,7 @@ import pytest
 from layer_graphs import LayerBuilder
 
 from tosaic.compiler.build import compile_graph
+from tosaic.compiler.cut.window_axis import WindowAxis
 from tosaic.compiler.emit.pool import Stretch, stretches
 from tosaic.compiler.emit.weight_ring import WeightRing, ring_spans
 from tosaic.compiler.fuse.drain_cost import drains_too_slowly
@@ -357,19 +358,18 @@ def test_how_states_come_to_their_places(read_by, output, swapped, in_place, at_
 
 
 @pytest.mark.parametrize(
-    "outputs, stride, pad, kernel, extent, found",
+    "axis, found",
     [
-        (range(4), 1, 0, 2, 5, [Stretch(0, 4, 0, 2)]),
-        (range(4), 1, 1, 3, 4, [Stretch(0, 1, 1, 2), Stretch(1, 2, 0, 3), Stretch(3, 1, 0, 2)]),
-        (range(3), 2, 1, 3, 6, [Stretch(0, 1, 1, 2), Stretch(1, 2, 0, 3)]),
-        (range(3), 2, 1, 3, 5, [Stretch(0, 1, 1, 2), Stretch(1, 1, 0, 3), Stretch(2, 1, 0, 2)]),
-        (range(1, 3), 2, 1, 3, 5, [Stretch(1, 1, 0, 3), Stretch(2, 1, 0, 2)]),
-        (range(2), 3, 2, 5, 2, [Stretch(0, 1, 2, 2), Stretch(1, 1, 0, 1)]),
-        (range(2, 2), 1, 0, 2, 5, []),
+        (WindowAxis(5, 4, 2, 0), [Stretch(0, 4, 0, 2)]),
+        (WindowAxis(4, 4, 3, 1), [Stretch(0, 1, 1, 2), Stretch(1, 2, 0, 3), Stretch(3, 1, 0, 2)]),
+        (WindowAxis(6, 3, 3, 1, 2), [Stretch(0, 1, 1, 2), Stretch(1, 2, 0, 3)]),
+        (WindowAxis(5, 3, 3, 1, 2), [Stretch(0, 1, 1, 2), Stretch(1, 1, 0, 3), Stretch(2, 1, 0, 2)]),
+        (WindowAxis(2, 2, 5, 2, 3), [Stretch(0, 1, 2, 2), Stretch(1, 1, 0, 1)]),
+        (WindowAxis(5, 0, 2, 0), []),
     ],
 )
-def test_windows_by_their_taps_inside_the_image(outputs, stride, pad, kernel, extent, found) -> None:
-    assert stretches(outputs, stride, pad, kernel, extent) == found
+def test_windows_by_their_taps_inside_the_image(axis: WindowAxis, found: list[Stretch]) -> None:
+    assert stretches(axis) == found
 
 
 def blob(offset: int) -> Address:
