@@ -15,19 +15,26 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
 
 import numpy as np
 from gemma_shape import Layer, stacked
 
-from tosaic.compiler.build import compile_graph
-from tosaic.compiler.ir import DType, Graph, GraphBuilder, Operator, Tensor, read_tosa, write_tosa
+from tosaic.compiler.ir import DType, Graph, GraphBuilder, Operator, Tensor, write_tosa
 from tosaic.driver.quantize import quantize_graph
-from tosaic.hw.config_text import get_config
 
 HEAD = 64
 """Width of a head."""
 TOKENS = "words"
+COMPILE = """
+import sys, time
+from tosaic.compiler.build import compile_graph
+from tosaic.compiler.ir import read_tosa
+from tosaic.hw.config_text import get_config
+started = time.process_time()
+compile_graph(read_tosa(sys.argv[1]), get_config(sys.argv[3])).save(sys.argv[2])
+print(time.process_time() - started)
+"""
+"""A process that reads, compiles and writes by the function, and prints the seconds of these."""
 
 
 class BertLayer(Layer):
@@ -128,13 +135,6 @@ def matrices(count: int, width: int = 4096) -> Graph:
     return build.finish()
 
 
-def compile_file(model: str, program: str, config: str) -> None:
-    """Compiles a file by the function; prints the seconds of reading, compiling and writing."""
-    started = time.process_time()
-    compile_graph(read_tosa(model), get_config(config)).save(program)
-    print(time.process_time() - started)
-
-
 def measured(command: list[str]) -> tuple[float, int, str]:
     """Processor seconds, the highest memory in bytes, and what it printed last, of a process that must succeed."""
     with (
@@ -159,14 +159,11 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--config", default="base")
     parser.add_argument("--write", help=argparse.SUPPRESS)
-    parser.add_argument("--compile", nargs=2, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     sizes = (chosen.layers, chosen.tokens, chosen.width, chosen.words)
     if chosen.write:
         graph = matrices(chosen.matrices) if chosen.matrices else bert(*sizes)
         write_tosa(graph, chosen.write)
-    elif chosen.compile:
-        compile_file(*chosen.compile, chosen.config)
     else:
         with tempfile.TemporaryDirectory() as folder:
             compare(pathlib.Path(folder), chosen)
@@ -182,11 +179,11 @@ def compare(folder: pathlib.Path, chosen: argparse.Namespace) -> None:
     print(f"{layers} layers, {weights_bytes:,} bytes")
     command = ["-m", "tosaic", "compile", model, "-o", program, "--config", chosen.config]
     for name, line in (
-        ("compile_graph", [*own, "--compile", model, program]),
+        ("compile_graph", [sys.executable, "-c", COMPILE, model, program, chosen.config]),
         ("tosaic compile", [sys.executable, *command]),
     ):
         seconds, peak_bytes, said = measured(line)
-        if "--compile" in line:
+        if COMPILE in line:
             seconds = float(said)
         print(
             f"{name:>15}: {seconds:6.2f} s, {seconds / layers:.2f} s a layer; "

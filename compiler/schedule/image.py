@@ -49,8 +49,9 @@ class Sequencer:
     """Makes an instruction stream of blocks: BEGIN, each block with its waits, signals and branch, END."""
 
     def __init__(self, config: Config) -> None:
-        self._commands = [command(Opcode.BEGIN, isa_hash=ISA_HASH, config_hash=config.hash)]
-        self._layers: list[int | None] = [None]
+        self._config = config
+        self._commands: list[Command] = []
+        self._layers: list[int | None] = []
         self._places: dict[Label, int] = {}
         self._branches: dict[int, tuple[Condition, Label]] = {}
         self._tracker = Tracker()
@@ -80,6 +81,8 @@ class Sequencer:
         return InstructionStream(self._commands, self._layers)
 
     def _close(self, block: Block) -> None:
+        if not self._commands:
+            self._put(command(Opcode.BEGIN, isa_hash=ISA_HASH, config_hash=self._config.hash))
         self._places |= {label: len(self._commands) for label in block.labels}
         for item in interleave(self._tracker.items):
             own = item.commands()
