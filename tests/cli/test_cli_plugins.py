@@ -176,7 +176,7 @@ def test_a_format_whose_suffix_is_taken(tosaic, here, acme):
 def test_a_suffix_that_nobody_knows_tells_of_other_packages(refused, here, acme):
     acme(documented())
     (here / "m.xyz").write_bytes(bytes(100))
-    assert refused("check", "m.xyz").endswith(", .dense")
+    assert ", .dense, " in refused("check", "m.xyz")
 
 
 def test_a_machine_of_another_package(here, acme):

@@ -177,7 +177,7 @@ def test_formats_without_an_importer(refused, here, name, said):
 
 def test_suffix_that_nobody_knows(refused, tosaic, here):
     (here / "m.xyz").write_bytes(bytes(100))
-    known = ".bz2, .gz, .mlmodel, .mlmodelc, .mlpackage, .nnef, .nnr, .onnx, .pt2, .tar, .tbz2, .tflite"
+    known = ".mlmodel, .mlmodelc, .mlpackage, .nnef, .nnr, .onnx, .pt2, .tflite, .bz2, .gz, .tar, .tbz2"
     assert refused("check", "m.xyz").startswith(
         f"m.xyz: there is no importer for .xyz; known: .tosa, .tsc, {known}"
     )

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.cut.rules import ELEMENTWISE
-from tosaic.compiler.ir import OPERATORS, DType, Graph, Operator, Tensor
+from tosaic.compiler.ir import OPERATORS, DType, Graph, Operator, Tensor, Trait, operators_with
 from tosaic.compiler.ir.operators import Operand, OpView
 from tosaic.sim.golden import evaluate_operator
 
@@ -316,7 +315,7 @@ def _resized(dice: Dice, op: str) -> Case:
 
 _NAN = dict(nan_mode="PROPAGATE")
 RECIPES: dict[str, Recipe] = {
-    **dict.fromkeys(ELEMENTWISE, _elementwise()),
+    **dict.fromkeys(sorted(operators_with(Trait.ELEMENTWISE)), _elementwise()),
     "ARITHMETIC_RIGHT_SHIFT": _elementwise(round=True),
     "CLAMP": _elementwise(min_val=5, max_val=14),
     "TABLE": _table,
