@@ -129,6 +129,34 @@ def test_nobody_reads_a_channel():
     assert weights(removed(build.finish())) == [(4, 1, 1, 6), (5, 3, 3, 4)]
 
 
+def inverted(build: Sparse, x: str) -> str:
+    return build.add("BITWISE_NOT", [x])
+
+
+def masked(build: Sparse, x: str) -> str:
+    """A constant of one number for each channel."""
+    return build.add("BITWISE_AND", [x, build.constant(np.arange(8).reshape(1, 1, 1, 8) * 9, DType.INT8)])
+
+
+def chosen(build: Sparse, x: str) -> str:
+    larger = build.add(
+        "GREATER", [build.add("CAST", [x], dtype=DType.INT32), build.constant([[[[3]]]], DType.INT32)]
+    )
+    return build.add("SELECT", [larger, x, build.constant(np.arange(8).reshape(1, 1, 1, 8), DType.INT8)])
+
+
+@pytest.mark.parametrize("between", [inverted, masked, chosen])
+def test_every_elementwise_operator_loses_a_channel_that_nobody_reads(between):
+    build = Sparse(8)
+    x = between(build, build.layer(start(build), 8, []))
+    y = build.layer(x, 5, [])
+    for operator in build.graph.operators:
+        if operator.op == "CONV2D" and operator.inputs[0] == x:
+            build.graph.tensors[operator.inputs[1]].data[..., 2:6] = 0
+    build.output(y)
+    assert weights(removed(build.finish())) == [(4, 1, 1, 6), (5, 1, 1, 4)]
+
+
 @pytest.mark.parametrize("pad", [0, 1])
 def test_depthwise_channels_go_with_their_input(pad):
     build = Sparse(6)

@@ -134,6 +134,10 @@ CHAINS = {
     ),
     "square": lambda b, x: b.add("MUL", [x, x, b.zero_point(DType.INT8)]),
     "difference": lambda b, x: b.add("SUB", [number(b, 3), b.add("CAST", [x], dtype=DType.INT32)]),
+    "inverted": lambda b, x: b.add("BITWISE_NOT", [x]),
+    "leading zeros": lambda b, x: b.add("CLZ", [b.add("CAST", [x], dtype=DType.INT32)]),
+    "larger": lambda b, x: b.add("MAXIMUM", [b.add("CAST", [x], dtype=DType.INT32), number(b, 9)]),
+    "negative": lambda b, x: b.add("NEGATE", [x, *(b.zero_point(DType.INT8, zero) for zero in (3, -7))]),
 }
 
 

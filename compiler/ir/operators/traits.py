@@ -11,7 +11,8 @@ class Trait(enum.Flag):
     """A property of an operator. Data operands are those that need not be constants."""
 
     ELEMENTWISE = enum.auto()
-    """An element of the result depends on the element of each data operand at its place, and on no other one."""
+    """An element of the result depends on the element of each data operand at its place, and on no other one. A
+    RESCALE may have a scale for each index of the last axis."""
     MOVES = enum.auto()
     """The result's elements are copied from the data operands; where each lies depends on shapes and parameters."""
     REORDERS = enum.auto()
