@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 
 from tosaic.compiler.ir.dtypes import DType
+from tosaic.compiler.ir.mapped_file import LARGE_BYTES
 from tosaic.errors import ModelError, ModelWarning
 
 _ALIGNMENT_BYTES = 8
@@ -22,7 +23,7 @@ def stored_bytes(dtype: DType, count: int) -> int:
 
 
 def decode(dtype: DType, shape: tuple[int, ...], data: memoryview, what: str) -> np.ndarray:
-    """Array of `shape` and `dtype.numpy` from stored bytes; one-byte integers are a view of `data`.
+    """Array of `shape` and `dtype.numpy` from stored bytes; many one-byte integers are a view of `data`.
 
     Writers may pad to 8 bytes (the reference's do, even an empty shape). A constant of shape [1] may hold
     several equal values, with a ModelWarning: ExecuTorch stores the zero points of all channels there. Any other
@@ -69,7 +70,10 @@ def _stored_dtype(dtype: DType) -> np.dtype:
 
 def _decode_plain(dtype: DType, count: int, data: memoryview) -> np.ndarray:
     array = np.frombuffer(data, _stored_dtype(dtype), count)
-    return array if array.itemsize == 1 else array.astype(dtype.numpy)  # a copy, for alignment
+    if array.itemsize == 1 and array.nbytes >= LARGE_BYTES:
+        return array
+    # A copy, for alignment; and to look at a small one shall not bring in what lies around it in a mapped file.
+    return array.astype(dtype.numpy)
 
 
 def _encode_plain(dtype: DType, flat: np.ndarray) -> bytes:
