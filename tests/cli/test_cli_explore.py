@@ -22,9 +22,9 @@ def test_explores_and_writes_the_page(tosaic, here):
     assert (outcome.code, outcome.err) == (0, "")
     lines = outcome.out.splitlines()
     assert "on the front" in lines[0] and lines[1].startswith("best")
-    assert lines[-1].startswith("tosaic verilog --config nano") and lines[-1].endswith(" -o verilog/")
+    assert lines[-1].startswith("next: tosaic verilog --config nano") and lines[-1].endswith(" -o verilog/")
     page = (here / "front.html").read_text()
-    assert lines[-1] in page and "Machines for tiny" in page
+    assert lines[-1].removeprefix("next: ") in page and "Machines for tiny" in page
 
 
 def test_what_is_refused(tosaic, here):
