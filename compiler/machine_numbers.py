@@ -154,10 +154,8 @@ REDUCED_INNER_AM_PART = 8
 """Elements behind a reduced axis beyond 1/8 of the activation memory are reductions of their own: an element of the
 axis, a result and a partial result fit at once. Set by hand in 02b69d80 (2026-11-23), with decision 0012."""
 COPY_BLOCK_AM_PART = 16
-"""Blocks of a layout copy below 1/16 of the activation memory cost more commands than they are worth: other tensors are
-spilled instead. Set by hand in ad7f24bc (2026-11-21)."""
-LOOP_COPY_AM_PART = 16
-"""The same of pieces in which a loop's tensors are copied. Set by hand in 88c5e687 (2026-11-21)."""
+"""Blocks of a layout copy, and pieces in which a loop's tensors are copied, below 1/16 of the activation memory cost
+more commands than they are worth: other tensors are spilled instead. Set by hand in ad7f24bc (2026-11-21)."""
 TURN_SCRATCH_AM_PART = 32
 """A buffer between the passes of a turned copy takes 1/32 of the activation memory at most. Set by hand in c779a941
 (2026-11-23), with decision 0014."""
@@ -184,17 +182,14 @@ a5db8b7f (2026-11-21)."""
 MATMUL_ROW_AM_PART = 4
 """A row of a MATMUL's first operand takes 1/4 of the activation memory at most, or the inner dimension is split. Set by
 hand in 475e9d4f (2026-11-21)."""
-SPLIT_WEIGHTS_WM_PART = 2
-"""Parts of a split kernel, or of a split MATMUL, take 1/2 of the weight memory: one is fetched while the other is in
-use. Set by hand in 250694c1 (2026-11-21)."""
+WEIGHT_PIECE_WM_PART = 2
+"""A part of a split kernel or MATMUL, and a piece of weights that are streamed, takes 1/2 of the weight memory: one is
+fetched while the other is in use. Set by hand in 250694c1 (2026-11-21)."""
 WEIGHT_GROUP_WM_PART = 4
 """Weights of tiles that are fetched, decoded or unpacked together take 1/4 of the weight memory at most. Set by hand in
 250694c1 (2026-11-21)."""
 PIXEL_GROUP_WM_PART = 4
 """A tile of pixels that share vectors takes 1/4 of the weight memory at most. Set by hand in 2518cb7f (2026-11-21)."""
-BLOCKS_WM_PART = 2
-"""A piece of weights that are streamed takes 1/2 of the weight memory: it is read while the other half is filled. Set
-by hand in 7f381c0b (2026-11-23)."""
 STAYING_WEIGHTS_WM_PART = 2
 """A layer that is cut while its image arrives or its result leaves has weights of 1/2 of the weight memory at most, so
 that they come once. Set by hand in 248a0363 (2026-11-21)."""

@@ -11,7 +11,7 @@ from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.layout_copy import CopyEmission
 from tosaic.compiler.emit.vector_go import Access, Dim, ParamUse, VectorGo
 from tosaic.compiler.fuse.expression import Load
-from tosaic.compiler.machine_numbers import BLOCKS_WM_PART, PACKING_STEPS_AHEAD
+from tosaic.compiler.machine_numbers import PACKING_STEPS_AHEAD, WEIGHT_PIECE_WM_PART
 from tosaic.compiler.place.address import Span, activation_span
 from tosaic.compiler.place.placement import Copy
 from tosaic.compiler.place.weights import MAX_COUNT, Blob
@@ -258,7 +258,7 @@ class ConvolutionEmission:
     def _emit_in_blocks(self, placed: BoxOnArray, first_tile: int) -> None:
         """Weights are streamed, piece by piece: a load, an array GO and a vector GO for many tiles."""
         tiles, config = self.plan.tiles, self.config
-        together = config.wm_bytes // BLOCKS_WM_PART
+        together = config.wm_bytes // WEIGHT_PIECE_WM_PART
         if self.plan.weights.unpacked:
             together = self.plan.tiles[0].group_bytes
         count = max(1, together // self.plan.layout.blob_bytes)

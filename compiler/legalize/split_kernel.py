@@ -13,7 +13,7 @@ from tosaic.compiler.cut.rules import CHANNELS, TAPS, windows_of
 from tosaic.compiler.cut.window_axis import WindowAxis
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.rewriting import Rewriting
-from tosaic.compiler.machine_numbers import KERNEL_PATCH_AM_PART, SPLIT_WEIGHTS_WM_PART
+from tosaic.compiler.machine_numbers import KERNEL_PATCH_AM_PART, WEIGHT_PIECE_WM_PART
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, largest
 
@@ -57,7 +57,7 @@ def split_kernel(new: Rewriting, config: Config) -> bool:
 
     if fits(kh, kw, ic):
         return False
-    size = _largest_part(kh, kw, ic, config.columns, lambda r, c, n: fits(r, c, n, SPLIT_WEIGHTS_WM_PART))
+    size = _largest_part(kh, kw, ic, config.columns, lambda r, c, n: fits(r, c, n, WEIGHT_PIECE_WM_PART))
     if size is None or (size[2] < ic and depthwise):
         return False
     total = None

@@ -3,7 +3,7 @@
 from tosaic.compiler.cut.rules import CHANNELS
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.rewriting import Rewriting
-from tosaic.compiler.machine_numbers import MATMUL_ROW_AM_PART, SPLIT_WEIGHTS_WM_PART
+from tosaic.compiler.machine_numbers import MATMUL_ROW_AM_PART, WEIGHT_PIECE_WM_PART
 from tosaic.hw.config import Config
 
 
@@ -19,7 +19,7 @@ def split_matmul(new: Rewriting, config: Config) -> bool:
     words = min(config.wm_bytes // config.columns**2, config.am_bytes // MATMUL_ROW_AM_PART // config.columns)
     if c <= words * config.columns:
         return False
-    step = max(1, words // SPLIT_WEIGHTS_WM_PART) * config.columns
+    step = max(1, words // WEIGHT_PIECE_WM_PART) * config.columns
     total = None
     for first in range(0, c, step):
         cut = new.part_of_sum({CHANNELS: (first, min(first + step, c))})

@@ -12,7 +12,7 @@ import numpy as np
 from tosaic.compiler.ir import Graph, Operator, Tensor
 from tosaic.compiler.legalize.normalise import storage_names
 from tosaic.compiler.legalize.passes import legalize
-from tosaic.compiler.machine_numbers import LOOP_COPY_AM_PART
+from tosaic.compiler.machine_numbers import COPY_BLOCK_AM_PART
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.placement import Copy, Placement
@@ -137,7 +137,7 @@ class ControlFlowPlanner:
         if source.resident or target.region is Region.ACTIVATION:
             return CopyThrough(source, target)
         size = source.bytes
-        smallest = min(size, self.placer.config.am_bytes // LOOP_COPY_AM_PART)
+        smallest = min(size, self.placer.config.am_bytes // COPY_BLOCK_AM_PART)
         while (buffer := self.placer.allocate(size, high=True)) is None:
             if size == smallest:
                 raise OutOfMemory(f"there is no activation memory left to copy {source.bytes} bytes through")
