@@ -41,7 +41,7 @@ def test_data_lies_after_constants_of_any_size() -> None:
         for address in (far, data)
     ]
     image = lay_out(loads, [], memory)
-    code = image.bytes[image.program_address :]
+    code = b"".join(image.parts)[image.program_address :]
     first, second = (
         decode(code[i * INSTRUCTION_BYTES : (i + 1) * INSTRUCTION_BYTES]).memory_address for i in range(2)
     )

@@ -304,7 +304,7 @@ def test_weights_come_in_pieces(streamed: bool, piece: int) -> None:
 def item(unit: Unit, index: int, **parts: object) -> Item:
     waits = parts.pop("waits", {})
     work = Work(unit, [], **parts)  # type: ignore[arg-type]
-    return Item(work, index, dict(waits))  # type: ignore[call-overload]
+    return Item(work, index, tuple(each for pair in dict(waits).items() for each in pair))  # type: ignore[call-overload]
 
 
 def shown(items: list[Item]) -> str:
