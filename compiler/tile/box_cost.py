@@ -8,8 +8,8 @@ from fractions import Fraction
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.buffers import Sizes
 from tosaic.compiler.place.placement import Role
-from tosaic.compiler.tile.convolution import BoxWork
-from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes
+from tosaic.compiler.tile.box_search import split
+from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes, Tiling
 from tosaic.hw.config import Config
 from tosaic.hw.isa import INSTRUCTION_BYTES
 
@@ -49,6 +49,18 @@ class _Unit:
 
 
 @dataclasses.dataclass(frozen=True)
+class BoxWork:
+    """What the array and the vector unit do for a box."""
+
+    tiles: int
+    array_cycles: int
+    weight_bytes: int
+    """Bytes of its channels' weights."""
+    stays: bool
+    """They are still there for the next box of these channels."""
+
+
+@dataclasses.dataclass(frozen=True)
 class _Transfer:
     """Units of the bus, one way and the other."""
 
@@ -58,7 +70,7 @@ class _Transfer:
 
 @dataclasses.dataclass(frozen=True)
 class BoxCost:
-    """The cost of a convolution layer."""
+    """The cost of a convolution, or of a pool."""
 
     config: Config
     speed: MemorySpeed
@@ -67,8 +79,9 @@ class BoxCost:
     beats: int
     """Cycles of VECTOR for a vector."""
 
-    def cycles(self, cut: ImageBoxes, extent: Extent, sizes: Sizes, *, doubled: bool) -> int:
-        """Predicted cycles of all boxes of at most `extent`, whose buffers have these `sizes`."""
+    def cycles(self, tiling: Tiling, sizes: Sizes, *, doubled: bool) -> int:
+        """Predicted cycles of all boxes, whose buffers have these `sizes`."""
+        cut, extent = tiling.cut, tiling.extent
         whole = extent.rows * extent.columns
         unit, total = _Unit.of(self.speed, self.config, whole), 0
         heights, widths = split(cut.window.oh, extent.rows), split(cut.window.ow, extent.columns)
@@ -91,8 +104,7 @@ class BoxCost:
 
     def _box(self, box: BoxWork, pixels: int, moved: _Transfer, unit: _Unit, *, doubled: bool) -> int:
         """Units of a box among others."""
-        draining = box.tiles * (pixels * self.beats + _DRAIN_CYCLES) + _DRAIN_CYCLES
-        computing = (max(box.array_cycles, draining) + _BOX_CYCLES) * unit.per_cycle
+        computing = (self.computing(box, pixels) + _BOX_CYCLES) * unit.per_cycle
         instructions = _BOX_INSTRUCTIONS + box.tiles * _TILE_INSTRUCTIONS
         # Weights that do not stay come for every box.
         fetched = instructions * INSTRUCTION_BYTES + (0 if box.stays else box.weight_bytes)
@@ -102,24 +114,25 @@ class BoxCost:
             return max(computing, moved.read + fetching + turn, moved.written + turn)
         return max(computing, fetching) + moved.read + moved.written + turn
 
+    def computing(self, box: BoxWork, pixels: int) -> int:
+        """Cycles of a box whose operands are there."""
+        draining = box.tiles * (pixels * self.beats + _DRAIN_CYCLES) + _DRAIN_CYCLES
+        return max(box.array_cycles, draining)
+
     def _moved(
         self, cut: ImageBoxes, extent: Extent, sizes: Sizes, whole_pixels: int, unit: _Unit
     ) -> _Transfer:
         """Returns what a box of `extent` moves; `sizes` are those of a box of `whole_pixels`, which the unit is for."""
         read, written = 0, 0
+        pixels = extent.rows * extent.columns
         # Some of the channels are a short run of bytes for each pixel.
-        runs = extent.rows * extent.columns if extent.channels < cut.channels else 0
+        runs = pixels if extent.channels < cut.channels else 0
         for key, size in sizes.items():
-            least = 0 if key.role is Role.WINDOW else runs * unit.per_burst
-            moved = max(size * extent.rows * extent.columns * (unit.per_byte // whole_pixels), least)
+            bursts = runs if key.role is not Role.WINDOW else pixels if cut.picked else 0
+            least = bursts * unit.per_burst
+            moved = max(size * pixels * (unit.per_byte // whole_pixels), least)
             if key.role is Role.RESULT:
                 written += moved
             else:
                 read += moved
         return _Transfer(read, written)
-
-
-def split(size: int, step: int) -> list[tuple[int, int]]:
-    """(number of pieces, their size) of `size` cut into pieces of `step`, of which the last may be smaller."""
-    whole, rest = divmod(size, step)
-    return [(count, each) for count, each in ((whole, step), (1, rest)) if count and each]

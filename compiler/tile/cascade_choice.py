@@ -89,7 +89,7 @@ def _in_rows(work: Work) -> bool:
     if isinstance(work.body, PoolBody):
         return True
     plan = work.body.plan
-    return plan.weights.packing is None and not plan.layout.batched and not plan.im2col_columns
+    return plan.weights.packing is None and not plan.layout.batched and not plan.strips
 
 
 def _window(body: ArrayBody | PoolBody) -> Window:

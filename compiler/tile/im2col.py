@@ -2,8 +2,8 @@
 
 The array reads the bytes under a kernel row as whole words: those of a 3×3 kernel on 3 channels, 9 bytes, as a word of
 16. From an image in external memory LOAD can bring, for each output column, the bytes under the kernel's columns of
-every image row, one row behind the other. The bytes under all rows of the kernel then follow each other: 27 bytes, 2
-words in place of 3. To the array an output column is one long image row, and the kernel slides along it. Where the
+every image row, one row behind the other: a strip. The bytes under all rows of the kernel then follow each other: 27
+bytes, 2 words in place of 3. To the array a strip is one long image row, and the kernel slides along it. Where the
 kernel's columns are outside the image, LOAD writes the zero point.
 
 Boxes are some output columns each, so that LOAD brings the next ones while the array computes.
@@ -11,10 +11,14 @@ Boxes are some output columns each, so that LOAD brings the next ones while the 
 
 import dataclasses
 import math
+from collections.abc import Iterator
 
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.geometry import View, Window
 from tosaic.compiler.place.weights import MAX_COUNT, WeightLayout
+from tosaic.compiler.tile.box_search import split
+from tosaic.compiler.tile.image_boxes import column_starts
+from tosaic.compiler.tile.mapping import dense_cycles
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, largest
 
@@ -31,21 +35,6 @@ _MOST_COLUMNS = 16
 """Columns of a box at most: each takes a LOAD_GO, and a box must not fill LOAD's queue."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Im2col:
-    """A convolution by im2col along x."""
-
-    columns: int
-    """Output columns per box."""
-    first: int
-    """Columns of the first box, for which the array waits: no more than `columns`."""
-    layout: WeightLayout
-    cycles: int
-    """Predicted cycles."""
-    loading: int
-    """Cycles in which LOAD is busy from the start on, and cannot bring what later layers need."""
-
-
 def im2col_window(window: Window, rows: int, columns: int) -> Window:
     """What the array slides over for a box of `columns` output columns and all their rows, of which `rows` image rows
     are there: each output column is an image row."""
@@ -55,12 +44,6 @@ def im2col_window(window: Window, rows: int, columns: int) -> Window:
         n=1, ih=columns, iw=rows, ic=run, oh=columns, ow=window.oh, kh=1, kw=window.kh, sy=1, sx=window.sy, dy=1, dx=1,
         top=0, left=window.top, view=View(window.view.storage, 0, rows * run, 0),
     )  # fmt: skip
-
-
-def array_cycles(window: Window, layout: WeightLayout, config: Config, pixels: int) -> int:
-    """Cycles of all tiles for `pixels` pixels of output in a row or in several."""
-    chunks = sum(blob.chunks or layout.chunks for blob in layout.blobs)
-    return -(-pixels // config.rows) * window.kh * layout.run_count * chunks * config.columns
 
 
 def fits_fields(window: Window, config: Config) -> bool:
@@ -76,43 +59,54 @@ def fits_fields(window: Window, config: Config) -> bool:
     )
 
 
-def best_columns(window: Window, layout: WeightLayout, config: Config, speed: MemorySpeed) -> Im2col:
-    """The boxes with the fewest predicted cycles, `layout` being that of the layer's `im2col_window`."""
-    widths = {-(-window.ow // boxes) for boxes in range(1, min(_MOST_BOXES, window.ow) + 1)}
-    widths = {width for width in widths if width <= _MOST_COLUMNS} or {_MOST_COLUMNS}
-    weights = int(layout.bytes // speed.bytes_per_cycle(config))
-    candidates = [(width, first) for width in sorted(widths, reverse=True) for first in range(width, 0, -1)]
-    width, first = min(
-        candidates, key=lambda each: _overlapped(window, layout, config, each[0], each[1], speed, weights)[0]
-    )
-    cycles, loading = _overlapped(window, layout, config, width, first, speed, 0)
-    return Im2col(width, first, layout, window.n * cycles, window.n * loading)
+@dataclasses.dataclass(frozen=True)
+class Strips:
+    """A convolution in strips, `layout` being that of its `im2col_window`."""
 
+    window: Window
+    layout: WeightLayout
+    config: Config
+    speed: MemorySpeed
 
-def _overlapped(
-    window: Window,
-    layout: WeightLayout,
-    config: Config,
-    columns: int,
-    first: int,
-    speed: MemorySpeed,
-    weights: int,
-) -> tuple[int, int]:
-    """(cycles, those of LOAD) of a first box of `first` columns and others of `columns`: LOAD brings boxes ahead of the
-    array, as long as there are buffers, and `weights` cycles of weights behind the first box."""
-    shape = im2col_window(window, window.ih, columns)
-    beats = 1 + window.kw * window.ic / config.columns
-    burst = max(speed.burst_cycles, beats * config.word_bytes / speed.bytes_per_cycle(config))
-    first_cycles = _FIRST_CYCLES + speed.latency_cycles
-    loaded, done = 0.0, [0.0] * IM2COL_TURNS
-    for start in column_starts(window.ow, columns, first):
-        count = min(columns if start else first, window.ow - start)
-        loaded = max(loaded + _BOX_CYCLES, done[-IM2COL_TURNS] + first_cycles) + count * window.ih * burst
-        loaded += 0 if start else weights
-        done.append(max(done[-1], loaded) + array_cycles(shape, layout, config, count * window.oh))
-    return math.ceil(done[-1]), math.ceil(loaded)
+    def widths(self) -> Iterator[tuple[int, int]]:
+        """Yields the columns of boxes, and of the first box, for which the array waits: no more than the others."""
+        widths = {-(-self.window.ow // boxes) for boxes in range(1, min(_MOST_BOXES, self.window.ow) + 1)}
+        widths = {width for width in widths if width <= _MOST_COLUMNS} or {_MOST_COLUMNS}
+        for width in sorted(widths, reverse=True):
+            yield from ((width, first) for first in range(width, 0, -1))
 
+    def cycles(
+        self, rows: int, columns: int, first: int, turns: int, weight_bytes: int, groups: int = 1
+    ) -> tuple[int, int]:
+        """(cycles, those in which LOAD is busy from the start on) of a first box of `first` columns and others of
+        `columns`, all of `rows` rows, for each of some groups of channels. LOAD brings boxes ahead of the array, as long
+        as there are buffers, and the bytes of a group's weights behind the first box; again for the next rows if they do
+        not stay."""
+        weights = int(weight_bytes // groups // self.speed.bytes_per_cycle(self.config))
+        stay = weight_bytes <= groups * self.config.wm_bytes
+        total, loading = 0, 0
+        for count, height in split(self.window.oh, rows):
+            for number in range(count):
+                late = 0 if stay and (number or loading) else weights
+                done, loaded = self._overlapped((height, columns, first), turns, late, groups)
+                total, loading = total + done, loading + loaded
+        return self.window.n * groups * total, self.window.n * groups * loading
 
-def column_starts(width: int, columns: int, first: int) -> list[int]:
-    """Where boxes of `columns` of `width` columns begin, the first one having `first`."""
-    return [0, *range(first, width, columns)]
+    def _overlapped(
+        self, sizes: tuple[int, int, int], turns: int, weights: int, groups: int
+    ) -> tuple[int, int]:
+        (rows, columns, first), w, config, speed = sizes, self.window, self.config, self.speed
+        shape = im2col_window(dataclasses.replace(w, oh=rows), w.ih, columns)
+        image_rows = min(w.ih, (rows - 1) * w.sy + w.reach_rows)
+        beats = 1 + w.kw * w.ic / config.columns
+        burst = max(speed.burst_cycles, beats * config.word_bytes / speed.bytes_per_cycle(config))
+        first_cycles = _FIRST_CYCLES + speed.latency_cycles
+        loaded, done = 0.0, [0.0] * turns
+        for start in column_starts(w.ow, columns, first):
+            count = min(columns if start else first, w.ow - start)
+            loaded = max(loaded + _BOX_CYCLES, done[-turns] + first_cycles) + count * image_rows * burst
+            loaded += 0 if start else weights
+            done.append(
+                max(done[-1], loaded) + dense_cycles(shape, self.layout, config, count * rows) / groups
+            )
+        return math.ceil(done[-1]), math.ceil(loaded)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,30 +13,34 @@ from tosaic.compiler.fuse.translate import PerChannel, RunTimeScales
 from tosaic.compiler.ir import Operator
 from tosaic.compiler.machine import KIND, WINDOWED, Kind
 from tosaic.compiler.place.address import Address, Region
+from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.buffers import Buffers, addresses_of
 from tosaic.compiler.place.geometry import Window, window_of
 from tosaic.compiler.place.params import ParamBlock, pack_line, pack_params, pack_table, scale_places
 from tosaic.compiler.place.placement import Arrival, Copy, Placement, Sent
 from tosaic.compiler.place.placer import Placer
-from tosaic.compiler.tile.arriving import Arriving
-from tosaic.compiler.tile.box_cost import BoxCost
+from tosaic.compiler.tile.arriving import RowsInPassing
+from tosaic.compiler.tile.box_cost import BoxCost, BoxWork
+from tosaic.compiler.tile.box_search import Cuts, Room, cheapest
 from tosaic.compiler.tile.convolution import (
     ConvolutionPlan,
     box_work,
-    choose_im2col,
     convolution_boxes,
     plan_convolution,
     works_in_blocks,
 )
 from tosaic.compiler.tile.elementwise import check_elements, passing, plan_elementwise
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan, GatherScatterPlanner
+from tosaic.compiler.tile.im2col import IM2COL_TURNS, Strips
+from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes, Tiling
 from tosaic.compiler.tile.layout_copy import BlockLimits, LayoutCopy, goes_straight, plan_copy
+from tosaic.compiler.tile.mapping import Asked
+from tosaic.compiler.tile.mappings import choose
 from tosaic.compiler.tile.packer import Packer
-from tosaic.compiler.tile.picked import picking
-from tosaic.compiler.tile.pool import pool_boxes
+from tosaic.compiler.tile.pool import pool_boxes, pool_work
 from tosaic.compiler.tile.reduction import plan_reduction
 from tosaic.compiler.tile.views import Views
-from tosaic.compiler.tile.window_tiles import WindowLayer, WindowTiler
+from tosaic.compiler.tile.window_tiles import StripCuts, WindowCuts, WindowLayer
 from tosaic.compiler.tile.work import (
     ArrayBody,
     Body,
@@ -48,11 +52,9 @@ from tosaic.compiler.tile.work import (
 )
 
 _PIECE_BYTES = 4096
-"""Least input bytes of a box of a layer whose input arrives while it runs."""
+"""Half the least bytes of an image of which boxes fetch columns."""
 _SMALL = 64
 """A table that GATHER reads comes ahead if it takes at most this fraction of the memory."""
-_MOST_PIECES = 8
-"""The largest number of boxes of such a layer."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,11 +237,17 @@ class LayerPass:
         name = views.view(base).storage
         loads = self.layer.program.loads[self.layer.program.body_loads :]
         alone = not in_stripes and not any(self.tensors.storage[load.tensor] == name for load in loads)
-        im2col = None
-        if alone and not self.placer.locate(name).resident and self.layer.continued is None:
-            window, speed = window_of(graph, base, views.view(base)), self.placer.memories.speed
-            im2col = choose_im2col(graph, self.config, base, window, speed)
-        if im2col is not None or (alone and self._comes_in_columns(window_of(graph, base, views.view(base)))):
+        asked = Asked(
+            graph,
+            self.config,
+            base,
+            window_of(graph, base, views.view(base)),
+            views.matrix(base) if KIND[base.op] is Kind.ARRAY else None,
+            alone and not self.placer.locate(name).resident and self.layer.continued is None,
+            self.placer.memories.speed,
+        )
+        strips = KIND[base.op] is Kind.ARRAY and asked.outside and choose(asked).strips
+        if strips or (alone and self._comes_in_columns(asked.window)):
             self._left_outside.add(name)
         elif alone and len(self.tensors.shape(name)) == 4 and base.inputs[0] == name:
             # The first rows are worked on while the others come.
@@ -248,8 +256,8 @@ class LayerPass:
                 self.arrivals[name] = arrival
         self.window = window_of(graph, base, views.view(base))
         if KIND[base.op] is Kind.ARRAY:
-            packer, stored = self.planner.packer, views.matrix(base)
-            self.convolution = plan_convolution(self.tensors, self.layer, self.window, packer, im2col, stored)
+            asked = dataclasses.replace(asked, window=self.window, outside=strips)
+            self.convolution = plan_convolution(self.tensors, self.layer, asked, self.planner.packer)
             self.temporary += self.convolution.weights.buffers()
 
     def _comes_in_columns(self, window: Window) -> bool:
@@ -352,56 +360,62 @@ class LayerPass:
             return plan_reduction(self.placer, self.layer, external)
         if self.window is None:
             return plan_elementwise(self.placer, self.layer, external, param_bytes)
-        plan = self.convolution
-        cost = None
+        return self._in_boxes(self.window, external, output, param_bytes)
+
+    def _in_boxes(
+        self, window: Window, external: list[str], output: str, param_bytes: int
+    ) -> tuple[Body, Buffers]:
+        """The boxes of a layer with a window."""
+        plan, stored = self.convolution, self.tensors.element(self.layer.output)
         if plan is not None:
             cut = convolution_boxes(plan, self.config)
             pitched = any(self.placer.placements[name].pitch for name in [*self.reads, output])
             if external and not pitched and self.layer.continued is None:
                 cut = dataclasses.replace(cut, window=plan.window_of_boxes(self.config))
-            if plan.window.view.storage in external:
-                cut = picking(cut, self.config, self.placer.memories.speed)
-            beats = self.layer.program.beats(self.tensors.element(self.layer.output))
-            work = functools.partial(box_work, plan, self.config)
-            cost = BoxCost(self.config, self.placer.memories.speed, work, beats)
+            work: Callable[..., BoxWork] = functools.partial(box_work, plan, self.config)
         else:
-            cut = pool_boxes(self.tensors, self.layer, self.window)
+            cut = pool_boxes(self.tensors, self.layer, window)
+            work = functools.partial(pool_work, cut, self.layer.program, stored, self.config)
         wanted = WindowLayer(self.layer, cut, external, output, param_bytes)
-        extent, buffers = WindowTiler(self.placer, wanted).choose(cost)
-        if self.arrivals and not buffers:
-            most, rows = extent.rows, min(extent.rows, self._rows_while_arriving(cut.window))
-            extent = dataclasses.replace(extent, rows=rows)
-            if plan is not None and rows < cut.window.oh:
-                rows_work = functools.partial(box_work, plan, self.config, columns=cut.window.ow)
-                arriving = Arriving(self.config, self.placer.memories.speed, rows_work)
-                extent = dataclasses.replace(extent, rows=min(most, arriving.rows(cut, rows)))
-                cut = dataclasses.replace(cut, first_rows=arriving.first_rows(cut, extent.rows))
-        elif plan is not None and self.result is not None and not buffers:
-            rows = self._rows_while_leaving(plan, self.result.size_bytes)
-            extent = dataclasses.replace(extent, rows=min(extent.rows, rows))
+        if external or param_bytes:
+            self.placer.release_pending()
+        cost = BoxCost(self.config, self.placer.memories.speed, work, self.layer.program.beats(stored))
+        cuts: Cuts[Tiling] = WindowCuts(self.placer, wanted, cost)
+        room = Room(self.placer.arena, apart=self._banks_written(output))
+        coming = sum(arrival.source.bytes for arrival in self.arrivals.values())
+        leaving = self.result.size_bytes if self.result is not None else 0
+        if plan is not None and plan.strips:
+            strips = Strips(window, plan.layout, self.config, self.placer.memories.speed)
+            cuts, room = (
+                StripCuts(self.placer, wanted, cost, strips),
+                dataclasses.replace(room, turns=IM2COL_TURNS),
+            )
+        elif (
+            (coming or leaving)
+            and not external
+            and not param_bytes
+            and not self._in_blocks(cut, cut.largest())
+        ):
+            cuts = RowsInPassing(cut, cost, coming, leaving)
+        found = cheapest(cuts, room)
+        if found is None:
+            raise OutOfMemory(
+                f"{self.layer.root}: one pixel of {self.tensors[self.layer.output]} and its inputs do not fit the "
+                "activation memory"
+            )
+        tiling = found.tiles
         if plan is None:
-            return PoolBody(cut, extent), buffers
-        in_blocks = works_in_blocks(plan, cut, extent, self.config)
-        return ArrayBody(plan, cut, extent, in_blocks), buffers
+            return PoolBody(tiling.cut, tiling.extent), found.buffers
+        in_blocks = self._in_blocks(tiling.cut, tiling.extent)
+        return ArrayBody(plan, tiling.cut, tiling.extent, in_blocks), found.buffers
 
-    def _rows_while_leaving(self, plan: ConvolutionPlan, result_bytes: int) -> int:
-        """Output rows per box, so that much of a result leaves while the rest is computed; one box where its parts
-        would leave rows of the array empty, fill the delay line anew, or fetch the weights twice."""
-        window = plan.window
-        weights_stay = sum(tile.bytes for tile in plan.tiles) <= self.config.wm_bytes // 2
-        if plan.layout.depthwise or not weights_stay:
-            return window.oh
-        pieces = min(_MOST_PIECES, max(1, result_bytes // window.n // _PIECE_BYTES))
-        rows_of_full_tiles = self.config.rows // math.gcd(self.config.rows, window.ow)
-        return -(-window.oh // pieces // rows_of_full_tiles) * rows_of_full_tiles
+    def _in_blocks(self, cut: ImageBoxes, extent: Extent) -> bool:
+        return self.convolution is not None and works_in_blocks(self.convolution, cut, extent, self.config)
 
-    def _rows_while_arriving(self, window: Window) -> int:
-        """Output rows per box, so that a box's input is a few KiB; one box if the weights would come twice."""
-        plan = self.convolution
-        if plan is not None and sum(tile.bytes for tile in plan.tiles) > self.config.wm_bytes // 2:
-            return window.oh
-        size = max(arrival.source.bytes for arrival in self.arrivals.values()) // window.n
-        # Each box of the depthwise mode fills its delay line anew.
-        most = _MOST_PIECES // 2 if plan is not None and plan.layout.depthwise else _MOST_PIECES
-        pieces = min(most, max(1, size // _PIECE_BYTES))
-        return -(-window.oh // pieces)
+    def _banks_written(self, output: str) -> list[tuple[int, int]]:
+        """The banks that VECTOR writes, where the output is resident."""
+        placement, bank = self.placer.placements[output], self.config.am_bank_bytes
+        if not placement.resident:
+            return []
+        start = placement.address.offset
+        return [(start // bank * bank, -(-(start + placement.bytes) // bank) * bank)]

@@ -1,0 +1,125 @@
+"""The one search of the tile stage: in which pieces a layer runs.
+
+A kind of layer says what it may be cut into (`Cuts`): candidates, the buffers that each needs, and the cycles that it is
+predicted to take. The search keeps the candidate with the fewest cycles of which the buffers fit. It ends early: a
+candidate that would take no fewer cycles with all the buffers that it may have is not tried in the memory, and the
+candidates of a later rung are not looked at where one of an earlier rung fits.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from tosaic.compiler.place.arena import Arena, OutOfMemory
+from tosaic.compiler.place.buffers import Buffers, Sizes, addresses_of, allocate_buffers
+from tosaic.compiler.place.placement import Role
+
+CLEARLY = 0.99
+"""The share of the preferred candidate's cycles below which others are taken, as a rule."""
+_EACH_PART = 64
+"""Even parts of an axis of up to this number are all compared; of larger numbers each one 5/4 times the one before."""
+
+Tiles = TypeVar("Tiles")
+
+
+class Cuts(Protocol[Tiles]):
+    """What a layer may be cut into."""
+
+    clearly: ClassVar[float]
+    """Others than the preferred candidate are taken if they are predicted to take less than this share of its cycles."""
+
+    def rungs(self) -> Iterable[Iterable[Tiles]]:
+        """Candidates, the preferred one first. Those of a later rung are for want of memory: they are compared only
+        where none before is found whose buffers fit twice."""
+        ...
+
+    def sizes(self, tiles: Tiles) -> Sizes:
+        """Bytes of the buffers of a candidate's largest piece; none where all is in activation memory."""
+        ...
+
+    def cycles(self, tiles: Tiles, sizes: Sizes, turns: int) -> float:
+        """Predicted cycles of a candidate with up to `turns` blocks for each buffer. More blocks take no more cycles."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Room:
+    """The activation memory that buffers are taken from; see `allocate_buffers` for how they lie there."""
+
+    arena: Arena
+    turns: int = 2
+    """Blocks of the image that a window slides over, at most."""
+    apart: Sequence[tuple[int, int]] = ()
+    low: Role = Role.WINDOW
+
+    def take(self, sizes: Sizes) -> Buffers | None:
+        """Buffers of these sizes; None where they do not fit."""
+        try:
+            return allocate_buffers(self.arena, sizes, self.turns, self.apart, self.low)
+        except OutOfMemory:
+            return None
+
+    def turns_of(self, sizes: Sizes) -> int:
+        """Blocks of each buffer that fit; 0: none."""
+        if sum(sizes.values()) > self.arena.size_bytes:
+            return 0
+        buffers = self.take(sizes)
+        if buffers is None:
+            return 0
+        for address in addresses_of(buffers):
+            self.arena.free(address)
+        return max((len(buffer.addresses) for buffer in buffers.values()), default=self.turns)
+
+
+@dataclasses.dataclass(frozen=True)
+class Found(Generic[Tiles]):
+    """The candidate that was chosen, with its buffers, which are taken."""
+
+    tiles: Tiles
+    buffers: Buffers
+    cycles: float
+
+
+def cheapest(cuts: Cuts[Tiles], room: Room) -> Found[Tiles] | None:
+    """The best candidate; None where the buffers of none fit. The preferred one is the first that fits."""
+    found: tuple[Tiles, Sizes, float] | None = None
+    limit, most_turns = math.inf, 0
+    for rung in cuts.rungs():
+        for tiles in rung:
+            sizes = cuts.sizes(tiles)
+            if found is not None and cuts.cycles(tiles, sizes, room.turns) >= limit:
+                continue
+            turns = room.turns_of(sizes)
+            if not turns:
+                continue
+            cycles = cuts.cycles(tiles, sizes, turns)
+            if cycles < limit:
+                limit = cycles if found is not None else cuts.clearly * cycles
+                found, most_turns = (tiles, sizes, cycles), turns
+        if most_turns > 1:
+            break
+    if found is None:
+        return None
+    buffers = room.take(found[1])
+    assert buffers is not None
+    return Found(found[0], buffers, found[2])
+
+
+def even_parts(size: int, step: int = 1) -> Iterator[int]:
+    """The largest parts, largest first, of `size` cut evenly into 1, 2, 3, ... parts; each is a multiple of `step`, or
+    all."""
+    units, before, count = max(1, -(-size // step)), 0, 1
+    while count <= units:
+        part = -(-units // count)
+        if part != before:
+            yield min(size, part * step)
+        before, count = part, count + 1 if count < _EACH_PART else -(-count * 5 // 4)
+    if before > 1:
+        yield min(size, step)
+
+
+def split(size: int, step: int) -> list[tuple[int, int]]:
+    """(number of pieces, their size) of `size` cut into pieces of `step`, of which the last may be smaller."""
+    whole, rest = divmod(size, step)
+    return [(count, each) for count, each in ((whole, step), (1, rest)) if count and each]
