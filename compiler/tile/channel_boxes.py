@@ -1,6 +1,6 @@
-"""What an elementwise layer whose parameters go by channels costs in boxes of some sizes, and which boxes it may have.
+"""What an elementwise layer costs in boxes of some sizes, and which ones it may have where its parameters go by channels.
 
-VECTOR does each group of W channels by a GO of its own: boxes of many rows and few channels have few GOs of many
+There VECTOR does each group of W channels by a GO of its own: boxes of many rows and few channels have few GOs of many
 vectors. The rows of such a box are short runs of bytes in external memory.
 """
 
@@ -9,10 +9,11 @@ import math
 from collections.abc import Iterator
 
 from tosaic.compiler.fuse.moves import blocks
+from tosaic.compiler.machine import GO_CYCLES
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.buffers import Sizes
 from tosaic.compiler.place.placement import Role
-from tosaic.compiler.tile.box_cost import split
+from tosaic.compiler.tile.box_search import split
 from tosaic.hw.config import Config
 
 _GO_CYCLES, _BATCH_CYCLES = 26, 19
@@ -40,14 +41,45 @@ def vector_cycles(config: Config, beats: list[int], rows: int) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class ChannelBoxes:
-    """The boxes that a result of `shape` may be cut into, and their cost."""
+class ElementCost:
+    """The cost of an elementwise layer in boxes of a result of `shape`."""
 
     config: Config
     speed: MemorySpeed
     shape: tuple[int, ...]
     beats: list[int]
     """Cycles of VECTOR for a vector, of each micro-operation."""
+
+    def computing(self, counts: tuple[int, ...]) -> int:
+        """VECTOR's cycles for the whole result."""
+        return sum(times * cycles for times, _, cycles in self.boxes(counts))
+
+    def boxes(self, counts: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
+        """(number of boxes, elements of one, VECTOR's cycles for one) of at most `counts` elements along each axis."""
+        for number, elements in split(math.prod(self.shape), math.prod(counts)):
+            vectors = -(-elements // self.config.columns)
+            yield number, elements, GO_CYCLES + vectors * sum(self.beats)
+
+    def cycles(self, counts: tuple[int, ...], sizes: Sizes, *, doubled: bool) -> int:
+        """Predicted cycles of all boxes, whose buffers have these `sizes`."""
+        read = sum(self.moved(counts, size) for key, size in sizes.items() if key.role is not Role.RESULT)
+        written = sum(self.moved(counts, size) for key, size in sizes.items() if key.role is Role.RESULT)
+        turn, whole = self.speed.latency_cycles + _TURN_CYCLES, math.prod(counts)
+        # Nothing computes while the first box comes and the last one leaves.
+        total = read + written if doubled else 0
+        for times, elements, computing in self.boxes(counts):
+            comes, leaves = read * elements // whole + turn, written * elements // whole + turn
+            total += times * (max(computing, comes, leaves) if doubled else computing + comes + leaves - turn)
+        return total
+
+    def moved(self, counts: tuple[int, ...], size_bytes: int) -> int:
+        """Cycles of the bus for a buffer's bytes."""
+        return int(size_bytes // self.speed.bytes_per_cycle(self.config))
+
+
+@dataclasses.dataclass(frozen=True)
+class ChannelCost(ElementCost):
+    """The cost where parameters go by channels."""
 
     def candidates(self) -> Iterator[tuple[int, ...]]:
         """Yields the largest numbers of elements along each axis to try: some whole groups of channels of all
@@ -63,24 +95,7 @@ class ChannelBoxes:
                 width = min(channels, columns * -(-groups // number))
                 yield from ((*counts, width) for counts in outers)
 
-    def computing(self, counts: tuple[int, ...]) -> int:
-        """VECTOR's cycles for the whole result."""
-        return sum(times * cycles for times, _, cycles in self._boxes(counts))
-
-    def cycles(self, counts: tuple[int, ...], sizes: Sizes, *, doubled: bool) -> int:
-        """Predicted cycles of all boxes, whose buffers have these `sizes`."""
-        read = sum(self._moved(counts, size) for key, size in sizes.items() if key.role is not Role.RESULT)
-        written = sum(self._moved(counts, size) for key, size in sizes.items() if key.role is Role.RESULT)
-        turn, whole = self.speed.latency_cycles + _TURN_CYCLES, math.prod(counts)
-        # Nothing computes while the first box comes and the last one leaves.
-        total = read + written if doubled else 0
-        for times, elements, computing in self._boxes(counts):
-            comes, leaves = read * elements // whole + turn, written * elements // whole + turn
-            total += times * (max(computing, comes, leaves) if doubled else computing + comes + leaves - turn)
-        return total
-
-    def _boxes(self, counts: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
-        """(number of boxes, elements of one, VECTOR's cycles for one)."""
+    def boxes(self, counts: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
         *outer, channels = counts
         every = math.prod(self.shape[:-1])
         for row_boxes, rows in split(every, math.prod(outer)):
@@ -88,13 +103,11 @@ class ChannelBoxes:
             for number, width in split(self.shape[-1], channels):
                 yield row_boxes * number, rows * width, -(-width // self.config.columns) * cycles
 
-    def _moved(self, counts: tuple[int, ...], size_bytes: int) -> int:
-        """Cycles of the bus for a buffer's bytes."""
-        rate = self.speed.bytes_per_cycle(self.config)
+    def moved(self, counts: tuple[int, ...], size_bytes: int) -> int:
         *outer, channels = counts
         if channels == self.shape[-1]:
-            return int(size_bytes // rate)
+            return super().moved(counts, size_bytes)
         # Each row of the box is a short run of bytes, which begins and ends within a word.
         runs = min(math.prod(outer), size_bytes)
-        beats = (size_bytes + runs * self.config.word_bytes) // rate
+        beats = (size_bytes + runs * self.config.word_bytes) // self.speed.bytes_per_cycle(self.config)
         return max(int(beats), int(runs * self.speed.burst_cycles))

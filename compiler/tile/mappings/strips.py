@@ -16,7 +16,10 @@ def strips(asked: Asked) -> Iterator[Offer]:
     shape = im2col_window(window, window.ih, 1)
     layout = weight_layout(asked.graph, asked.operator, shape, config.columns, asked.weight_zp, config)
     found = Strips(window, layout, config, asked.speed)
-    widths = min(found.widths(), key=lambda each: found.cycles(window.oh, *each, IM2COL_TURNS, layout.bytes))
+    columns, first = min(
+        found.widths(),
+        key=lambda each: found.cycles(window.oh, each[0], each[1], IM2COL_TURNS, layout.bytes),
+    )
     # Weights come in every mapping.
-    cycles, loading = found.cycles(window.oh, *widths, IM2COL_TURNS, 0)
+    cycles, loading = found.cycles(window.oh, columns, first, IM2COL_TURNS, 0)
     yield Offer(cycles, loading, lambda: Mapping(window, layout, strips=True))
