@@ -6,7 +6,7 @@ vectors. The rows of such a box are short runs of bytes in external memory.
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tosaic.compiler.fuse.moves import blocks
 from tosaic.compiler.machine import GO_CYCLES
@@ -40,6 +40,20 @@ def vector_cycles(config: Config, beats: list[int], rows: int) -> int:
     return total
 
 
+def with_transfers(boxes: Iterable[tuple[int, int, int, int]], speed: MemorySpeed, *, doubled: bool) -> int:
+    """Cycles of all boxes, the largest first: (number of them, and for each one VECTOR's cycles and those of the bus one way
+    and the other). With double buffers the bus works on other boxes meanwhile."""
+    turn, total = speed.latency_cycles + _TURN_CYCLES, 0
+    for times, computing, read, written in boxes:
+        if not doubled:
+            total += times * (computing + read + written + turn)
+            continue
+        # Nothing computes while the first box comes and the last one leaves.
+        total += 0 if total else read + written
+        total += times * max(computing, read + turn, written + turn)
+    return total
+
+
 @dataclasses.dataclass(frozen=True)
 class ElementCost:
     """The cost of an elementwise layer in boxes of a result of `shape`."""
@@ -64,13 +78,12 @@ class ElementCost:
         """Predicted cycles of all boxes, whose buffers have these `sizes`."""
         read = sum(self.moved(counts, size) for key, size in sizes.items() if key.role is not Role.RESULT)
         written = sum(self.moved(counts, size) for key, size in sizes.items() if key.role is Role.RESULT)
-        turn, whole = self.speed.latency_cycles + _TURN_CYCLES, math.prod(counts)
-        # Nothing computes while the first box comes and the last one leaves.
-        total = read + written if doubled else 0
-        for times, elements, computing in self.boxes(counts):
-            comes, leaves = read * elements // whole + turn, written * elements // whole + turn
-            total += times * (max(computing, comes, leaves) if doubled else computing + comes + leaves - turn)
-        return total
+        whole = math.prod(counts)
+        boxes = (
+            (times, computing, read * elements // whole, written * elements // whole)
+            for times, elements, computing in self.boxes(counts)
+        )
+        return with_transfers(boxes, self.speed, doubled=doubled)
 
     def moved(self, counts: tuple[int, ...], size_bytes: int) -> int:
         """Cycles of the bus for a buffer's bytes."""
