@@ -29,7 +29,7 @@ def allocate_buffers(
         buffers: Buffers = {}
         for key, size in sizes.items():
             slid = key.role is Role.WINDOW
-            copies = turns if slid else min(turns, 2)
+            copies = turns if slid else min(turns, 2) if key.role.takes_turns else 1
             found = []
             for _ in range(copies):
                 address = arena.allocate(size, others=apart) if slid and apart else None

@@ -69,7 +69,8 @@ class Room:
             return 0
         for address in addresses_of(buffers):
             self.arena.free(address)
-        return max((len(buffer.addresses) for buffer in buffers.values()), default=self.turns)
+        turning = (len(buffer.addresses) for key, buffer in buffers.items() if key.role.takes_turns)
+        return max(turning, default=self.turns)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -81,7 +81,7 @@ class Packer:
         target = Placement(placer.memories.external.reserve(size, placer.tensors[name]), size)
         if layout.gradual:
             step = min(max(_STEP_BYTES, layout.blob_bytes), placer.config.am_bytes // 16)
-            limits = BlockLimits(step, targets=2, whole_bytes=placer.limit_bytes // 2)
+            limits = BlockLimits(step, whole_bytes=placer.limit_bytes // 2)
             copy = plan_copy(placer, layout.move, target, 1, limits)
             return PackedWeights(target.address, step, copy, gradual=True)
         copy = plan_copy(placer, layout.move, target, 1, BlockLimits())
