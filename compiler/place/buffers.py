@@ -33,7 +33,8 @@ def allocate_buffers(
             found = []
             for _ in range(copies):
                 address = arena.allocate(size, others=apart) if slid and apart else None
-                address = arena.allocate(size, high=key.role is not low) if address is None else address
+                high = key.role not in (low, Role.STRIPE)
+                address = arena.allocate(size, high=high) if address is None else address
                 found += [] if address is None else [address]
             taken += found
             if len(found) < copies:

@@ -89,12 +89,12 @@ def cheapest(cuts: Cuts[Tiles], room: Room) -> Found[Tiles] | None:
     for rung in cuts.rungs():
         for tiles in rung:
             sizes = cuts.sizes(tiles)
-            if found is not None and cuts.cycles(tiles, sizes, room.turns) >= limit:
+            cycles = cuts.cycles(tiles, sizes, room.turns)
+            if cycles >= limit:
                 continue
             turns = room.turns_of(sizes)
-            if not turns:
-                continue
-            cycles = cuts.cycles(tiles, sizes, turns)
+            if turns < room.turns:
+                cycles = cuts.cycles(tiles, sizes, turns) if turns else math.inf
             if cycles < limit:
                 limit = cycles if found is not None else cuts.clearly * cycles
                 found, most_turns = (tiles, sizes, cycles), turns
