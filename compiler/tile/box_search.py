@@ -62,8 +62,6 @@ class Room:
 
     def turns_of(self, sizes: Sizes) -> int:
         """Blocks of each buffer that fit; 0: none."""
-        if sum(sizes.values()) > self.arena.size_bytes:
-            return 0
         buffers = self.take(sizes)
         if buffers is None:
             return 0
@@ -86,9 +84,12 @@ def cheapest(cuts: Cuts[Tiles], room: Room) -> Found[Tiles] | None:
     """The best candidate; None where the buffers of none fit. The preferred one is the first that fits."""
     found: tuple[Tiles, Sizes, float] | None = None
     limit, most_turns = math.inf, 0
+    free_bytes = sum(end - start for start, end in room.arena.gaps())
     for rung in cuts.rungs():
         for tiles in rung:
             sizes = cuts.sizes(tiles)
+            if sum(sizes.values()) > free_bytes:
+                continue
             cycles = cuts.cycles(tiles, sizes, room.turns)
             if cycles >= limit:
                 continue

@@ -73,7 +73,7 @@ class Strips:
         widths = {-(-self.window.ow // boxes) for boxes in range(1, min(_MOST_BOXES, self.window.ow) + 1)}
         widths = {width for width in widths if width <= _MOST_COLUMNS} or {_MOST_COLUMNS}
         for width in sorted(widths, reverse=True):
-            yield from ((width, first) for first in range(width, 0, -1))
+            yield from ((width, max(1, width >> halved)) for halved in range(width.bit_length()))
 
     def cycles(
         self, rows: int, columns: int, first: int, turns: int, weight_bytes: int, groups: int = 1
@@ -101,6 +101,7 @@ class Strips:
         beats = 1 + w.kw * w.ic / config.columns
         burst = max(speed.burst_cycles, beats * config.word_bytes / speed.bytes_per_cycle(config))
         first_cycles = _FIRST_CYCLES + speed.latency_cycles
+        slots = dense_cycles(shape, self.layout, config, 1) / groups
         loaded, done = 0.0, [0.0] * turns
         for start in column_starts(w.ow, columns, first):
             count = min(columns if start else first, w.ow - start)

@@ -20,7 +20,7 @@ _FEW_COLUMNS = (64, 32, 16, 8, 4, 2, 1)
 """Widths of boxes that are cut along the channels too: many columns use weights often."""
 _CHANNEL_BOXES = (2, 3, 4, 6, 8)
 """Numbers of boxes along the channels that are compared."""
-_STRIP_HEIGHTS = 8
+_STRIP_HEIGHTS = 4
 """Heights of strips that are compared."""
 _PARAMETER_SHARE = 8
 """Parameters that are brought in box by box take at most this fraction of the memory, twice."""
