@@ -1,9 +1,9 @@
 """The one search of the tile stage: in which pieces a layer runs.
 
-A kind of layer says what it may be cut into (`Cuts`): candidates, the buffers that each needs, and the cycles that it is
-predicted to take. The search keeps the candidate with the fewest cycles of which the buffers fit. It ends early: a
-candidate that would take no fewer cycles with all the buffers that it may have is not tried in the memory, and the
-candidates of a later rung are not looked at where one of an earlier rung fits.
+A kind of layer says what it may be cut into (`Cuts`): candidates, the buffers that each needs, and the cycles that it
+is predicted to take. The search keeps the candidate with the fewest cycles of which the buffers fit. It ends early: a
+candidate that would take no fewer cycles with all the buffers that it may have is not tried in the memory, and later
+rungs of candidates are not looked at where an earlier one has something that fits twice.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ class Cuts(Protocol[Tiles]):
     """What a layer may be cut into."""
 
     clearly: ClassVar[float]
-    """Others than the preferred candidate are taken if they are predicted to take less than this share of its cycles."""
+    """The share of the preferred candidate's cycles below which others are taken."""
 
     def rungs(self) -> Iterable[Iterable[Tiles]]:
         """Candidates, the preferred one first. Those of a later rung are for want of memory: they are compared only
@@ -39,7 +39,7 @@ class Cuts(Protocol[Tiles]):
         ...
 
     def cycles(self, tiles: Tiles, sizes: Sizes, turns: int) -> float:
-        """Predicted cycles of a candidate with up to `turns` blocks for each buffer. More blocks take no more cycles."""
+        """Predicted cycles of a candidate with up to `turns` blocks for each buffer; more of them take no more cycles."""
         ...
 
 

@@ -70,7 +70,7 @@ class CascadePlanner:
         return members
 
     def _placed(self, members: list[LayerWork]) -> tuple[CascadeCuts, Found[Heights]] | None:
-        """The stripes, with the result in activation memory, unless outside takes fewer cycles; their buffers are taken."""
+        """The stripes, with the result in activation memory, unless outside takes fewer cycles. Buffers are taken."""
         placer, output = self.placer, self.layers[-1].output
         storage, room = placer.tensors.storage[output], Room(placer.memories.arena)
         beside = Placement(Address(Region.DATA, 0), placer.tensors.size_bytes(output))

@@ -56,9 +56,10 @@ def row_bytes(work: LayerWork) -> int:
 
 
 class CascadeCuts:
-    """The stripes that a cascade of `members`, whose placements are those outside of the cascade, may run in. `output`:
-    where the last result is. `pitches`: bytes from row to row of results that are stored with their rows apart. `whole`:
-    numbers of the members whose results are wanted outside, too."""
+    """The stripes that a cascade of `members`, whose placements are those outside of the cascade, may run in.
+
+    `output`: where the last result is. `pitches`: bytes from row to row of results that are stored with their rows
+    apart. `whole`: numbers of the members whose results are wanted outside, too."""
 
     clearly: ClassVar[float] = 1.0
 
@@ -80,8 +81,8 @@ class CascadeCuts:
         yield heights_of(self.cuts, _MOST_STRIPES, self.whole)
 
     def sizes(self, tiles: Heights) -> Sizes:
-        """A stripe of each result but the last, and the buffers of all layers for what is outside. Layers that read the same
-        operand share its buffers."""
+        """A stripe of each result but the last, and the buffers of all layers for what is outside. Layers that read the
+        same operand share its buffers."""
         rows = zip(self._between, tiles.most_rows(), self._pitches, strict=False)
         sizes = {BufferKey(Role.STRIPE, name): count * pitch for name, count, pitch in rows}
         for number, extent in enumerate(self._extents(tiles)):
@@ -104,8 +105,8 @@ class CascadeCuts:
         reserve: Callable[[int], Address],
         shown: Sequence[Sent | None] = (),
     ) -> list[tuple[int, LayerWork]]:
-        """The layer's number and its work, stripe by stripe in the order in which they run. `reserve` gives external memory
-        for the rows that are kept; `shown`: where results go outside, if they are wanted there."""
+        """The layer's number and its work, stripe by stripe in the order in which they run. `reserve` gives external
+        memory for the rows that are kept; `shown`: where results go outside, if they are wanted there."""
         waiting = [
             reserve(rows * pitch) for rows, pitch in zip(tiles.most_kept(), self._pitches, strict=True)
         ]

@@ -1,4 +1,5 @@
-"""What an elementwise layer costs in boxes of some sizes, and which ones it may have where its parameters go by channels.
+"""What an elementwise layer costs in boxes of some sizes, and which ones it may have where its parameters go by
+channels.
 
 There VECTOR does each group of W channels by a GO of its own: boxes of many rows and few channels have few GOs of many
 vectors. The rows of such a box are short runs of bytes in external memory.
@@ -41,8 +42,8 @@ def vector_cycles(config: Config, beats: list[int], rows: int) -> int:
 
 
 def with_transfers(boxes: Iterable[tuple[int, int, int, int]], speed: MemorySpeed, *, doubled: bool) -> int:
-    """Cycles of all boxes, the largest first: (number of them, and for each one VECTOR's cycles and those of the bus one way
-    and the other). With double buffers the bus works on other boxes meanwhile."""
+    """Cycles of all boxes, the largest first: (number of them, and for each one VECTOR's cycles and those of the bus one
+    way and the other). With double buffers the bus works on other boxes meanwhile."""
     turn, total = speed.latency_cycles + _TURN_CYCLES, 0
     for times, computing, read, written in boxes:
         if not doubled:

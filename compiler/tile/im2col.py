@@ -79,9 +79,9 @@ class Strips:
         self, rows: int, columns: int, first: int, turns: int, weight_bytes: int, groups: int = 1
     ) -> tuple[int, int]:
         """(cycles, those in which LOAD is busy from the start on) of a first box of `first` columns and others of
-        `columns`, all of `rows` rows, for each of some groups of channels. LOAD brings boxes ahead of the array, as long
-        as there are buffers, and the bytes of a group's weights behind the first box; again for the next rows if they do
-        not stay."""
+        `columns`, all of `rows` rows, for each of some groups of channels. LOAD brings boxes ahead of the array, as
+        long as there are buffers, and a group's weights behind the first box; again for the next rows if they do not
+        stay."""
         weights = int(weight_bytes // groups // self.speed.bytes_per_cycle(self.config))
         stay = weight_bytes <= groups * self.config.wm_bytes
         total, loading = 0, 0

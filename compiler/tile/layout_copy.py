@@ -96,8 +96,6 @@ class BlockLimits:
 
     elements: int | None = None
     """The largest number of elements of a block of the output; None: as many as fit."""
-    single: bool = False
-    """There is one buffer for blocks of the output, and not two where they fit."""
     whole_bytes: int | None = None
     """Sources of at most this many bytes in total are fetched whole; None: of any size."""
 
@@ -113,7 +111,7 @@ def plan_copy(
     """Takes buffers for the best blocks; sources that come `straight` to the target need none. OutOfMemory where none
     fit."""
     cuts = _CopyCuts(placer, move, target, element_bytes, limits, straight)
-    room = Room(placer.arena, turns=1 if limits.single else 2)
+    room = Room(placer.arena)
     if not room.turns_of(cuts.sizes(next(cuts.candidates()))):
         placer.release_pending()
     found = cheapest(cuts, room)

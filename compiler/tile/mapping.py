@@ -1,4 +1,4 @@
-"""What a mapping of CONV2D, DEPTHWISE_CONV2D or MATMUL to the array is, and how the files of `mappings/` offer some."""
+"""A mapping of CONV2D, DEPTHWISE_CONV2D or MATMUL to the array, and how the files of `mappings/` offer some."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -75,8 +75,8 @@ class Offer:
     make: Callable[[], Mapping]
 
     def cost(self, following_cycles: int) -> tuple[float, float]:
-        """What is least for the best mapping: the cycles of the layer, and as much for those until `following_cycles` of
-        other weights have come. The array decides where the bus is what all wait for."""
+        """What is least for the best mapping: the cycles of the layer, and again those until other weights, of
+        `following_cycles`, have come, too. The array decides where the bus is what all wait for."""
         alone, then = (max(self.array_cycles, self.image_cycles + late) for late in (0, following_cycles))
         return alone + then, self.array_cycles
 

@@ -40,7 +40,7 @@ class WindowLayer:
 
 
 class WindowCuts:
-    """The boxes that a layer with a window may run in: rows of the output; parts of a row; narrow ones of some channels."""
+    """The boxes that a layer with a window may run in: rows; parts of a row; narrow ones of some channels."""
 
     clearly: ClassVar[float] = CLEARLY
 

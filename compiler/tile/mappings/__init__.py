@@ -1,5 +1,5 @@
-"""How a convolution may map to the array. Each file here offers one kind of mapping, with the cycles that it is predicted
-to take, by a function that is decorated with `mapping.offers`. A new one is a new file.
+"""How a convolution may map to the array. Each file here offers one kind of mapping, with the cycles that it is
+predicted to take, by a function that is decorated with `mapping.offers`. A new one is a new file.
 """
 
 import importlib
