@@ -39,7 +39,7 @@ class Cuts(Protocol[Tiles]):
         ...
 
     def cycles(self, tiles: Tiles, sizes: Sizes, turns: int) -> float:
-        """Predicted cycles of a candidate with up to `turns` blocks for each buffer; more of them take no more cycles."""
+        """Predicted cycles of a candidate with up to `turns` blocks for each buffer: more of them take no more."""
         ...
 
 

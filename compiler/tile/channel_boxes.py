@@ -42,8 +42,8 @@ def vector_cycles(config: Config, beats: list[int], rows: int) -> int:
 
 
 def with_transfers(boxes: Iterable[tuple[int, int, int, int]], speed: MemorySpeed, *, doubled: bool) -> int:
-    """Cycles of all boxes, the largest first: (number of them, and for each one VECTOR's cycles and those of the bus one
-    way and the other). With double buffers the bus works on other boxes meanwhile."""
+    """Cycles of all boxes, the largest first: (number of them, and for each one VECTOR's cycles and those of the bus
+    one way and the other). With double buffers the bus works on other boxes meanwhile."""
     turn, total = speed.latency_cycles + _TURN_CYCLES, 0
     for times, computing, read, written in boxes:
         if not doubled:

@@ -107,7 +107,5 @@ class Strips:
             count = min(columns if start else first, w.ow - start)
             loaded = max(loaded + _BOX_CYCLES, done[-turns] + first_cycles) + count * image_rows * burst
             loaded += 0 if start else weights
-            done.append(
-                max(done[-1], loaded) + dense_cycles(shape, self.layout, config, count * rows) / groups
-            )
+            done.append(max(done[-1], loaded) + -(-count * rows // config.rows) * slots)
         return math.ceil(done[-1]), math.ceil(loaded)

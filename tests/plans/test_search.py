@@ -70,7 +70,7 @@ def test_what_does_not_fit() -> None:
     assert plans("32K", graph)
 
 
-@pytest.mark.parametrize("memory, layers", [("32K", 3), ("64K", 3), ("128K", 2)])
+@pytest.mark.parametrize("memory, layers", [("32K", 4), ("64K", 3), ("128K", 2)])
 def test_the_best_plan_with_cascades_comes_first(memory: str, layers: int) -> None:
     """Then the same without them."""
     first, second, *others = plans(memory)

@@ -378,7 +378,7 @@ def test_rows_of_a_list_at_a_time(room: int, rows: int, copies: int) -> None:
 def test_a_table_without_room() -> None:
     said = "^GATHER_0: 16 rows of one bus word of its table and its list do not fit"
     with pytest.raises(OutOfMemory, match=said):
-        Rows(2 * 16 * 40 + 15, count=100, inside=["values"]).plan()
+        Rows(16 * 40 + 7, count=100, inside=["values"]).plan()
     with pytest.raises(OutOfMemory, match=said):
         Rows(120 + 8 + 16 * 8 + 8 - 1, count=16).plan()
 
