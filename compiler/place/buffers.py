@@ -52,14 +52,3 @@ def allocate_buffers(
 def addresses_of(buffers: Buffers) -> list[int]:
     """What to free when the buffers are not needed any more."""
     return [address for buffer in buffers.values() for address in buffer.addresses]
-
-
-def try_buffers(arena: Arena, sizes: Sizes, low: Role = Role.WINDOW) -> bool | None:
-    """Whether buffers of these sizes fit twice (True) or once (False); None if they do not fit."""
-    try:
-        buffers = allocate_buffers(arena, sizes, low=low)
-    except OutOfMemory:
-        return None
-    for address in addresses_of(buffers):
-        arena.free(address)
-    return all(buffer.doubled for buffer in buffers.values())
