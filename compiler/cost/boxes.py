@@ -22,8 +22,13 @@ from tosaic.hw.isa import INSTRUCTION_BYTES
 def box_cycles(array_cycles: int, tiles: int, tile_beats: int) -> int:
     """Cycles of a box whose operands are there: the array's, or those in which VECTOR takes `tiles` tiles of channels,
     each in `tile_beats` cycles and what a tile takes besides."""
+    return computing_cycles(array_cycles, tiles, tile_beats) + BOX_WAIT_CYCLES
+
+
+def computing_cycles(array_cycles: int, tiles: int, tile_beats: int) -> int:
+    """Cycles of a box that waits for nothing."""
     draining = tiles * (tile_beats + TILE_DRAIN_CYCLES) + TILE_DRAIN_CYCLES
-    return max(array_cycles, draining) + BOX_WAIT_CYCLES
+    return max(array_cycles, draining)
 
 
 def box_instruction_bytes(tiles: int = 0) -> int:
@@ -36,26 +41,19 @@ def buffer_turn_cycles(speed: MemorySpeed) -> int:
     return speed.latency_cycles + BUFFER_TURN_CYCLES
 
 
-def pieces_cycles(
-    pieces: Iterable[tuple[int, int, int]],
-    whole: int,
-    moved: tuple[int, int],
-    speed: MemorySpeed,
-    *,
-    doubled: bool,
+def moved_boxes_cycles(
+    boxes: Iterable[tuple[int, int, int, int]], speed: MemorySpeed, *, doubled: bool
 ) -> int:
-    """Cycles of pieces of a layer, each of (how many of them, elements, cycles of VECTOR). The buffers of a piece of
-    `whole` elements take the cycles `moved` of the bus to come, and to leave."""
-    read, written = moved
-    turn = buffer_turn_cycles(speed)
-    # Nothing computes while the first piece comes and the last one leaves.
-    total = read + written if doubled else 0
-    for times, elements, computing in pieces:
-        comes, leaves = read * elements // whole, written * elements // whole
-        if doubled:
-            total += times * max(computing, comes + turn, leaves + turn)
-        else:
-            total += times * (computing + comes + leaves + turn)
+    """Cycles of all boxes, the largest first: (number of them, and for each one VECTOR's cycles and those of the bus
+    one way and the other). With double buffers the bus works on other boxes meanwhile."""
+    turn, total = buffer_turn_cycles(speed), 0
+    for times, computing, read, written in boxes:
+        if not doubled:
+            total += times * (computing + read + written + turn)
+            continue
+        # Nothing computes while the first box comes and the last one leaves.
+        total += 0 if total else read + written
+        total += times * max(computing, read + turn, written + turn)
     return total
 
 
@@ -153,17 +151,38 @@ def _box_time(box: BoxDemand, time: BoxTime, speed: MemorySpeed, *, doubled: boo
     return max(computing, fetching) + moved.read + moved.written + turn
 
 
-def arriving_cycles(boxes: Iterable[tuple[int, int]], bytes_per_cycle: float) -> float:
-    """Cycles until the last box of an image that arrives is computed. Each box, of (bytes that come up to its last row,
-    cycles of the array), waits for its rows."""
-    done = 0.0
-    for there_bytes, array_cycles in boxes:
-        done = max(done, there_bytes / bytes_per_cycle) + array_cycles
-    return done
+@dataclasses.dataclass(frozen=True)
+class PassingBox:
+    """A box of a layer whose image comes, or whose result leaves, while it runs."""
+
+    coming_bytes: int
+    """Bytes of the image up to the last row that it needs."""
+    computing: int
+    """Cycles once these are there."""
+    tiles: int
+    weight_bytes: int
+    leaving_bytes: float
+
+
+def passing_cycles(boxes: Iterable[PassingBox], config: Config, speed: MemorySpeed) -> float:
+    """Cycles until the last box is computed, and has left: each box waits for its rows, and the weights come after the
+    first box's rows, or with every box where they do not stay."""
+    done, left, loaded_bytes = 0.0, 0.0, 0
+    bytes_per_cycle = float(speed.bytes_per_cycle(config))
+    for number, box in enumerate(boxes):
+        loaded_bytes += box_instruction_bytes()
+        done = max(done, (loaded_bytes + box.coming_bytes) / bytes_per_cycle) + box.computing
+        if not number or 2 * box.weight_bytes > config.wm_bytes:
+            # The last tile of channels waits for its weights.
+            loaded_bytes += box.weight_bytes
+            last = box.computing / max(1, box.tiles)
+            done = max(done, (loaded_bytes + box.coming_bytes) / bytes_per_cycle + last)
+        left = max(done, left) + box.leaving_bytes / bytes_per_cycle
+    return left
 
 
 def strips_cycles(
-    boxes: Iterable[tuple[float, int]], weights_cycles: int, buffers: int, speed: MemorySpeed
+    boxes: Iterable[tuple[float, float]], weights_cycles: int, buffers: int, speed: MemorySpeed
 ) -> tuple[int, int]:
     """(cycles, those of LOAD) of boxes by im2col, each of (cycles of LOAD, cycles of the array): LOAD brings boxes
     ahead of the array, as long as there are `buffers`, and the weights after the first box."""

@@ -29,6 +29,23 @@ def batches_cycles(vectors: int, turns: int, config: Config) -> int:
     return others * (whole * config.vector_slots + (max(rest, config.vector_latency_cycles) if rest else 0))
 
 
+def pool_box_cycles(
+    taps: int, body: Sequence[int], after: Sequence[int], vectors: int, config: Config
+) -> int:
+    """Cycles of a box of a pool of `vectors`: the body's micro-operations for each tap, and those behind it."""
+    whole, rest = divmod(vectors, config.vector_slots)
+    cycles = VECTOR_GO_CYCLES
+    for count, slots in ((whole, config.vector_slots), (1, rest)):
+        if count and slots:
+            cycles += count * (taps * batch_cycles(body, slots, config) + batch_cycles(after, slots, config))
+    return cycles
+
+
+def vectors_cycles(elements: int, beats: Sequence[int], config: Config) -> int:
+    """Cycles of a GO over neighbouring elements; `beats`: of each micro-operation."""
+    return VECTOR_GO_CYCLES + -(-elements // config.columns) * sum(beats)
+
+
 def channels_cycles(config: Config, beats: Sequence[int], rows: int) -> int:
     """Cycles for `rows` vectors with the same parameters. `beats`: of each micro-operation, which waits for what the
     one before has computed."""

@@ -218,7 +218,7 @@ class ConvolutionEmission:
     def _pixels_before_the_end(self, placed: BoxOnArray) -> int:
         """Pixels of a tile that VECTOR writes while the array still works on the others; 0: no part of them."""
         rows, box = self.config.rows, placed.box
-        if self.plan.im2col_columns:
+        if self.plan.strips:
             return 0
         slots = box_work(self.plan, self.config, box.rows, box.columns, 1).array_cycles
         if self.plan.layout.depthwise:
@@ -238,7 +238,7 @@ class ConvolutionEmission:
 
     def _streams(self, placed: BoxOnArray, channel: int) -> dict[int, Access]:
         """Returns the streams' accesses from a channel of the box on."""
-        by_columns = self.plan.im2col_columns > 0
+        by_columns = self.plan.strips
         streams = {
             stream: _pixels(placed.box, load.element, place, channel, by_columns=by_columns)
             for stream, (load, place) in enumerate(placed.loads)

@@ -29,11 +29,12 @@ def allocate_buffers(
         buffers: Buffers = {}
         for key, size in sizes.items():
             slid = key.role is Role.WINDOW
-            copies = turns if slid else min(turns, 2)
+            copies = turns if slid else min(turns, 2) if key.role.takes_turns else 1
             found = []
             for _ in range(copies):
                 address = arena.allocate(size, others=apart) if slid and apart else None
-                address = arena.allocate(size, high=key.role is not low) if address is None else address
+                high = key.role not in (low, Role.STRIPE)
+                address = arena.allocate(size, high=high) if address is None else address
                 found += [] if address is None else [address]
             taken += found
             if len(found) < copies:
@@ -51,14 +52,3 @@ def allocate_buffers(
 def addresses_of(buffers: Buffers) -> list[int]:
     """What to free when the buffers are not needed any more."""
     return [address for buffer in buffers.values() for address in buffer.addresses]
-
-
-def try_buffers(arena: Arena, sizes: Sizes, low: Role = Role.WINDOW) -> bool | None:
-    """Whether buffers of these sizes fit twice (True) or once (False); None if they do not fit."""
-    try:
-        buffers = allocate_buffers(arena, sizes, low=low)
-    except OutOfMemory:
-        return None
-    for address in addresses_of(buffers):
-        arena.free(address)
-    return all(buffer.doubled for buffer in buffers.values())

@@ -55,6 +55,14 @@ class Role(enum.Enum):
     RESULT = "the layer's result"
     PARAMETERS = "per-channel parameters that do not stay on chip for the whole layer"
     PARTIALS = "partial results of a reduction"
+    STRIPE = "the rows of a result that one layer of a cascade hands to the next"
+    WHOLE = "an operand that is there as a whole, or a part of one that takes no turns"
+    SCRATCH = "what a copy that turns a tensor has between its passes"
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether there may be several blocks."""
+        return self not in (Role.STRIPE, Role.WHOLE, Role.SCRATCH)
 
 
 @dataclasses.dataclass(frozen=True)

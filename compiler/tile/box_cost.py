@@ -1,20 +1,21 @@
-"""What a convolution costs in boxes of some size: each one is fetched, computed and sent away."""
+"""What a convolution or a pool costs in boxes of some size: each one is fetched, computed and sent away."""
 
 import dataclasses
 import itertools
 from collections.abc import Callable, Hashable, Iterator
 
-from tosaic.compiler.cost.boxes import BoxDemand, BoxTime, BoxWork, Moved, boxes_cycles
+from tosaic.compiler.cost.boxes import BoxDemand, BoxTime, BoxWork, Moved, boxes_cycles, computing_cycles
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.buffers import Sizes
 from tosaic.compiler.place.placement import Role
-from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes
+from tosaic.compiler.tile.box_search import split
+from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes, Tiling
 from tosaic.hw.config import Config
 
 
 @dataclasses.dataclass(frozen=True)
 class BoxCost:
-    """The cost of a convolution layer."""
+    """The cost of a convolution, or of a pool."""
 
     config: Config
     speed: MemorySpeed
@@ -25,13 +26,18 @@ class BoxCost:
     work_content: Hashable = None
     """Equal where `work` returns the same for the same boxes; None: nothing is known of it."""
 
-    def cycles(self, cut: ImageBoxes, extent: Extent, sizes: Sizes, *, doubled: bool) -> int:
-        """Predicted cycles of all boxes of at most `extent`, whose buffers have these `sizes`."""
+    def cycles(self, tiling: Tiling, sizes: Sizes, *, doubled: bool) -> int:
+        """Predicted cycles of all boxes, whose buffers have these `sizes`."""
+        cut, extent = tiling.cut, tiling.extent
         time = self._time(extent)
         ends = self._moved(cut, extent, sizes, extent, time)
         firsts = self._first_boxes(cut, extent)
         boxes = self._boxes(cut, extent, sizes, time)
         return boxes_cycles(boxes, firsts, ends, time, self.speed, doubled=doubled)
+
+    def computing(self, box: BoxWork, pixels: int) -> int:
+        """Cycles of a box whose operands are there."""
+        return computing_cycles(box.array_cycles, box.tiles, pixels * self.beats)
 
     def _time(self, extent: Extent) -> BoxTime:
         return BoxTime.of(self.speed, self.config, extent.rows * extent.columns)
@@ -54,20 +60,14 @@ class BoxCost:
     def _moved(self, cut: ImageBoxes, extent: Extent, sizes: Sizes, whole: Extent, time: BoxTime) -> Moved:
         """Returns what a box of `extent` moves; `sizes` are those of a box of `whole`, which the time is for."""
         read, written = 0, 0
+        pixels = extent.rows * extent.columns
         # Some of the channels are a short run of bytes for each pixel.
-        runs = extent.rows * extent.columns if extent.channels < cut.channels else 0
+        runs = pixels if extent.channels < cut.channels else 0
         for key, size in sizes.items():
-            least = 0 if key.role is Role.WINDOW else runs
-            part = size * extent.rows * extent.columns
-            moved = time.of_runs(part, whole.rows * whole.columns, least)
+            bursts = runs if key.role is not Role.WINDOW else pixels if cut.picked else 0
+            moved = time.of_runs(size * pixels, whole.rows * whole.columns, bursts)
             if key.role is Role.RESULT:
                 written += moved
             else:
                 read += moved
         return Moved(read, written)
-
-
-def split(size: int, step: int) -> list[tuple[int, int]]:
-    """(number of pieces, their size) of `size` cut into pieces of `step`, of which the last may be smaller."""
-    whole, rest = divmod(size, step)
-    return [(count, each) for count, each in ((whole, step), (1, rest)) if count and each]

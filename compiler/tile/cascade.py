@@ -6,6 +6,7 @@ kept: they wait in external memory until the stripe that is there now has been r
 """
 
 import dataclasses
+import functools
 from collections.abc import Collection, Iterator, Sequence
 
 from tosaic.compiler.tile.image_boxes import ImageBoxes
@@ -45,6 +46,10 @@ class Heights:
 
     def stripes(self) -> list[list[StripeRows]]:
         """The rows of each layer, stripe by stripe."""
+        return self._stripes
+
+    @functools.cached_property
+    def _stripes(self) -> list[list[StripeRows]]:
         height, made, found = self.cuts[-1].window.oh, [0] * len(self.cuts), []
         there = [*made]
         """Rows before this one, as far back as windows reach, are in the stripe before; 0: nothing is."""

@@ -8,8 +8,9 @@ from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import Arena
 from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.placement import Placement
+from tosaic.compiler.tile.box_search import Room, cheapest
 from tosaic.compiler.tile.cascade import Chain
-from tosaic.compiler.tile.cascade_tiles import CascadeTiler, body_of
+from tosaic.compiler.tile.cascade_tiles import CascadeCuts, body_of
 from tosaic.compiler.tile.convolution import convolution_boxes
 from tosaic.compiler.tile.demands import work_cycles
 from tosaic.compiler.tile.work import (
@@ -32,7 +33,7 @@ def propose(plan: GraphPlan, config: Config, speed: MemorySpeed) -> list[Chain]:
     plain = [work_cycles(work, config, speed) if isinstance(work, LayerWork) else 0 for work in works]
     linked = [False, *(_linked(first, then) for first, then in zip(works, works[1:], strict=False))]
     # From the last layer on: what the rest costs, and the cascade that begins here.
-    rest, begins = [0] * (len(works) + 1), [0] * len(works)
+    rest, begins = [0.0] * (len(works) + 1), [0] * len(works)
     for first in reversed(range(len(works))):
         rest[first], begins[first] = plain[first] + rest[first + 1], first
         for last in range(first + 1, min(first + CASCADE_MOST_LAYERS, len(works))):
@@ -85,7 +86,7 @@ def _in_rows(work: Work) -> bool:
     if isinstance(work.body, PoolBody):
         return True
     plan = work.body.plan
-    return plan.weights.packing is None and not plan.layout.batched and not plan.im2col_columns
+    return plan.weights.packing is None and not plan.layout.batched and not plan.strips
 
 
 def _window(body: ArrayBody | PoolBody) -> Window:
@@ -123,7 +124,7 @@ def _decodes_again(members: list[LayerWork], config: Config) -> bool:
     return bool(blocks) and taken + max(blocks) > config.wm_bytes
 
 
-def _estimated(members: list[LayerWork], plain: int, config: Config, speed: MemorySpeed) -> int | None:
+def _estimated(members: list[LayerWork], plain: int, config: Config, speed: MemorySpeed) -> float | None:
     """Predicted cycles of a cascade that has the activation memory for itself, but for what its layers read there and
     their parameters; None where they are not clearly fewer than `plain`."""
     arena, last = Arena(config.am_bytes, config.columns), members[-1]
@@ -139,7 +140,7 @@ def _estimated(members: list[LayerWork], plain: int, config: Config, speed: Memo
     if any(arena.allocate(size, high=True) is None for size in (*inside.values(), *parameters)):
         return None
     result = Placement(Address(Region.DATA, 0), last.tensors.size_bytes(last.layer.output))
-    found = CascadeTiler(stripped, arena, config, {}, speed).best(result)
+    found = cheapest(CascadeCuts(stripped, result, config, speed, {}), Room(arena))
     return found.cycles if found is not None and found.cycles < CASCADE_SHARE * plain else None
 
 

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import OutOfMemory
+from tosaic.compiler.place.buffers import addresses_of
 from tosaic.compiler.place.placement import Placement, Sent
-from tosaic.compiler.tile.cascade_tiles import CascadeTiler, StripePlan
+from tosaic.compiler.tile.box_search import Found, Room, cheapest
+from tosaic.compiler.tile.cascade import Heights
+from tosaic.compiler.tile.cascade_tiles import CascadeCuts
 from tosaic.compiler.tile.layer_plan import LayerPass, LayerPlanner
 from tosaic.compiler.tile.work import ArrayBody, LayerWork
 
@@ -44,12 +47,14 @@ class CascadePlanner:
         if found is None:
             self._undo()
             return None
-        stripes, output = found
+        cuts, stripes = found
+        shown = [self._shown(layer, wanted) for layer, wanted in zip(self.layers, self.wanted, strict=True)]
+        works = cuts.stripes(stripes.tiles, stripes.buffers, self.placer.memories.external.reserve, shown)
         last = members[-1]
-        members[-1] = dataclasses.replace(last, placements={**last.placements, last.output: output})
+        members[-1] = dataclasses.replace(last, placements={**last.placements, last.output: cuts.output})
         macs = [work.body.plan.macs if isinstance(work.body, ArrayBody) else 0 for work in members]
         self._withdraw()
-        return PlannedCascade(members, macs, stripes.stripes, self._temporary + stripes.taken)
+        return PlannedCascade(members, macs, works, self._temporary + addresses_of(stripes.buffers))
 
     def _members(self) -> list[LayerWork]:
         members = []
@@ -64,44 +69,43 @@ class CascadePlanner:
         self.planner.table_in_unit = None
         return members
 
-    def _placed(self, members: list[LayerWork]) -> tuple[StripePlan, Placement] | None:
-        """The stripes, and where the result is: in activation memory, unless outside takes fewer cycles."""
+    def _placed(self, members: list[LayerWork]) -> tuple[CascadeCuts, Found[Heights]] | None:
+        """The stripes, with the result in activation memory, unless outside takes fewer cycles. Buffers are taken."""
         placer, output = self.placer, self.layers[-1].output
-        storage = placer.tensors.storage[output]
+        storage, room = placer.tensors.storage[output], Room(placer.memories.arena)
         beside = Placement(Address(Region.DATA, 0), placer.tensors.size_bytes(output))
-        outside = self._tiler(members).best(beside)
+        outside = cheapest(self._cuts(members, beside), room)
+        if outside is not None:
+            self._free(outside)
         if placer.place_resident(output):
             place = placer.placements[storage]
-            inside = self._tiler(members).best(place)
+            cuts = self._cuts(members, place)
+            inside = cheapest(cuts, room)
             if inside is not None and (outside is None or inside.cycles <= outside.cycles):
-                return self._taken(members, inside, place), place
+                return cuts, inside
+            if inside is not None:
+                self._free(inside)
             placer.arena.free(place.address.offset)
             placer.withdraw(storage)
         if outside is None:
             return None
         placer.memories.crowded = True
-        place = placer.external(output)
-        return self._taken(members, outside, place), place
+        cuts = self._cuts(members, placer.external(output))
+        buffers = room.take(cuts.sizes(outside.tiles))
+        assert buffers is not None
+        return cuts, dataclasses.replace(outside, buffers=buffers)
 
-    def _taken(self, members: list[LayerWork], chosen: StripePlan, output: Placement) -> StripePlan:
-        """The chosen stripes with their buffers, and with what they send outside."""
-        shown = [self._shown(layer, wanted) for layer, wanted in zip(self.layers, self.wanted, strict=True)]
-        found = self._tiler(members, shown).planned(chosen.heights, output, self._reserve)
-        assert found is not None
-        return found
-
-    def _reserve(self, size_bytes: int) -> Address:
-        return self.placer.memories.external.reserve(size_bytes)
+    def _free(self, found: Found[Heights]) -> None:
+        for address in addresses_of(found.buffers):
+            self.placer.arena.free(address)
 
     def _shown(self, layer: Layer, wanted: bool) -> Sent | None:
         return self.planner.result(layer, wanted)
 
-    def _tiler(self, members: list[LayerWork], shown: Sequence[Sent | None] = ()) -> CascadeTiler:
-        placer, memories = self.placer, self.placer.memories
+    def _cuts(self, members: list[LayerWork], output: Placement) -> CascadeCuts:
+        placer = self.placer
         whole = {number for number, wanted in enumerate(self.wanted) if wanted}
-        return CascadeTiler(
-            members, memories.arena, placer.config, placer.pitches, memories.speed, shown, whole
-        )
+        return CascadeCuts(members, output, placer.config, placer.memories.speed, placer.pitches, whole)
 
     def _withdraw(self) -> None:
         for layer in self.layers[:-1]:

@@ -1,33 +1,20 @@
 """Chooses the stripes of a cascade: the height with the fewest predicted cycles among those whose buffers fit."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import ClassVar
 
 from tosaic.compiler.cost.layers import cascade_cycles
 from tosaic.compiler.machine_numbers import CASCADE_MOST_STRIPES
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.address import Address, Region
-from tosaic.compiler.place.arena import Arena, OutOfMemory
-from tosaic.compiler.place.buffers import Buffers, Sizes, addresses_of, allocate_buffers
+from tosaic.compiler.place.buffers import Buffers, Sizes
 from tosaic.compiler.place.placement import Buffer, BufferKey, Copy, Placement, Role, Sent
 from tosaic.compiler.tile.cascade import Heights, StripeRows, heights_of
 from tosaic.compiler.tile.demands import demand_of
-from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes
+from tosaic.compiler.tile.image_boxes import Extent
 from tosaic.compiler.tile.work import ArrayBody, LayerWork, PoolBody
 from tosaic.hw.config import Config
-
-
-@dataclasses.dataclass(frozen=True)
-class StripePlan:
-    """How a cascade runs."""
-
-    heights: Heights
-    cycles: int
-    """Predicted cycles."""
-    stripes: list[tuple[int, LayerWork]]
-    """The layer's number and its work, stripe by stripe in the order in which they run."""
-    taken: list[int]
-    """Addresses of all buffers."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +26,8 @@ class _Places:
     waiting: list[Address]
     """Addresses of rows that are kept from stripe to stripe."""
     output: Placement
+    shown: Sequence[Sent | None]
+    """Where results go outside, if they are wanted there."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,93 +54,78 @@ def row_bytes(work: LayerWork) -> int:
     return work.tensors.size_bytes(work.layer.output) // body_of(work).cut.window.oh
 
 
-class CascadeTiler:
-    """Chooses the stripes of `members`, whose placements are those outside of the cascade. `pitches`: bytes from row to
-    row of results that are stored with their rows apart. `shown`: where results go outside, if they are
-    wanted there; `whole`: numbers of the members whose results are."""
+class CascadeCuts:
+    """The stripes that a cascade of `members`, whose placements are those outside of the cascade, may run in.
+
+    `output`: where the last result is. `pitches`: bytes from row to row of results that are stored with their rows
+    apart. `whole`: numbers of the members whose results are wanted outside, too."""
+
+    clearly: ClassVar[float] = 1.0
 
     def __init__(
         self,
         members: Sequence[LayerWork],
-        arena: Arena,
+        output: Placement,
         config: Config,
-        pitches: dict[str, int],
         speed: MemorySpeed,
-        shown: Sequence[Sent | None] = (),
+        pitches: Mapping[str, int],
         whole: Collection[int] = (),
     ):
-        self.members, self.arena, self.config, self.speed, self.whole = members, arena, config, speed, whole
+        self.members, self.output, self.config, self.speed, self.whole = members, output, config, speed, whole
         self.cuts = [body_of(work).cut for work in members]
-        self.shown = shown or [None] * len(members)
         self._pitches = [pitches.get(work.layer.output, 0) or row_bytes(work) for work in members]
         self._between = [work.output for work in members[:-1]]
 
-    def best(self, output: Placement) -> StripePlan | None:
-        """The best stripes that fit with the last result there; their buffers are not taken. None: nothing fits."""
-        found: StripePlan | None = None
-        for heights in heights_of(self.cuts, CASCADE_MOST_STRIPES, self.whole):
-            plan = self.planned(heights, output)
-            if plan is None:
-                continue
-            for address in plan.taken:
-                self.arena.free(address)
-            if found is None or plan.cycles < found.cycles:
-                found = plan
-        return found
+    def rungs(self) -> Iterator[Iterator[Heights]]:
+        yield heights_of(self.cuts, CASCADE_MOST_STRIPES, self.whole)
 
-    def planned(
-        self, heights: Heights, output: Placement, reserve: Callable[[int], Address] = _anywhere
-    ) -> StripePlan | None:
-        """The cascade in stripes of one height, its buffers taken; None if they do not fit. `reserve` gives external
-        memory for the rows that are kept."""
-        extents = [self._extent(cut, rows) for cut, rows in zip(self.cuts, heights.most_rows(), strict=True)]
-        held = self._held(heights)
-        if held is None:
-            return None
-        try:
-            buffers = self._buffers(heights, extents, output)
-        except OutOfMemory:
-            for address in held:
-                self.arena.free(address)
-            return None
-        waiting = [
-            reserve(rows * pitch) for rows, pitch in zip(heights.most_kept(), self._pitches, strict=True)
-        ]
-        stripes = list(self._stripes(heights, extents, _Places(held, waiting, output), buffers))
-        distinct = {key: buffer for found in buffers for key, buffer in found.items()}
-        taken = [*held, *addresses_of(distinct)]
-        cycles = cascade_cycles(
-            [demand_of(work, self.config) for _, work in stripes], self.config, self.speed
-        )
-        return StripePlan(heights, cycles, stripes, taken)
-
-    def _extent(self, cut: ImageBoxes, rows: int) -> Extent:
-        most = cut.largest()
-        return dataclasses.replace(most, rows=max(1, min(most.rows, rows)))
-
-    def _held(self, heights: Heights) -> list[int] | None:
-        """Returns memory for a stripe of each result but the last."""
-        taken: list[int] = []
-        for rows, pitch in zip(heights.most_rows()[:-1], self._pitches, strict=False):
-            address = self.arena.allocate(rows * pitch)
-            if address is None:
-                for other in taken:
-                    self.arena.free(other)
-                return None
-            taken.append(address)
-        return taken
-
-    def _buffers(self, heights: Heights, extents: list[Extent], output: Placement) -> list[Buffers]:
-        """Buffers of each layer, for what is outside."""
-        mine = [self._sizes(number, heights, extent, output) for number, extent in enumerate(extents)]
-        # Layers that read the same operand share its buffers.
-        sizes: Sizes = {}
-        for wanted in mine:
+    def sizes(self, tiles: Heights) -> Sizes:
+        """A stripe of each result but the last, and the buffers of all layers for what is outside. Layers that read the
+        same operand share its buffers."""
+        rows = zip(self._between, tiles.most_rows(), self._pitches, strict=False)
+        sizes = {BufferKey(Role.STRIPE, name): count * pitch for name, count, pitch in rows}
+        for number, extent in enumerate(self._extents(tiles)):
+            wanted = self._sizes(number, tiles, extent)
             sizes |= {key: max(size, sizes.get(key, 0)) for key, size in wanted.items()}
-        found = allocate_buffers(self.arena, sizes)
-        return [{key: found[key] for key in wanted} for wanted in mine]
+        return sizes
 
-    def _sizes(self, number: int, heights: Heights, extent: Extent, output: Placement) -> Sizes:
+    def cycles(self, tiles: Heights, sizes: Sizes, turns: int) -> float:
+        buffers = {
+            key: Buffer((0,) * (min(turns, 2) if key.role.takes_turns else 1), size)
+            for key, size in sizes.items()
+        }
+        demands = [demand_of(work, self.config) for _, work in self.stripes(tiles, buffers, _anywhere)]
+        return cascade_cycles(demands, self.config, self.speed)
+
+    def stripes(
+        self,
+        tiles: Heights,
+        buffers: Buffers,
+        reserve: Callable[[int], Address],
+        shown: Sequence[Sent | None] = (),
+    ) -> list[tuple[int, LayerWork]]:
+        """The layer's number and its work, stripe by stripe in the order in which they run. `reserve` gives external
+        memory for the rows that are kept; `shown`: where results go outside, if they are wanted there."""
+        waiting = [
+            reserve(rows * pitch) for rows, pitch in zip(tiles.most_kept(), self._pitches, strict=True)
+        ]
+        held = [buffers[BufferKey(Role.STRIPE, name)].addresses[0] for name in self._between]
+        extents = self._extents(tiles)
+        mine = [
+            {key: buffers[key] for key in self._sizes(number, tiles, extent)}
+            for number, extent in enumerate(extents)
+        ]
+        places = _Places(held, waiting, self.output, shown or [None] * len(self.members))
+        return list(self._stripes(tiles, extents, places, mine))
+
+    def _extents(self, heights: Heights) -> list[Extent]:
+        mosts = [cut.largest() for cut in self.cuts]
+        return [
+            dataclasses.replace(most, rows=max(1, min(most.rows, rows)))
+            for most, rows in zip(mosts, heights.most_rows(), strict=True)
+        ]
+
+    def _sizes(self, number: int, heights: Heights, extent: Extent) -> Sizes:
         """What one layer needs for a box of an extent."""
         work, cut, sizes = self.members[number], self.cuts[number], Sizes()
         source, program = cut.window.view.storage, work.layer.program
@@ -163,7 +137,7 @@ class CascadeTiler:
             key = work.tensors.operand_key(load.tensor, stream)
             if not work.placements[key.tensor].resident:
                 sizes[key] = cut.image_bytes(extent, load.element.bytes)
-        if number == len(self.members) - 1 and not output.resident:
+        if number == len(self.members) - 1 and not self.output.resident:
             element_bytes = work.tensors.element(work.layer.output).bytes
             sizes[BufferKey(Role.RESULT, work.output)] = cut.image_bytes(extent, element_bytes)
         return sizes
@@ -195,7 +169,7 @@ class CascadeTiler:
                         preloads=[*([] if number in begun else work.preloads), *copies.restored],
                         saved=copies.saved,
                         buffers={key: _turned(buffer, turn) for key, buffer in buffers[number].items()},
-                        result=self._leaving(number, rows, target),
+                        result=self._leaving(number, rows, target, places.shown[number]),
                     ),
                 )
                 begun.add(number)
@@ -221,9 +195,9 @@ class CascadeTiler:
         apart = pitch if pitch != row_bytes(work) else 0
         return Placement(Address(Region.ACTIVATION, address - first_row * pitch), size, apart)
 
-    def _leaving(self, number: int, rows: StripeRows, target: Placement) -> Sent | None:
+    def _leaving(self, number: int, rows: StripeRows, target: Placement, shown: Sent | None) -> Sent | None:
         """What of a result that is wanted outside goes there with a stripe."""
-        shown, size = self.shown[number], row_bytes(self.members[number])
+        size = row_bytes(self.members[number])
         if shown is None:
             return None
         first, end = (row * size for row in rows.computed)

@@ -10,25 +10,21 @@ import numpy as np
 from tosaic.compiler.cost.array import dense_cycles, depthwise_cycles
 from tosaic.compiler.cost.boxes import BoxWork
 from tosaic.compiler.fuse.layer import Layer
-from tosaic.compiler.ir import DType, Graph, Operator, Tensor
-from tosaic.compiler.machine import KIND, Kind
+from tosaic.compiler.ir import DType, Operator, Tensor
 from tosaic.compiler.machine_numbers import WEIGHT_GROUP_BYTES, WEIGHT_GROUP_WM_PART
-from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.address import Address
 from tosaic.compiler.place.geometry import Window
-from tosaic.compiler.place.pixel_groups import PixelGroups, group_pixels
 from tosaic.compiler.place.tap_passes import pairs_rows, streams_of
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.place.weights import (
     MAX_COUNT,
     Blob,
-    StoredWeights,
     WeightLayout,
     odd_pitch,
-    weight_layout,
 )
-from tosaic.compiler.tile.im2col import Im2col, best_columns, fits_fields, im2col_window, tiles_on_array
 from tosaic.compiler.tile.image_boxes import Box, Extent, ImageBoxes
+from tosaic.compiler.tile.mapping import Asked, zero_points
+from tosaic.compiler.tile.mappings import choose
 from tosaic.compiler.tile.packer import PackedWeights, Packer
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
@@ -63,10 +59,8 @@ class ConvolutionPlan:
     weight_zp: int
     bias: np.ndarray
     macs: int
-    im2col_columns: int = 0
-    """Output columns per box of a layer whose image comes in the form of `im2col.py`; 0: it does not."""
-    im2col_first: int = 0
-    """Those of the first box."""
+    strips: bool = False
+    """Whether the image comes in the form of `im2col.py`."""
 
     def tiles_of(self, image: int) -> list[Tile]:
         if not self.layout.batched:
@@ -110,34 +104,22 @@ def _tiles(layout: WeightLayout, address: Address, limit_bytes: int) -> list[Til
     return tiles
 
 
-def plan_convolution(
-    tensors: Tensors,
-    layer: Layer,
-    window: Window,
-    packer: Packer,
-    im2col: Im2col | None = None,
-    stored: StoredWeights | None = None,
-) -> ConvolutionPlan:
-    """Chooses the mapping, unless it is `im2col`; `packer` plans the weights' form in external memory. `stored`: what a
-    MATMUL reads instead of its operand.
+def plan_convolution(tensors: Tensors, layer: Layer, asked: Asked, packer: Packer) -> ConvolutionPlan:
+    """Chooses the mapping; `packer` plans the weights' form in external memory.
 
     Raises UnsupportedError where the array cannot compute the layer."""
-    graph, config, operator = tensors.graph, tensors.config, layer.base
-    assert operator is not None
+    graph, config, operator = asked.graph, asked.config, asked.operator
     _check_operands(tensors, layer, operator)
     matrices = operator.op == "MATMUL"
     input_zp, weight_zp = zero_points(graph, operator)
     bias = np.zeros(1, np.int32) if matrices else graph.operand_value(operator, "bias").reshape(-1)
-    weight, output = tensors[operator.inputs[1]], tensors[operator.outputs[0]]
-    macs = math.prod(weight.shape) * (window.oh * window.ow if matrices else window.n * window.oh * window.ow)
-    if im2col is not None:
-        mapping = Mapping(window, im2col.layout)
-    else:
-        mapping = choose_mapping(graph, config, operator, window, weight_zp, stored)
-    window, layout, groups = mapping.window, mapping.layout, mapping.groups
+    weight, output, of = tensors[operator.inputs[1]], tensors[operator.outputs[0]], asked.window
+    macs = math.prod(weight.shape) * (of.oh * of.ow if matrices else of.n * of.oh * of.ow)
+    mapping = choose(asked)
+    layout, pixels = mapping.layout, mapping.pixels
     _check_blob(operator, weight, layout, config)
-    if groups is not None:
-        packed = packer.constant(groups.weights, layout, groups.pack)
+    if mapping.packed is not None:
+        packed = packer.constant(mapping.packed[0], layout, mapping.packed[1])
     elif (data := weight.data) is not None:
         packed = packer.constant(weight.name, layout, lambda: data)
     else:
@@ -146,81 +128,22 @@ def plan_convolution(
         WEIGHT_GROUP_BYTES, packed.step_bytes, config.wm_bytes // WEIGHT_GROUP_WM_PART
     )
     tiles = _tiles(layout, packed.address, group_bytes)
-    pixels = groups.pixels if groups is not None else 1
     channels = output.shape[-1] * pixels
     if pixels > 1:
         bias = np.tile(np.broadcast_to(bias, output.shape[-1]), pixels)
-    columns, first = (im2col.columns, im2col.first) if im2col is not None else (0, 0)
     return ConvolutionPlan(
-        window, tiles, channels, pixels, layout, packed, input_zp, weight_zp, bias, macs, columns, first
+        mapping.window,
+        tiles,
+        channels,
+        pixels,
+        layout,
+        packed,
+        input_zp,
+        weight_zp,
+        bias,
+        macs,
+        mapping.strips,
     )
-
-
-def zero_points(graph: Graph, operator: Operator) -> tuple[int, int]:
-    """Returns the zero points of the image and of the weights."""
-    names = ("A_zp", "B_zp") if operator.op == "MATMUL" else ("input_zp", "weight_zp")
-    image, weight = (int(graph.operand_value(operator, name).reshape(-1)[0]) for name in names)
-    return image, weight
-
-
-@dataclasses.dataclass(frozen=True)
-class Mapping:
-    """What the array slides over, and with which weights."""
-
-    window: Window
-    layout: WeightLayout
-    groups: PixelGroups | None = None
-
-
-def choose_mapping(
-    graph: Graph,
-    config: Config,
-    operator: Operator,
-    window: Window,
-    weight_zp: int,
-    stored: StoredWeights | None = None,
-) -> Mapping:
-    """The mapping of an operator whose image lies as it is; for `stored` see `weight_layout`."""
-    if operator.op != "MATMUL":
-        window = window.simplified()
-    groups = group_pixels(graph, operator, window, config.columns, weight_zp, config)
-    if groups is not None:
-        return Mapping(groups.window, groups.layout, groups)
-    layout = weight_layout(graph, operator, window, config.columns, weight_zp, config, stored)
-    return Mapping(window, layout)
-
-
-def choose_im2col(
-    graph: Graph, config: Config, operator: Operator, window: Window, speed: MemorySpeed
-) -> Im2col | None:
-    """How a CONV2D whose image is in external memory runs by im2col along x; None where that takes no fewer cycles, or
-    cannot be."""
-    if operator.op != "CONV2D" or not fits_fields(window, config):
-        return None
-    _, weight_zp = zero_points(graph, operator)
-    shape = im2col_window(window, window.ih, 1)
-    layout = weight_layout(graph, operator, shape, config.columns, weight_zp, config)
-    found = best_columns(window, layout, config, speed)
-    plain = choose_mapping(graph, config, operator, window, weight_zp)
-    pixels = plain.window.n * plain.window.oh * plain.window.ow
-    computing = tiles_on_array(plain.window, plain.layout, config, pixels)
-    transferring = window.n * window.view.image_bytes // speed.bytes_per_cycle(config)
-    if found.cycles >= max(computing, transferring):
-        return None
-    # LOAD brings the next layer's weights behind the image.
-    following = _following_weights(graph, operator) // speed.bytes_per_cycle(config)
-    late = max(found.cycles, found.loading + following)
-    return found if late < max(computing, transferring + following) else None
-
-
-def _following_weights(graph: Graph, operator: Operator) -> int:
-    """Bytes of the constant weights of the array's next operator; 0 without one."""
-    place = next(number for number, other in enumerate(graph.operators) if other is operator)
-    for other in graph.operators[place + 1 :]:
-        if KIND.get(other.op) is Kind.ARRAY:
-            weight = graph.tensors[other.inputs[1]]
-            return weight.data.size if weight.data is not None else 0
-    return 0
 
 
 def _check_operands(tensors: Tensors, layer: Layer, operator: Operator) -> None:
@@ -252,11 +175,10 @@ def convolution_boxes(plan: ConvolutionPlan, config: Config) -> ImageBoxes:
         plan.channels,
         step,
         multiplier=layout.multiplier,
-        column_limit=plan.im2col_columns or layout.column_limit,
-        first_columns=plan.im2col_first,
+        column_limit=layout.column_limit,
         output_limit=layout.output_limit,
         stripe_pitch=odd_pitch(window.iw * window.ic, config) if paired else 0,
-        im2col_zp=plan.input_zp if plan.im2col_columns else None,
+        im2col_zp=plan.input_zp if plan.strips else None,
     )
 
 

@@ -5,9 +5,9 @@ import dataclasses
 import enum
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, TypeVar
 
-from tosaic.compiler.cost.vector import elementwise_cycles
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import blocks
 from tosaic.compiler.machine import KIND, Kind
@@ -18,15 +18,17 @@ from tosaic.compiler.machine_numbers import (
     OTHER_BOXES_SHARE,
 )
 from tosaic.compiler.place.arena import OutOfMemory
-from tosaic.compiler.place.buffers import Buffers, Sizes, allocate_buffers, try_buffers
+from tosaic.compiler.place.buffers import Buffers, Sizes
 from tosaic.compiler.place.placement import PARAMETERS, BufferKey, Role
 from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.place.strides import box_span, broadcast_strides, dense_strides
 from tosaic.compiler.place.tensors import Tensors
-from tosaic.compiler.tile.channel_boxes import ChannelBoxes
-from tosaic.compiler.tile.largest_fit import largest_fit
+from tosaic.compiler.tile.box_search import Room, cheapest, even_parts
+from tosaic.compiler.tile.channel_boxes import ChannelCost, ElementCost
 from tosaic.compiler.tile.loops import Axis, merge
+
+Cost = TypeVar("Cost", bound=ElementCost)
 
 
 class Shape(enum.Enum):
@@ -202,122 +204,117 @@ def plan_elementwise(
 ) -> tuple[ElementwisePlan, Buffers]:
     """Stripes or boxes for tensors that are not resident (`external`, storage names). `param_bytes`: bytes of the
     parameters for a tile of channels, when they are brought in box by box; else 0."""
-    tensors = placer.tensors
-    shape = shape_of(tensors, layer)
     if external or param_bytes:
         placer.release_pending()
-    if shape is Shape.BOXES:
-        return _BoxTiler(placer, layer, external, param_bytes).choose()
-    elements = tensors.elements(layer.output)
-    beats = layer.program.beats(tensors.element(layer.output))
-    cycles = elementwise_cycles(elements, beats, tensors.config)
-    if not external:
-        return ElementwisePlan(shape, (elements,), cycles), {}
-    output = tensors.storage[layer.output]
-    keys = {name: BufferKey(Role.RESULT if name == output else Role.OPERAND, name) for name in external}
-    wholes = {keys[name]: placer.placements[name].bytes for name in external}
-
-    def sizes_of(count: int) -> Sizes:
-        return {key: min(whole, count * (whole // elements)) for key, whole in wholes.items()}
-
-    step = tensors.config.columns
-    most = -(-elements // step // _pieces(sum(wholes.values())))
-    count = largest_fit(placer.arena, max(1, most), elements, step, sizes_of)
-    if count is None:
+    cuts: _StripeCuts = _BoxCuts(placer, layer, external, param_bytes)
+    if shape_of(placer.tensors, layer) is Shape.STRIPES:
+        cuts = _StripeCuts(placer, layer, external)
+    found = cheapest(cuts, Room(placer.arena, low=cuts.low))
+    if found is None:
         raise OutOfMemory(
-            f"{layer.root}: one pixel of {tensors[layer.output]} and its inputs do not fit the activation memory"
+            f"{layer.root}: a box of {placer.tensors[layer.output]} and its inputs do not fit the activation memory"
         )
-    return ElementwisePlan(shape, (count,), cycles), allocate_buffers(placer.arena, sizes_of(count))
+    return cuts.plan(found.tiles), found.buffers
 
 
-class _BoxTiler:
-    """Chooses the boxes of one layer."""
+class _StripeCuts:
+    """The ranges of elements that a layer may run in."""
+
+    clearly: ClassVar[float] = OTHER_BOXES_SHARE
+    low = Role.WINDOW
+
+    def __init__(self, placer: Placer, layer: Layer, external: list[str]):
+        self.placer, self.layer, self.external = placer, layer, external
+        self.tensors, self.config = placer.tensors, placer.config
+        self.target: tuple[int, ...] = (self.tensors.elements(layer.output),)
+        self.cost = self._cost(ElementCost)
+        self.pieces = _pieces(sum(placer.placements[name].bytes for name in external))
+
+    def _cost(self, kind: type[Cost]) -> Cost:
+        beats = self.layer.program.uop_beats(self.tensors.element(self.layer.output))
+        return kind(self.config, self.placer.memories.speed, self.target, beats)
+
+    def plan(self, counts: tuple[int, ...]) -> ElementwisePlan:
+        """The plan of the candidate that was chosen."""
+        beats = self.layer.program.beats(self.tensors.element(self.layer.output))
+        cycles = math.prod(self.target) * beats // self.config.columns
+        return ElementwisePlan(Shape.STRIPES, counts, cycles)
+
+    def rungs(self) -> Iterator[Iterable[tuple[int, ...]]]:
+        if not self.external:
+            yield [self.target]
+        most = -(-self.target[0] // self.pieces)
+        yield (
+            (count,)
+            for count in even_parts(self.target[0], self.config.columns)
+            if count <= most + self.config.columns
+        )
+
+    def sizes(self, tiles: tuple[int, ...]) -> Sizes:
+        output, sizes = self.tensors.storage[self.layer.output], Sizes()
+        for name in self.external:
+            whole = self.placer.placements[name].bytes
+            key = BufferKey(Role.RESULT if name == output else Role.OPERAND, name)
+            sizes[key] = min(whole, tiles[0] * (whole // self.target[0]))
+        return sizes
+
+    def cycles(self, tiles: tuple[int, ...], sizes: Sizes, turns: int) -> float:
+        return self.cost.cycles(tiles, sizes, doubled=turns > 1)
+
+
+class _BoxCuts(_StripeCuts):
+    """The boxes of a result: of neighbouring elements, or of many rows and few channels."""
 
     def __init__(self, placer: Placer, layer: Layer, external: list[str], param_bytes: int):
-        self.placer, self.layer, self.external, self.param_bytes = placer, layer, external, param_bytes
-        self.tensors, self.config = placer.tensors, placer.config
+        super().__init__(placer, layer, external)
+        self.param_bytes = param_bytes
         self.target, self.operands = self.tensors.shape(layer.output), operands_of(self.tensors, layer)
-        self.channels: ChannelBoxes | None = None
-        self._low = Role.WINDOW if layer.per_channel is None else Role.RESULT
+        self.by_channels: ChannelCost | None = None
         if layer.per_channel is not None:
-            beats = layer.program.uop_beats(self.tensors.element(layer.output))
-            self.channels = ChannelBoxes(self.config, placer.memories.speed, self.target, beats)
+            self.low, self.by_channels = Role.RESULT, self._cost(ChannelCost)
+        self.cost = self.by_channels or self._cost(ElementCost)
 
-    def choose(self) -> tuple[ElementwisePlan, Buffers]:
-        """The boxes, with their buffers."""
-        if not self.external and not self.param_bytes:
-            return self._plan(self.target), {}
-        counts = self._better(self._contiguous())
-        return self._plan(counts), allocate_buffers(self.placer.arena, self._sizes(counts), low=self._low)
-
-    def _plan(self, counts: tuple[int, ...]) -> ElementwisePlan:
-        if self.channels is not None:
-            cycles = self.channels.computing(counts)
-        else:
-            beats = self.layer.program.beats(self.tensors.element(self.layer.output))
-            cycles = elementwise_cycles(math.prod(self.target), beats, self.config)
+    def plan(self, counts: tuple[int, ...]) -> ElementwisePlan:
         together = _together(self.operands, self.external, counts)
+        cycles = super().plan(counts).cycles if self.by_channels is None else self.cost.computing(counts)
         return ElementwisePlan(Shape.BOXES, counts, cycles, together)
 
-    def _contiguous(self) -> tuple[int, ...]:
-        """The largest boxes of neighbouring elements that fit twice, or once if none does."""
+    def rungs(self) -> Iterator[Iterable[tuple[int, ...]]]:
+        if not self.external and not self.param_bytes:
+            yield [self.target]
+        of_channels = self.by_channels.candidates() if self.by_channels is not None else []
+        yield itertools.chain(self._contiguous(), of_channels)
+
+    def _contiguous(self) -> Iterator[tuple[int, ...]]:
+        """Boxes of neighbouring elements, the largest first."""
         elements = math.prod(self.target)
         smallest = min(elements, self.config.am_bytes // ELEMENTWISE_BOX_AM_PART)
-        moved = sum(self.placer.placements[name].bytes for name in self.external)
-        limit = max(smallest, -(-elements // _pieces(moved)))
-        while True:
-            within = limit if self.channels is None else box_limit(limit, self.config.columns)
+        limit, before = max(smallest, -(-elements // self.pieces)), 0
+        while limit != before:
+            within = limit if self.by_channels is None else box_limit(limit, self.config.columns)
             # The first box is as large as any.
-            _, counts = next(blocks(self.target, within))
-            if limit == smallest or try_buffers(self.placer.arena, self._sizes(counts), self._low):
-                return counts
-            limit = max(smallest, limit // 2)
+            yield next(blocks(self.target, within))[1]
+            limit, before = max(smallest, limit // 2), limit
 
-    def _better(self, counts: tuple[int, ...]) -> tuple[int, ...]:
-        """Boxes of many rows and few channels, where they are predicted to take clearly fewer cycles."""
-        if self.channels is None:
-            return counts
-        best, least = counts, self._fitting(counts)
-        limit = None if least is None else int(OTHER_BOXES_SHARE * least)
-        for candidate in self.channels.candidates():
-            cycles = self._fitting(candidate, limit)
-            if cycles is not None:
-                best, limit = candidate, cycles
-        return best
-
-    def _fitting(self, counts: tuple[int, ...], limit: int | None = None) -> int | None:
-        """Cycles of all boxes by what they compute and transfer; None where they do not fit or take `limit` or more."""
-        assert self.channels is not None
-        sizes = self._sizes(counts)
-        if sum(sizes.values()) > self.config.am_bytes:
-            return None
-        if limit is not None and self.channels.cycles(counts, sizes, doubled=True) >= limit:
-            return None
-        doubled = try_buffers(self.placer.arena, sizes, self._low)
-        if doubled is None:
-            return None
-        cycles = self.channels.cycles(counts, sizes, doubled=doubled)
-        return cycles if limit is None or cycles < limit else None
-
-    def _sizes(self, counts: tuple[int, ...]) -> Sizes:
-        """What boxes of at most `counts` elements need in memory; the result last."""
-        tensors, low = self.tensors, (0,) * len(counts)
+    def sizes(self, tiles: tuple[int, ...]) -> Sizes:
+        """What boxes of at most `tiles` elements need in memory; the result last."""
+        tensors, low = self.tensors, (0,) * len(tiles)
         output = tensors.storage[self.layer.output]
         sizes: Sizes = {}
-        together = _together(self.operands, self.external, counts)
+        together = _together(self.operands, self.external, tiles)
         for name in sorted(together):
-            start, stop = joint_span([each for each in self.operands if each.storage == name], low, counts)
+            start, stop = joint_span([each for each in self.operands if each.storage == name], low, tiles)
             sizes[BufferKey(Role.OPERAND, name)] = stop - start
         for stream, operand in enumerate(self.operands):
             if operand.storage in self.external and operand.storage not in together:
-                box = operand.stored(low, counts)
+                box = operand.stored(low, tiles)
                 sizes[BufferKey(Role.OPERAND, operand.storage, stream)] = box.bytes
         if output in self.external:
             sizes[BufferKey(Role.RESULT, output)] = (
-                math.prod(counts) * tensors.element(self.layer.output).bytes
+                math.prod(tiles) * tensors.element(self.layer.output).bytes
             )
         if self.param_bytes:
-            sizes[PARAMETERS] = -(-counts[-1] // self.config.columns) * self.param_bytes
+            sizes[PARAMETERS] = -(-tiles[-1] // self.config.columns) * self.param_bytes
         return sizes
 
 

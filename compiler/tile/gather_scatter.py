@@ -5,12 +5,16 @@ holds a range of the rows with a spare row before and after it, to which all ind
 
 import dataclasses
 from collections.abc import Iterator
+from typing import ClassVar
 
+from tosaic.compiler.cost.moves import TableDemand, table_cycles
 from tosaic.compiler.fuse.indexed import IndexedMove
-from tosaic.compiler.machine_numbers import INDEXED_LEAST_ROWS, OFFSETS_AM_PART
+from tosaic.compiler.machine_numbers import INDEXED_LEAST_ROWS, OFFSETS_AM_PART, OTHER_BOXES_SHARE
 from tosaic.compiler.place.arena import OutOfMemory
-from tosaic.compiler.place.placement import Buffer, Placement
+from tosaic.compiler.place.buffers import Sizes
+from tosaic.compiler.place.placement import Buffer, BufferKey, Placement, Role
 from tosaic.compiler.place.placer import Placer
+from tosaic.compiler.tile.box_search import Room, cheapest
 from tosaic.hw.isa import OFFSETS_MAX, Element
 
 OFFSET_BYTES = Element.INT32.bytes
@@ -135,19 +139,54 @@ class GatherScatterPlanner:
 
     def _tile(self) -> tuple[TableTile, int | None, int, Buffer | None]:
         """(tile, its address, list rows at a time, their buffer)."""
-        whole = TableTile(self.move.batches, self.move.table_rows, self.row_bytes)
-        for tile in [whole] if self.table.resident else self._tiles():
-            found = self._try(tile)
-            if found is not None:
-                return tile, *found
-        raise OutOfMemory(
-            f"{self.move.operator}: {INDEXED_LEAST_ROWS} rows of one bus word of its table and its list do not fit the "
-            "activation memory"
-        )
+        cuts, room = _TableCuts(self), Room(self.placer.arena)
+        if not room.turns_of(cuts.sizes(next(iter(next(cuts.rungs()))))):
+            self.placer.release_pending()
+        found = cheapest(cuts, room)
+        if found is None:
+            self._give_back(self._taken)
+            raise OutOfMemory(
+                f"{self.move.operator}: {INDEXED_LEAST_ROWS} rows of one bus word of its table and its list do not fit "
+                "the activation memory"
+            )
+        (tile, rows), buffers = found.tiles, found.buffers
+        table = buffers[_TABLE].addresses[0] if _TABLE in buffers else None
+        return tile, table, rows, buffers.get(_LIST) or buffers.get(_WHOLE_LIST)
+
+
+_TABLE, _LIST = BufferKey(Role.WHOLE, "table"), BufferKey(Role.OPERAND, "list")
+_WHOLE_LIST = BufferKey(Role.WHOLE, "list")
+
+
+class _TableCuts:
+    """The parts of a table, and the numbers of list rows with each, that a GATHER or SCATTER may work on at a time."""
+
+    clearly: ClassVar[float] = OTHER_BOXES_SHARE
+
+    def __init__(self, planner: GatherScatterPlanner):
+        self.planner, self.move, self.columns = planner, planner.move, planner.columns
+        self.speed, self.row_bytes = planner.placer.memories.speed, planner.row_bytes
+        self.config = planner.placer.config
+
+    def rungs(self) -> Iterator[Iterator[tuple[TableTile, int]]]:
+        for tile in self._tiles():
+            yield ((tile, rows) for rows in self._rows(tile.batches * self.move.count))
+
+    def _rows(self, rows: int) -> Iterator[int]:
+        """Numbers of list rows, the largest first."""
+        smallest, before = min(rows, INDEXED_LEAST_ROWS), 0
+        while rows != before:
+            yield rows
+            if self.planner.list.resident:
+                return
+            rows, before = max(smallest, rows // 2), rows
 
     def _tiles(self) -> Iterator[TableTile]:
         """Fewer batches, then fewer bytes of each row down to one bus word, then fewer rows."""
         move, batches = self.move, self.move.batches
+        if self.planner.table.resident:
+            yield TableTile(batches, move.table_rows, self.row_bytes)
+            return
         while batches > 1:
             yield TableTile(batches, move.table_rows, self.row_bytes)
             batches = -(-batches // 2)
@@ -161,27 +200,29 @@ class GatherScatterPlanner:
             rows = -(-rows // 2)
             yield TableTile(1, rows, word, spare=True)
 
-    def _try(self, tile: TableTile) -> tuple[int | None, int, Buffer | None] | None:
-        """Memory for a tile and the longest blocks of list rows that then fit; None if the smallest do not."""
-        tile_address = None
-        if not self.table.resident:
-            tile_address = self.placer.allocate(tile.bytes + self.columns, high=True)
-            if tile_address is None:
-                return None
-        all_rows = rows = tile.batches * self.move.count
-        if self.list.resident:
-            return tile_address, rows, None
-        smallest = min(rows, INDEXED_LEAST_ROWS)
-        while True:
-            size, copies = rows * tile.row_bytes + self.columns, 1 if rows == all_rows else 2
-            found = [self.placer.allocate(size, high=True) for _ in range(copies)]
-            addresses = [address for address in found if address is not None]
-            if len(addresses) == copies:
-                return tile_address, rows, Buffer(tuple(addresses), size)
-            self._give_back(addresses)
-            if rows == smallest:
-                break
-            rows = max(smallest, rows // 2)
-        if tile_address is not None:
-            self._give_back([tile_address])
-        return None
+    def sizes(self, tiles: tuple[TableTile, int]) -> Sizes:
+        (tile, rows), sizes = tiles, Sizes()
+        if not self.planner.table.resident:
+            sizes[_TABLE] = tile.bytes + self.columns
+        if not self.planner.list.resident:
+            one = rows == tile.batches * self.move.count
+            sizes[_WHOLE_LIST if one else _LIST] = rows * tile.row_bytes + self.columns
+        return sizes
+
+    def cycles(self, tiles: tuple[TableTile, int], sizes: Sizes, turns: int) -> float:
+        return table_cycles(self._demand(*tiles), self.config, self.speed, doubled=turns > 1)
+
+    def _demand(self, tile: TableTile, rows: int) -> TableDemand:
+        move, whole = self.move, tile.row_bytes == self.row_bytes
+        ranges = -(-move.table_rows // tile.rows)
+        parts = -(-move.batches // tile.batches) * -(-self.row_bytes // tile.row_bytes)
+        blocks = parts * -(-tile.batches * move.count // rows)
+        return TableDemand(
+            blocks,
+            ranges,
+            vectors=rows * -(-tile.row_bytes // self.columns) * ranges,
+            # A range of rows comes for each block of the list.
+            table_comes=ranges * (blocks if ranges > 1 else parts),
+            table=None if self.planner.table.resident else (tile.batches * tile.rows, tile.row_bytes, whole),
+            rows=None if self.planner.list.resident else (rows, tile.row_bytes, whole),
+        )

@@ -3,11 +3,9 @@
 import dataclasses
 from collections.abc import Iterator
 
-from tosaic.compiler.machine_numbers import IM2COL_BUFFERS
 from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.place.weights import MAX_COUNT
-from tosaic.compiler.tile.im2col import column_starts
 from tosaic.hw.isa import Opcode, largest
 
 _MAX_X_STEP = largest(Opcode.ARRAY_WINDOW, "x_step")
@@ -73,11 +71,6 @@ class ImageBoxes:
     """Whether only the pixels that 1×1 windows read are fetched (`picked.py`)."""
     rows: tuple[int, int] | None = None
     """The output rows [first, last) that the boxes cover; None: all of them."""
-
-    @property
-    def window_turns(self) -> int:
-        """Buffers of the input that take turns."""
-        return IM2COL_BUFFERS if self.im2col_zp is not None else 2
 
     def largest(self) -> Extent:
         """The largest box that the instructions' fields can express."""
@@ -145,6 +138,19 @@ class ImageBoxes:
         start = ((box.image * w.oh + box.oy0) * w.ow + box.ox0) * pixel + box.c0 * element_bytes
         dims = ((box.rows, w.ow * pixel), (box.columns, pixel))
         return StoredBox(start, dims, (box.c1 - box.c0) * element_bytes)
+
+
+@dataclasses.dataclass(frozen=True)
+class Tiling:
+    """The boxes of a layer: a way to cut its output, and their size."""
+
+    cut: ImageBoxes
+    extent: Extent
+
+
+def column_starts(width: int, columns: int, first: int) -> list[int]:
+    """Where boxes of `columns` of `width` columns begin, the first one having `first`."""
+    return [0, *range(first, width, columns)]
 
 
 def row_starts(first: int, last: int, most: int, first_rows: int) -> list[int]:

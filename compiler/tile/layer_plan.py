@@ -2,10 +2,11 @@
 
 import dataclasses
 import functools
-import math
+from collections.abc import Callable, Hashable
 
 import numpy as np
 
+from tosaic.compiler.cost.boxes import BoxWork
 from tosaic.compiler.fuse.indexed import plan_indexed
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import plan_move
@@ -15,37 +16,39 @@ from tosaic.compiler.machine import KIND, WINDOWED, Kind
 from tosaic.compiler.machine_numbers import (
     AHEAD_TABLE_AM_PART,
     ARRIVING_BOX_BYTES,
-    ARRIVING_MOST_BOXES,
-    ARRIVING_MOST_DEPTHWISE_BOXES,
+    IM2COL_BUFFERS,
     PARAMETERS_AM_PART,
-    STAYING_WEIGHTS_WM_PART,
 )
 from tosaic.compiler.place.address import Address, Region
+from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.buffers import Buffers, addresses_of
 from tosaic.compiler.place.geometry import Window, window_of
 from tosaic.compiler.place.params import ParamBlock, pack_line, pack_params, pack_table, scale_places
 from tosaic.compiler.place.placement import Arrival, Copy, Placement, Sent
 from tosaic.compiler.place.placer import Placer
-from tosaic.compiler.tile.arriving import Arriving
+from tosaic.compiler.tile.arriving import RowsInPassing
 from tosaic.compiler.tile.box_cost import BoxCost
+from tosaic.compiler.tile.box_search import Cuts, Found, Room, cheapest
 from tosaic.compiler.tile.convolution import (
     ConvolutionPlan,
     box_work,
-    choose_im2col,
     convolution_boxes,
     plan_convolution,
     works_in_blocks,
 )
 from tosaic.compiler.tile.elementwise import check_elements, passing, plan_elementwise
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan, GatherScatterPlanner
+from tosaic.compiler.tile.im2col import Strips
+from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes, Tiling
 from tosaic.compiler.tile.layout_copy import BlockLimits, LayoutCopy, goes_straight, plan_copy
+from tosaic.compiler.tile.mapping import Asked
+from tosaic.compiler.tile.mappings import choose
 from tosaic.compiler.tile.packer import Packer
-from tosaic.compiler.tile.picked import picking
 from tosaic.compiler.tile.plan_memo import PlanMemo
-from tosaic.compiler.tile.pool import pool_boxes
+from tosaic.compiler.tile.pool import pool_boxes, pool_work
 from tosaic.compiler.tile.reduction import plan_reduction
 from tosaic.compiler.tile.views import Views
-from tosaic.compiler.tile.window_tiles import WindowLayer, WindowTiler
+from tosaic.compiler.tile.window_tiles import StripCuts, WindowCuts, WindowLayer
 from tosaic.compiler.tile.work import (
     ArrayBody,
     Body,
@@ -238,11 +241,17 @@ class LayerPass:
         name = views.view(base).storage
         loads = self.layer.program.loads[self.layer.program.body_loads :]
         alone = not in_stripes and not any(self.tensors.storage[load.tensor] == name for load in loads)
-        im2col = None
-        if alone and not self.placer.locate(name).resident and self.layer.continued is None:
-            window, speed = window_of(graph, base, views.view(base)), self.placer.memories.speed
-            im2col = choose_im2col(graph, self.config, base, window, speed)
-        if im2col is not None or (alone and self._comes_in_columns(window_of(graph, base, views.view(base)))):
+        asked = Asked(
+            graph,
+            self.config,
+            base,
+            window_of(graph, base, views.view(base)),
+            views.matrix(base) if KIND[base.op] is Kind.ARRAY else None,
+            alone and not self.placer.locate(name).resident and self.layer.continued is None,
+            self.placer.memories.speed,
+        )
+        strips = KIND[base.op] is Kind.ARRAY and asked.outside and choose(asked).strips
+        if strips or (alone and self._comes_in_columns(asked.window)):
             self._left_outside.add(name)
         elif alone and len(self.tensors.shape(name)) == 4 and base.inputs[0] == name:
             # The first rows are worked on while the others come.
@@ -251,8 +260,8 @@ class LayerPass:
                 self.arrivals[name] = arrival
         self.window = window_of(graph, base, views.view(base))
         if KIND[base.op] is Kind.ARRAY:
-            packer, stored = self.planner.packer, views.matrix(base)
-            self.convolution = plan_convolution(self.tensors, self.layer, self.window, packer, im2col, stored)
+            asked = dataclasses.replace(asked, window=self.window, outside=strips)
+            self.convolution = plan_convolution(self.tensors, self.layer, asked, self.planner.packer)
             self.temporary += self.convolution.weights.buffers()
 
     def _comes_in_columns(self, window: Window) -> bool:
@@ -357,64 +366,103 @@ class LayerPass:
             return plan_reduction(self.placer, self.layer, external)
         if self.window is None:
             return plan_elementwise(self.placer, self.layer, external, param_bytes)
-        plan = self.convolution
-        cost = None
+        return self._in_boxes(self.window, external, output, param_bytes)
+
+    def _in_boxes(
+        self, window: Window, external: list[str], output: str, param_bytes: int
+    ) -> tuple[Body, Buffers]:
+        """The boxes of a layer with a window."""
+        plan, stored = self.convolution, self.tensors.element(self.layer.output)
         if plan is not None:
             cut = convolution_boxes(plan, self.config)
             pitched = any(self.placer.placements[name].pitch for name in [*self.reads, output])
             if external and not pitched and self.layer.continued is None:
                 cut = dataclasses.replace(cut, window=plan.window_of_boxes(self.config))
-            if plan.window.view.storage in external:
-                cut = picking(cut, self.config, self.placer.memories.speed)
-            beats = self.layer.program.beats(self.tensors.element(self.layer.output))
-            work = functools.partial(box_work, plan, self.config)
-            cost = BoxCost(self.config, self.placer.memories.speed, work, beats, plan.work_content)
+            work: Callable[..., BoxWork] = functools.partial(box_work, plan, self.config)
         else:
-            cut = pool_boxes(self.tensors, self.layer, self.window)
+            cut = pool_boxes(self.tensors, self.layer, window)
+            work = functools.partial(pool_work, cut, self.layer.program, stored, self.config)
         wanted = WindowLayer(self.layer, cut, external, output, param_bytes)
-        extent, buffers = WindowTiler(self.placer, wanted, self.planner.memo).choose(cost)
-        if self.arrivals and not buffers:
-            most, rows = extent.rows, min(extent.rows, self._rows_while_arriving(cut.window))
-            extent = dataclasses.replace(extent, rows=rows)
-            if plan is not None and rows < cut.window.oh:
-                rows_work = functools.partial(box_work, plan, self.config, columns=cut.window.ow)
-                arriving = Arriving(self.config, self.placer.memories.speed, rows_work)
-                extent = dataclasses.replace(extent, rows=min(most, arriving.rows(cut, rows)))
-                cut = dataclasses.replace(cut, first_rows=arriving.first_rows(cut, extent.rows))
-        elif plan is not None and self.result is not None and not buffers:
-            rows = self._rows_while_leaving(plan, self.result.size_bytes)
-            extent = dataclasses.replace(extent, rows=min(extent.rows, rows))
-        if plan is None:
-            return PoolBody(cut, extent), buffers
-        in_blocks = works_in_blocks(plan, cut, extent, self.config)
-        return ArrayBody(plan, cut, extent, in_blocks), buffers
-
-    def _rows_while_leaving(self, plan: ConvolutionPlan, result_bytes: int) -> int:
-        """Output rows per box, so that much of a result leaves while the rest is computed; one box where its parts
-        would leave rows of the array empty, fill the delay line anew, or fetch the weights twice."""
-        window = plan.window
-        weights_stay = (
-            sum(tile.bytes for tile in plan.tiles) <= self.config.wm_bytes // STAYING_WEIGHTS_WM_PART
+        if external or param_bytes:
+            self.placer.release_pending()
+        content = plan.work_content if plan is not None else None
+        cost = BoxCost(
+            self.config, self.placer.memories.speed, work, self.layer.program.beats(stored), content
         )
-        if plan.layout.depthwise or not weights_stay:
-            return window.oh
-        pieces = min(ARRIVING_MOST_BOXES, max(1, result_bytes // window.n // ARRIVING_BOX_BYTES))
-        rows_of_full_tiles = self.config.rows // math.gcd(self.config.rows, window.ow)
-        return -(-window.oh // pieces // rows_of_full_tiles) * rows_of_full_tiles
-
-    def _rows_while_arriving(self, window: Window) -> int:
-        """Output rows per box, so that a box's input is a few KiB; one box if the weights would come twice."""
-        plan = self.convolution
-        if (
-            plan is not None
-            and sum(tile.bytes for tile in plan.tiles) > self.config.wm_bytes // STAYING_WEIGHTS_WM_PART
+        cuts: Cuts[Tiling] = WindowCuts(self.placer, wanted, cost)
+        room = Room(self.placer.arena, apart=self._banks_written(output))
+        coming = sum(arrival.source.bytes for arrival in self.arrivals.values())
+        leaving = self.result.size_bytes if self.result is not None else 0
+        if plan is not None and plan.strips:
+            strips = Strips(window, plan.layout, self.config, self.placer.memories.speed)
+            cuts, room = (
+                StripCuts(self.placer, wanted, cost, strips),
+                dataclasses.replace(room, turns=IM2COL_BUFFERS),
+            )
+        elif (
+            (coming or leaving)
+            and not external
+            and not param_bytes
+            and not self._in_blocks(cut, cut.largest())
         ):
-            return window.oh
-        size = max(arrival.source.bytes for arrival in self.arrivals.values()) // window.n
-        most = (
-            ARRIVING_MOST_DEPTHWISE_BOXES
-            if plan is not None and plan.layout.depthwise
-            else ARRIVING_MOST_BOXES
+            cuts = RowsInPassing(cut, cost, coming, leaving)
+        found = self._cheapest(cuts, room, wanted, cost)
+        if found is None:
+            raise OutOfMemory(
+                f"{self.layer.root}: one pixel of {self.tensors[self.layer.output]} and its inputs do not fit the "
+                "activation memory"
+            )
+        tiling = found.tiles
+        if plan is None:
+            return PoolBody(tiling.cut, tiling.extent), found.buffers
+        in_blocks = self._in_blocks(tiling.cut, tiling.extent)
+        return ArrayBody(plan, tiling.cut, tiling.extent, in_blocks), found.buffers
+
+    def _cheapest(
+        self, cuts: Cuts[Tiling], room: Room, wanted: WindowLayer, cost: BoxCost
+    ) -> Found[Tiling] | None:
+        """What the search finds, or has found for an equal layer."""
+        key, boxes = self._content(cuts, room, wanted, cost), self.planner.memo.boxes
+        if key is None or key not in boxes:
+            found = cheapest(cuts, room)
+            if key is not None and found is not None:
+                boxes[key] = found.tiles
+            return found
+        tiles = boxes[key]
+        tiles = dataclasses.replace(tiles, cut=dataclasses.replace(tiles.cut, window=wanted.cut.window))
+        buffers = room.take(cuts.sizes(tiles))
+        assert buffers is not None
+        return Found(tiles, buffers, 0)
+
+    def _content(self, cuts: Cuts[Tiling], room: Room, wanted: WindowLayer, cost: BoxCost) -> Hashable | None:
+        """All that the choice looks at, without names; None where not all is known."""
+        if cost.work_content is None or isinstance(cuts, StripCuts):
+            return None
+        cut = dataclasses.replace(wanted.cut, window=wanted.cut.window.without_name())
+        name, tensors = wanted.cut.window.view.storage, self.tensors
+        loads = self.layer.program.loads[self.layer.program.body_loads :]
+        buffers = tuple(
+            (
+                each == name,
+                each == wanted.output,
+                self.placer.placements[each].bytes if wanted.layer.continued else 0,
+                tuple(load.element for load in loads if tensors.storage[load.tensor] == each),
+            )
+            for each in wanted.external
         )
-        pieces = min(most, max(1, size // ARRIVING_BOX_BYTES))
-        return -(-window.oh // pieces)
+        coming = sum(arrival.source.bytes for arrival in self.arrivals.values())
+        leaving = self.result.size_bytes if self.result is not None else 0
+        memory = (tuple(room.arena.gaps()), room.turns, tuple(room.apart))
+        price = (cost.beats, cost.work_content)
+        return type(cuts).__name__, cut, buffers, wanted.param_bytes, coming, leaving, memory, price
+
+    def _in_blocks(self, cut: ImageBoxes, extent: Extent) -> bool:
+        return self.convolution is not None and works_in_blocks(self.convolution, cut, extent, self.config)
+
+    def _banks_written(self, output: str) -> list[tuple[int, int]]:
+        """The banks that VECTOR writes, where the output is resident."""
+        placement, bank = self.placer.placements[output], self.config.am_bank_bytes
+        if not placement.resident:
+            return []
+        start = placement.address.offset
+        return [(start // bank * bank, -(-(start + placement.bytes) // bank) * bank)]

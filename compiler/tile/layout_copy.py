@@ -2,20 +2,31 @@
 
 import dataclasses
 import math
+from collections.abc import Iterator
+from typing import ClassVar
 
-from tosaic.compiler.fuse.moves import Move, Part
-from tosaic.compiler.machine_numbers import COPY_BLOCK_AM_PART, STRAIGHT_ROW_WORDS, TURN_SCRATCH_AM_PART
+from tosaic.compiler.cost.moves import CopyDemand, copy_cycles, moving_cycles
+from tosaic.compiler.fuse.moves import Move, Part, blocks
+from tosaic.compiler.machine_numbers import (
+    COPY_BLOCK_AM_PART,
+    COPY_BLOCKS_SHARE,
+    STRAIGHT_ROW_WORDS,
+    TURN_SCRATCH_AM_PART,
+)
 from tosaic.compiler.place.address import Address
 from tosaic.compiler.place.arena import OutOfMemory
-from tosaic.compiler.place.placement import Placement
+from tosaic.compiler.place.buffers import Buffers, Sizes
+from tosaic.compiler.place.placement import BufferKey, Placement, Role
 from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.place.strides import dense_strides
+from tosaic.compiler.tile.box_search import Room, cheapest
 from tosaic.compiler.tile.loops import Axis, merge
 from tosaic.compiler.tile.turn import Scratch, turn_of
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, largest
 
 MAX_ROWS = largest(Opcode.LOAD_GO, "rows")
+_BLOCK, _GATHERED = BufferKey(Role.RESULT), BufferKey(Role.WHOLE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,8 +93,6 @@ class BlockLimits:
 
     elements: int | None = None
     """The largest number of elements of a block of the output; None: as many as fit."""
-    targets: int = 1
-    """Buffers for blocks of the output."""
     whole_bytes: int | None = None
     """Sources of at most this many bytes in total are fetched whole; None: of any size."""
 
@@ -96,92 +105,161 @@ def plan_copy(
     limits: BlockLimits,
     straight: frozenset[str] = frozenset(),
 ) -> LayoutCopy:
-    """Allocates buffers for the largest blocks that fit; sources are fetched whole rather than part by part, but for
-    those that come `straight` to the target.
-
-    OutOfMemory where none fit."""
-    storage = placer.tensors.storage
-    names = dict.fromkeys(part.source for part in move.parts if part.source is not None)
-    sources = {name: placer.placements[storage[name]] for name in names}
-    external = {
-        place.address: place.bytes
-        for name, place in sources.items()
-        if not place.resident and name not in straight
-    }
-    largest = math.prod(move.shape)
-    if limits.elements is not None:
-        largest = min(largest, limits.elements)
-    smallest = min(largest, max(1, placer.config.am_bytes // COPY_BLOCK_AM_PART // element_bytes))
-    copies = 0 if target.resident else limits.targets
-    fits_whole = limits.whole_bytes is None or sum(external.values()) <= limits.whole_bytes
-    # A copy that turns a tensor takes a third of the time: its scratch goes before larger blocks.
-    scratch = _scratch(placer, move, element_bytes)
-    for kept in (scratch, None) if scratch is not None else (None,):
-        if scratch is not None and kept is None:
-            _free(placer, scratch)
-        for whole in (True, False) if fits_whole else (False,):
-            elements = largest
-            while elements >= smallest:
-                buffers = _allocate(placer, elements, element_bytes, copies, external, whole)
-                if buffers is not None:
-                    buffers = dataclasses.replace(buffers, scratch=kept)
-                    return LayoutCopy(move, sources, target, buffers, element_bytes, straight)
-                if elements == smallest:
-                    break
-                elements = max(smallest, elements // 2)
-    raise OutOfMemory(f"a block of {smallest * element_bytes} bytes does not fit the activation memory")
-
-
-def _free(placer: Placer, scratch: Scratch) -> None:
-    for address in scratch.addresses:
-        placer.arena.free(address)
-
-
-def _allocate(
-    placer: Placer, elements: int, element_bytes: int, copies: int, external: dict[Address, int], whole: bool
-) -> CopyBuffers | None:
-    gather = bool(external) and not whole
-    wanted = [elements * element_bytes] * (copies + gather)
-    if whole:
-        wanted += external.values()
-    taken: list[int] = []
-    for size in wanted:
-        address = placer.allocate(size, high=True)
-        if address is None:
-            for other in taken:
-                placer.arena.free(other)
-            return None
-        taken.append(address)
-    return CopyBuffers(
-        elements,
-        targets=taken[:copies],
-        gathered=taken[copies] if gather else None,
-        whole=dict(zip(external, taken[copies:], strict=True)) if whole else {},
+    """Takes buffers for the best blocks; sources that come `straight` to the target need none. OutOfMemory where none
+    fit."""
+    cuts = _CopyCuts(placer, move, target, element_bytes, limits, straight)
+    room = Room(placer.arena)
+    if not room.turns_of(cuts.sizes(next(cuts.candidates()))):
+        placer.release_pending()
+    found = cheapest(cuts, room)
+    if found is None:
+        smallest = cuts.smallest * element_bytes
+        raise OutOfMemory(f"a block of {smallest} bytes does not fit the activation memory")
+    return LayoutCopy(
+        move, cuts.sources, target, cuts.copy_buffers(found.tiles, found.buffers), element_bytes, straight
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Blocks:
+    """How a copy is worked on."""
+
+    elements: int
+    """Elements of the result at a time."""
+    whole: bool
+    """Sources are fetched whole, and not part by part."""
+    turned: bool
+    """There is scratch memory for parts that are better turned."""
+
+
+class _CopyCuts:
+    """The blocks that a copy may run in."""
+
+    clearly: ClassVar[float] = COPY_BLOCKS_SHARE
+
+    def __init__(
+        self,
+        placer: Placer,
+        move: Move,
+        target: Placement,
+        element_bytes: int,
+        limits: BlockLimits,
+        straight: frozenset[str],
+    ):
+        self.move, self.target, self.element_bytes, self.limits = move, target, element_bytes, limits
+        self.config, self.speed = placer.config, placer.memories.speed
+        storage = placer.tensors.storage
+        names = dict.fromkeys(part.source for part in move.parts if part.source is not None)
+        self.sources = {name: placer.placements[storage[name]] for name in names}
+        self.external = {
+            place.address: place.bytes
+            for name, place in self.sources.items()
+            if not place.resident and name not in straight
+        }
+        self.largest = min(math.prod(move.shape), limits.elements or math.prod(move.shape))
+        # Blocks below a sixteenth of the memory cost more commands than they are worth: other tensors are spilled.
+        self.smallest = min(
+            self.largest, max(1, placer.config.am_bytes // COPY_BLOCK_AM_PART // element_bytes)
+        )
+        axes = [
+            copy_axes(move, part, [stride * element_bytes for stride in part.strides], element_bytes)
+            for part in move.parts
+            if part.source is not None and part.source not in straight
+        ]
+        self.turns = [turn_of(each, element_bytes, placer.config) for each in axes]
+        self.copied = [moving_cycles(self._vectors(each)) for each in axes]
+        scratch = max((turn.bytes for turn in self.turns if turn is not None), default=0)
+        self.scratch_bytes = min(scratch, placer.config.am_bytes // TURN_SCRATCH_AM_PART)
+
+    def _vectors(self, axes: list[Axis]) -> int:
+        """VECTOR's vectors for a part element by element, or word by word where neighbours stay neighbours."""
+        *outer, (count, run) = [
+            (axis.count, axis.strides) for axis in merge([*axes, Axis(self.element_bytes, (1, 1))])
+        ] or [(1, (1, 1))]
+        vectors = -(-count // self.config.columns) if run == (1, 1) else count
+        return vectors * math.prod(count for count, _ in outer)
+
+    def rungs(self) -> Iterator[Iterator[_Blocks]]:
+        yield self.candidates()
+
+    def candidates(self) -> Iterator[_Blocks]:
+        """Turned ones first: these take a third of the time."""
+        fits_whole = self.limits.whole_bytes is None or sum(self.external.values()) <= self.limits.whole_bytes
+        for turned in (True, False) if self.scratch_bytes else (False,):
+            for whole in (True, False) if fits_whole and self.external else (fits_whole,):
+                elements, before = self.largest, 0
+                while elements != before:
+                    yield _Blocks(elements, whole, turned)
+                    elements, before = max(self.smallest, elements // 2), elements
+
+    def sizes(self, tiles: _Blocks) -> Sizes:
+        sizes, block = Sizes(), tiles.elements * self.element_bytes
+        if tiles.turned:
+            sizes |= {BufferKey(Role.SCRATCH, stream=number): self.scratch_bytes for number in range(2)}
+        if not self.target.resident:
+            sizes[_BLOCK] = block
+        if tiles.whole:
+            sizes |= {BufferKey(Role.WHOLE, str(place)): size for place, size in self.external.items()}
+        elif self.external:
+            sizes[_GATHERED] = block
+        return sizes
+
+    def cycles(self, tiles: _Blocks, sizes: Sizes, turns: int) -> float:
+        return copy_cycles(self._demand(tiles), self.config, self.speed, doubled=turns > 1)
+
+    def _demand(self, tiles: _Blocks) -> CopyDemand:
+        moving = sum(
+            turn.predicted(self.config) if tiles.turned and turn is not None else plain
+            for turn, plain in zip(self.turns, self.copied, strict=True)
+        )
+        gathered = self.external and not tiles.whole
+        return CopyDemand(
+            -(-math.prod(self.move.shape) // tiles.elements),
+            moving,
+            len(self.turns),
+            sum(self.external.values()),
+            self._bursts(tiles.elements) if gathered else 0,
+            0 if self.target.resident else tiles.elements * self.element_bytes,
+        )
+
+    def _bursts(self, elements: int) -> int:
+        """Runs of bytes in external memory that the first block is gathered from."""
+        low, counts = next(blocks(self.move.shape, elements))
+        bursts = 0
+        for part in self.move.parts:
+            inner = part.within(low, counts)
+            if (
+                inner is None
+                or inner.source is None
+                or self.sources[inner.source].address not in self.external
+            ):
+                continue
+            run, axes = 1, zip(inner.counts, inner.strides, strict=True)
+            for stride, count in sorted(
+                (abs(stride), count) for count, stride in axes if count > 1 and stride
+            ):
+                if stride != run:
+                    break
+                run *= count
+            bursts += -(-math.prod(inner.counts) // run)
+        return bursts
+
+    def copy_buffers(self, tiles: _Blocks, buffers: Buffers) -> CopyBuffers:
+        """The buffers of the candidate that was chosen."""
+        places = {key: buffer.addresses for key, buffer in buffers.items()}
+        scratch = [address for key, found in places.items() if key.role is Role.SCRATCH for address in found]
+        return CopyBuffers(
+            tiles.elements,
+            targets=list(places.get(_BLOCK, ())),
+            whole={
+                place: places[BufferKey(Role.WHOLE, str(place))][0] for place in self.external if tiles.whole
+            },
+            gathered=places[_GATHERED][0] if _GATHERED in places else None,
+            scratch=Scratch((scratch[0], scratch[1]), self.scratch_bytes) if scratch else None,
+        )
 
 
 def copy_axes(move: Move, part: Part, source_strides: list[int], element_bytes: int) -> list[Axis]:
     """The loops of a part of a copy, byte strides of a source and of the dense result; element by element."""
     pairs = zip(source_strides, dense_strides(move.shape, element_bytes), strict=True)
     return [Axis(*axis) for axis in zip(part.counts, pairs, strict=True)]
-
-
-def _scratch(placer: Placer, move: Move, element_bytes: int) -> Scratch | None:
-    """Two buffers for parts that are better turned; None where there are none, or there is no room."""
-    sizes = []
-    for part in move.parts:
-        if part.source is not None:
-            steps = [stride * element_bytes for stride in part.strides]
-            turn = turn_of(copy_axes(move, part, steps, element_bytes), element_bytes, placer.config)
-            sizes += [turn.bytes] if turn is not None else []
-    if not sizes:
-        return None
-    size = min(max(sizes), placer.config.am_bytes // TURN_SCRATCH_AM_PART)
-    first = placer.allocate(size, high=True)
-    second = placer.allocate(size, high=True)
-    if first is not None and second is not None:
-        return Scratch((first, second), size)
-    for address in (first, second):
-        if address is not None:
-            placer.arena.free(address)
-    return None

@@ -88,7 +88,7 @@ class Packer:
             step = min(
                 max(PACKING_STEP_BYTES, layout.blob_bytes), placer.config.am_bytes // PACKING_STEP_AM_PART
             )
-            limits = BlockLimits(step, targets=2, whole_bytes=placer.limit_bytes // PACKED_WHOLE_LIMIT_PART)
+            limits = BlockLimits(step, whole_bytes=placer.limit_bytes // PACKED_WHOLE_LIMIT_PART)
             copy = plan_copy(placer, layout.move, target, 1, limits)
             return PackedWeights(target.address, step, copy, gradual=True)
         copy = plan_copy(placer, layout.move, target, 1, BlockLimits())

@@ -5,7 +5,7 @@ from collections.abc import Hashable
 
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.ir import Graph
-from tosaic.compiler.tile.image_boxes import Extent
+from tosaic.compiler.tile.image_boxes import Tiling
 
 
 @dataclasses.dataclass
@@ -17,5 +17,5 @@ class PlanMemo:
         default_factory=dict
     )
     """By the identity of a graph that nobody changes any more, with it, and the operators that need no layer."""
-    boxes: dict[Hashable, Extent] = dataclasses.field(default_factory=dict)
+    boxes: dict[Hashable, Tiling] = dataclasses.field(default_factory=dict)
     """By all that chooses them: layers that differ in names, weights and scales only have the same."""

@@ -8,19 +8,27 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterator
+from typing import ClassVar
 
+from tosaic.compiler.cost.moves import reduced_cycles
 from tosaic.compiler.cost.vector import ReductionPass
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import blocks
 from tosaic.compiler.fuse.reduced_axis import ReducedAxis
 from tosaic.compiler.fuse.reductions import index_bits
-from tosaic.compiler.machine_numbers import REDUCED_BOX_AM_PART, REDUCED_MOST_PARTIALS, REDUCED_ROW_AM_PART
+from tosaic.compiler.machine_numbers import (
+    REDUCED_BOX_AM_PART,
+    REDUCED_BOXES_SHARE,
+    REDUCED_MOST_PARTIALS,
+    REDUCED_ROW_AM_PART,
+)
 from tosaic.compiler.place.arena import OutOfMemory
-from tosaic.compiler.place.buffers import Buffers, Sizes, allocate_buffers
+from tosaic.compiler.place.buffers import Buffers, Sizes
 from tosaic.compiler.place.placement import PARTIALS, BufferKey, Role
 from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.place.strides import operand_span
 from tosaic.compiler.place.tensors import Tensors
+from tosaic.compiler.tile.box_search import Room, cheapest, even_parts
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, width
 
@@ -81,33 +89,66 @@ def spans(
 
 
 def plan_reduction(placer: Placer, layer: Layer, external: list[str]) -> tuple[ReductionPlan, Buffers]:
-    """The largest boxes that fit beside what is resident; `external` are the storage names of what is not."""
-    reduced, tensors = layer.reduction, placer.tensors
-    assert reduced is not None
-    sizes = element_sizes(tensors, layer)
-    outer, extent = math.prod(reduced.outer), reduced.extent
-    step, along = outer, extent
-    if external:
-        row_bytes = sum(
-            stop - start for start, stop in spans(reduced, _first_box(reduced, 1, extent), sizes)[0]
+    """The best boxes that fit beside what is resident; `external` are the storage names of what is not."""
+    cuts, room = _ReductionCuts(placer, layer, external), Room(placer.arena)
+    if not room.turns_of(cuts.sizes(cuts.largest())):
+        placer.release_pending()
+    found = cheapest(cuts, room)
+    if found is None:
+        needed = sum(cuts.sizes(cuts.largest()).values())
+        raise OutOfMemory(
+            f"{layer.root}: {needed} bytes of buffers, or of fewer rows, do not fit the activation memory"
         )
-        step = min(outer, max(1, placer.config.am_bytes // REDUCED_BOX_AM_PART // max(1, row_bytes)))
-        if row_bytes > placer.config.am_bytes // REDUCED_ROW_AM_PART:
-            along = max(1, extent * (placer.config.am_bytes // REDUCED_BOX_AM_PART) // row_bytes)
-    while True:
-        plan = _passes(layer, placer.config, sizes, step, along)
-        wanted = _buffer_sizes(tensors, layer, plan, external)
-        try:
-            return plan, allocate_buffers(placer.arena, wanted)
-        except OutOfMemory:
-            if placer.pending_free:
-                placer.release_pending()
-            elif step > 1:
-                step = -(-step // 2)
-            elif along > 1 and external:
-                along = -(-along // 2)
-            else:
-                raise
+    return cuts.passes(found.tiles), found.buffers
+
+
+class _ReductionCuts:
+    """The boxes that a reduction may run in: (elements of the axes before the reduced one, elements of that)."""
+
+    clearly: ClassVar[float] = REDUCED_BOXES_SHARE
+    """Many GOs of a few vectors each wait for each other, which the prediction leaves out."""
+
+    def __init__(self, placer: Placer, layer: Layer, external: list[str]):
+        self.layer, self.external, self.speed = layer, external, placer.memories.speed
+        self.tensors, self.config = placer.tensors, placer.config
+        assert layer.reduction is not None
+        self.reduced, self.elements = layer.reduction, element_sizes(placer.tensors, layer)
+        self.passes = functools.cache(self._passes)
+
+    def _passes(self, tiles: tuple[int, int]) -> ReductionPlan:
+        return _passes(self.layer, self.config, self.elements, *tiles)
+
+    def largest(self) -> tuple[int, int]:
+        """The preferred boxes: an eighth of the memory, so that one is fetched while another is in use."""
+        outer, extent = math.prod(self.reduced.outer), self.reduced.extent
+        if not self.external:
+            return outer, extent
+        box = _first_box(self.reduced, 1, extent)
+        row_bytes = sum(stop - start for start, stop in spans(self.reduced, box, self.elements)[0])
+        step = min(outer, max(1, self.config.am_bytes // REDUCED_BOX_AM_PART // max(1, row_bytes)))
+        if row_bytes > self.config.am_bytes // REDUCED_ROW_AM_PART:
+            return step, max(1, extent * (self.config.am_bytes // REDUCED_BOX_AM_PART) // row_bytes)
+        return step, extent
+
+    def rungs(self) -> Iterator[Iterator[tuple[int, int]]]:
+        step, along = self.largest()
+        yield ((part, along) for part in even_parts(step))
+        if self.external:
+            yield ((1, part) for part in even_parts(along))
+
+    def sizes(self, tiles: tuple[int, int]) -> Sizes:
+        return _buffer_sizes(self.tensors, self.layer, self.passes(tiles), self.external)
+
+    def cycles(self, tiles: tuple[int, int], sizes: Sizes, turns: int) -> float:
+        plan = self.passes(tiles)
+        read = sum(size for key, size in sizes.items() if key.role is Role.OPERAND)
+        written = sum(size for key, size in sizes.items() if key.role is Role.RESULT)
+        boxes = self._count(tiles[0], plan.along)
+        return reduced_cycles(boxes, plan.cycles, read, written, self.config, self.speed, doubled=turns > 1)
+
+    def _count(self, outer: int, along: int) -> int:
+        """Boxes of so many elements of the axes before the reduced one, and of that."""
+        return -(-math.prod(self.reduced.outer) // outer) * -(-self.reduced.extent // along)
 
 
 def element_sizes(tensors: Tensors, layer: Layer) -> tuple[int, ...]:

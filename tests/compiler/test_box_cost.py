@@ -8,14 +8,14 @@ from emulation import assert_equal_to_golden
 from layer_graphs import LayerBuilder, feeds
 
 from tosaic.compiler.ir import DType, Graph
-from tosaic.compiler.memory_speed import FULL_SPEED
+from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.place.geometry import View, Window
 from tosaic.compiler.place.placement import BufferKey, Role
 from tosaic.compiler.place.stored_box import StoredBox
-from tosaic.compiler.tile.box_cost import BoxCost, split
-from tosaic.compiler.tile.convolution import BoxWork
-from tosaic.compiler.tile.image_boxes import Box, Extent, ImageBoxes
-from tosaic.compiler.tile.picked import picking
+from tosaic.compiler.tile.box_cost import BoxCost, BoxWork
+from tosaic.compiler.tile.box_search import split
+from tosaic.compiler.tile.image_boxes import Box, Extent, ImageBoxes, Tiling
+from tosaic.compiler.tile.picked import can_pick
 from tosaic.driver.session import Session
 from tosaic.hw.config_text import get_config
 
@@ -50,16 +50,31 @@ def test_a_pixelwise_window_takes_rows_that_fill_tiles():
         assert other.in_rows_of(16) is other
 
 
-def test_pixels_are_picked_where_that_is_less_of_the_bus():
+def test_which_pixels_can_be_picked():
+    """Those of strides over whole images; whether they are is a question of cycles."""
     strided = ImageBoxes(window(ih=13, iw=13, oh=7, ow=7, sy=2, sx=2), 64, 16)
-    assert picking(strided, BASE, FULL_SPEED).picked
-    few_bytes = dataclasses.replace(strided, window=window(ih=13, iw=13, oh=7, ow=7, sy=2, sx=2, ic=4))
-    assert not picking(few_bytes, BASE, FULL_SPEED).picked
-    assert not picking(ImageBoxes(window(), 64, 16), BASE, FULL_SPEED).picked
+    assert can_pick(strided)
+    assert not can_pick(ImageBoxes(window(), 64, 16))
     for ih, iw in ((12, 13), (13, 12)):
         # The last pixels lie in the padding.
         padded = dataclasses.replace(strided, window=window(ih=ih, iw=iw, oh=7, ow=7, sy=2, sx=2))
-        assert not picking(padded, BASE, FULL_SPEED).picked
+        assert not can_pick(padded)
+
+
+def test_a_picked_pixel_is_a_burst():
+    """49 pixels of 64 bytes, in bursts of 1 and of 40 cycles."""
+    cut = ImageBoxes(window(ih=13, iw=13, oh=7, ow=7, sy=2, sx=2), 64, 16, picked=True)
+    sizes = {BufferKey(Role.WINDOW, "x"): 49 * 64}
+    speeds = (FULL_SPEED, MemorySpeed(None, 32 * 40))
+    fast, slow = (
+        BoxCost(BASE, speed, lambda *_: BoxWork(1, 0, 0, stays=True), beats=0).cycles(
+            Tiling(cut, Extent(7, 7, 64)), sizes, doubled=False
+        )
+        for speed in speeds
+    )
+    bursts = int(49 * speeds[1].burst_cycles)
+    assert bursts > 49 * 64 // 16
+    assert slow - fast == bursts - 49 * 64 // 16 + (32 * 40 - 50)
 
 
 def test_the_cost_is_that_of_the_longest_unit():
@@ -70,7 +85,7 @@ def test_the_cost_is_that_of_the_longest_unit():
     sizes = {BufferKey(Role.WINDOW, "x"): 6272, BufferKey(Role.RESULT, "y"): 6272}
     cut = ImageBoxes(window(), 64, 16)
     doubled, single = (
-        cost.cycles(cut, Extent(7, 14, 64), sizes, doubled=doubled) for doubled in (True, False)
+        cost.cycles(Tiling(cut, Extent(7, 14, 64)), sizes, doubled=doubled) for doubled in (True, False)
     )
     ends = Fraction(6272 + 6272, 16)
     assert doubled == 2 * 10_040 + ends

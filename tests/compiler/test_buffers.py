@@ -3,7 +3,7 @@
 import pytest
 
 from tosaic.compiler.place.arena import Arena, OutOfMemory
-from tosaic.compiler.place.buffers import allocate_buffers, try_buffers
+from tosaic.compiler.place.buffers import allocate_buffers
 from tosaic.compiler.place.placement import BufferKey, Role
 
 SIZES = {BufferKey(Role.WINDOW, "image"): 64, BufferKey(Role.RESULT, "sums"): 96}
@@ -24,7 +24,6 @@ def test_buffers_are_single_where_they_do_not_fit_twice():
         Role.WINDOW: (0,),
         Role.RESULT: (160,),
     }
-    assert try_buffers(Arena(256, 16), SIZES) is False
 
 
 def test_nothing_stays_allocated_where_buffers_do_not_fit():
@@ -32,7 +31,6 @@ def test_nothing_stays_allocated_where_buffers_do_not_fit():
     with pytest.raises(OutOfMemory, match="160 bytes of buffers do not fit 128 free bytes"):
         allocate_buffers(arena, SIZES)
     assert arena.used() == []
-    assert try_buffers(arena, SIZES) is None
 
 
 def test_more_than_two_turns_of_the_image_where_they_fit():
@@ -47,4 +45,12 @@ def test_a_result_keeps_away_from_operands():
     sizes = {BufferKey(Role.OPERAND, "x", 0): 64, BufferKey(Role.RESULT, "y"): 96}
     found = allocate_buffers(Arena(1024, 16), sizes, low=Role.RESULT)
     assert [buffer.addresses for buffer in found.values()] == [(960, 896), (0, 96)]
-    assert try_buffers(Arena(256, 16), sizes, Role.RESULT) is False
+    single = allocate_buffers(Arena(256, 16), sizes, low=Role.RESULT)
+    assert [buffer.addresses for buffer in single.values()] == [(192,), (0,)]
+
+
+def test_what_takes_no_turns_is_there_once():
+    """A stripe between two layers lies where windows do; what is there as a whole at the other end."""
+    sizes = {BufferKey(Role.STRIPE, "s"): 64, BufferKey(Role.WHOLE, "t"): 32, BufferKey(Role.RESULT, "y"): 96}
+    found = allocate_buffers(Arena(1024, 16), sizes)
+    assert [buffer.addresses for buffer in found.values()] == [(0,), (992,), (896, 800)]

@@ -46,29 +46,32 @@ def test_a_layer_is_followed_from_its_operators_to_its_instructions() -> None:
 def test_a_cascade_is_told_stripe_by_stripe() -> None:
     text = list(explain(inverted_bottleneck(28, 1), SMALL_MEMORY))
     begin = text.index(
-        "layers 1 to 3: a cascade in 10 stripes of rows; what one layer hands to the next is never there as a whole"
+        "layers 0 to 3: a cascade in 10 stripes of rows; what one layer hands to the next is never there as a whole"
     )
     assert text[begin + 1 : text.index("    stripe 1")] == [
+        "    layer 0: rescale_0",
+        "        reads x: 12544 bytes at data+0",
+        "        brings in 112 bytes from constants+256 to activation+32656 once",
+        "        buffer for window x: 1792 bytes at 23296 and 25088",
         "    layer 1: rescale_1",
-        "        reads rescale_0: 12544 bytes at data+12544",
-        "        brings in 672 bytes from constants+1920 to activation+23280 once",
-        "        buffer for window rescale_0: 1792 bytes at 23952 and 25744",
+        "        brings in 672 bytes from constants+1920 to activation+31984 once",
         "    layer 2: rescale_2",
-        "        brings in 672 bytes from constants+3520 to activation+22608 once",
+        "        brings in 672 bytes from constants+3520 to activation+31312 once",
         "    layer 3: rescale_3",
-        "        writes rescale_3: 12544 bytes at data+25088",
-        "        brings in 112 bytes from constants+5760 to activation+22496 once",
-        "        buffer for result rescale_3: 1344 bytes at 31424 and 30080",
+        "        writes rescale_3: 12544 bytes at data+12544",
+        "        brings in 112 bytes from constants+5760 to activation+31200 once",
+        "        buffer for result rescale_3: 1344 bytes at 29856 and 28512",
     ]
     second = text.index("    stripe 2")
     assert text[second + 1 : text.index("    stripe 3")] == [
-        "        layer 1 computes rows 4 to 6 of 28, to activation+5376",
-        "        brings back 5376 bytes of rows from data+37632 to activation+0",
-        "        layer 2 computes rows 3 to 5 of 28, to activation+13440",
-        "        keeps 5376 bytes of rows that the next stripe reads, too: activation+8064 to data+37632",
-        "        layer 3 computes rows 3 to 5 of 28, to data+26432",
+        "        layer 0 computes rows 4 to 6 of 28, to activation+0",
+        "        layer 1 computes rows 4 to 6 of 28, to activation+7168",
+        "        brings back 5376 bytes of rows from data+25088 to activation+1792",
+        "        layer 2 computes rows 3 to 5 of 28, to activation+15232",
+        "        keeps 5376 bytes of rows that the next stripe reads, too: activation+9856 to data+25088",
+        "        layer 3 computes rows 3 to 5 of 28, to data+13888",
     ]
-    assert "        layer 2 computes row 27 of 28, to activation+13440" in text
+    assert "        layer 2 computes row 27 of 28, to activation+15232" in text
     fused = [line for line in text[:begin] if line.startswith("layer ") and " -> " in line]
     assert [line.split(" -> ")[-1] for line in fused] == ["rescale_0", "rescale_1", "rescale_2", "rescale_3"]
 

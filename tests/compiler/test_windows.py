@@ -17,14 +17,9 @@ from tosaic.compiler.place.geometry import View, Window, window_of
 from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.place.tap_passes import AxisTaps, TapPass
 from tosaic.compiler.place.weights import Blob, WeightLayout
-from tosaic.compiler.tile.im2col import (
-    _overlapped,
-    best_columns,
-    column_starts,
-    im2col_window,
-    tiles_on_array,
-)
-from tosaic.compiler.tile.image_boxes import Box, ImageBoxes
+from tosaic.compiler.tile.im2col import Strips, im2col_window
+from tosaic.compiler.tile.image_boxes import Box, ImageBoxes, column_starts
+from tosaic.compiler.tile.mapping import on_array
 from tosaic.compiler.tile.picked import picked_box
 from tosaic.hw.config_text import get_config
 
@@ -270,7 +265,7 @@ def test_cycles_of_the_array_by_im2col() -> None:
     parts = layout(blobs=2)
     parts.blobs.append(Blob(32, 16, 0, chunks=1))
     for pixels, tiles in ((16, 1), (17, 2), (32, 2)):
-        assert tiles_on_array(slid, parts, BASE, pixels) == tiles * 3 * (2 + 2 + 1) * 16
+        assert on_array(slid, parts, BASE, pixels) == tiles * 3 * (2 + 2 + 1) * 16
 
 
 @pytest.mark.parametrize(
@@ -297,26 +292,21 @@ def test_cycles_of_boxes_of_columns(columns: int, first: int, weights: int, spee
         cycles = -(-count * 18 // 16) * 2 * 16
         computed.append(max(computed[-1] if computed else 0.0, loaded) + cycles)
         place += count
-    found = _overlapped(slid, layout(), BASE, columns, first, speed, weights)
+    strips = Strips(slid, layout(), BASE, speed)
+    weight_bytes = int(weights * speed.bytes_per_cycle(BASE))
+    found = strips.times(18, columns, first, IM2COL_BUFFERS, weight_bytes)
     assert found == (-(-computed[-1] // 1), -(-loaded // 1))
 
 
-def test_the_boxes_of_columns_with_the_fewest_cycles() -> None:
-    """They are the best of up to 32 boxes of up to 16 columns, for each of two images."""
+def test_widths_of_strips() -> None:
+    """Up to 32 boxes of up to 16 columns, of which the first may be smaller; cycles are those of all images."""
     slid = Window(2, 20, 40, 3, 18, 38, 3, 3, 1, 1, 1, 1, 0, 0, View("x", 0, 120, 2400))
-    parts, speed = layout(), MemorySpeed(None, 50)
-    widths = {-(-38 // boxes) for boxes in range(1, 33)}
-    weights = int(512 // speed.bytes_per_cycle(BASE))
-    costs = {
-        (width, first): _overlapped(slid, parts, BASE, width, first, speed, weights)[0]
-        for width in widths
-        if width <= 16
-        for first in range(1, width + 1)
-    }
-    found = best_columns(slid, parts, BASE, speed)
-    assert costs[found.columns, found.first] == min(costs.values())
-    alone = _overlapped(slid, parts, BASE, found.columns, found.first, speed, 0)
-    assert (found.cycles, found.loading) == (2 * alone[0], 2 * alone[1])
+    strips = Strips(slid, layout(), BASE, MemorySpeed(None, 50))
+    found = list(strips.widths())
+    assert {width for width, _ in found} == {2, 3, 4, 5, 6, 7, 8, 10, 13}
+    assert [first for width, first in found if width == 13] == [13, 6, 3, 1]
+    one = dataclasses.replace(strips, window=dataclasses.replace(slid, n=1)).times(18, 4, 2, 4, 512)
+    assert strips.times(18, 4, 2, 4, 512) == (2 * one[0], 2 * one[1])
 
 
 # --- boxes

@@ -1,7 +1,6 @@
 """Choices and sizes of layers, each from numbers that can be counted by hand."""
 
 import dataclasses
-import itertools
 from typing import Any
 
 import numpy as np
@@ -18,19 +17,14 @@ from tosaic.compiler.fuse.fuser import Fuser
 from tosaic.compiler.fuse.moves import moved
 from tosaic.compiler.fuse.summed_rows import sums_rows
 from tosaic.compiler.ir import DType, Operator, State
-from tosaic.compiler.memory_speed import FULL_SPEED
 from tosaic.compiler.place.address import Address, Region, Span
 from tosaic.compiler.place.arena import Arena
 from tosaic.compiler.place.geometry import View, Window
-from tosaic.compiler.place.pixel_groups import group_pixels
-from tosaic.compiler.place.placement import BufferKey, Role
 from tosaic.compiler.place.placer import Memories
-from tosaic.compiler.tile.arriving import Arriving
-from tosaic.compiler.tile.convolution import BoxWork
 from tosaic.compiler.tile.elementwise import box_limit
 from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
-from tosaic.compiler.tile.image_boxes import ImageBoxes
-from tosaic.compiler.tile.largest_fit import largest_fit
+from tosaic.compiler.tile.mapping import Asked
+from tosaic.compiler.tile.mappings import choose
 from tosaic.compiler.tile.states import plan_states
 from tosaic.hw.config_text import get_config
 
@@ -171,8 +165,11 @@ def test_constants_of_one_value(values: Any, dtype: DType, found: int | None) ->
 def grouped(channels: int, image: Window, zero_point: int = 0, config: Any = BASE):
     build = LayerBuilder(1)
     weights = build.random.integers(-128, 128, (channels, image.kh, image.kw, image.ic))
-    operator = Operator("CONV2D", ["x", build.constant(weights, DType.INT8)], ["y"], {}, "grouped")
-    return group_pixels(build.graph, operator, image, config.columns, zero_point, config), weights
+    inputs = ["x", build.constant(weights, DType.INT8), build.constant([0] * channels, DType.INT32)]
+    inputs += [build.constant([zero], DType.INT8) for zero in (0, zero_point)]
+    operator = Operator("CONV2D", inputs, ["y"], {}, "grouped")
+    found = choose(Asked(build.graph, config, operator, image))
+    return (found if found.pixels > 1 else None), weights
 
 
 @pytest.mark.parametrize(
@@ -210,7 +207,8 @@ def test_weights_of_grouped_pixels(channels: int, kw: int, sx: int, zero_point: 
     image = window(ih=40, iw=16, oh=39, ow=(16 - kw) // sx // 4 * 4, kh=2, kw=kw, sx=sx)
     found, weights = grouped(channels, image, zero_point)
     assert found is not None
-    packed = moved(found.layout.move, found.pack())
+    assert found.packed is not None
+    packed = moved(found.layout.move, found.packed[1]())
     values = np.random.default_rng(2).integers(-9, 9, (2, 16 * 4 + 400))
     for tile, blob in enumerate(found.layout.blobs):
         own = packed[tile].reshape(-1)[: 2 * blob.chunks * 256].reshape(2, blob.chunks * 16, 16)
@@ -237,91 +235,11 @@ def test_what_is_not_grouped() -> None:
 # --- tile
 
 
-KEY = BufferKey(Role.OPERAND, "x")
-
-
-@pytest.mark.parametrize(
-    "most, whole, step, largest",
-    [
-        (100, 1000, 1, 50),
-        (49, 1000, 1, 49),
-        (100, 1000, 8, 48),
-        (100, 1000, 60, 60),
-        (100, 1000, 100, 100),
-        (100, 1000, 101, None),
-        (1, 90, 90, 90),
-        (2, 90, 45, 90),
-        (1, 60, 60, 60),
-    ],
-)
-def test_the_largest_size_that_fits_twice_or_once(
-    most: int, whole: int, step: int, largest: int | None
-) -> None:
-    arena = Arena(100, 1)
-    assert largest_fit(arena, most, whole, step, lambda size: {KEY: size}) == largest
-    assert arena.gaps() == [(0, 100)]
-
-
 @pytest.mark.parametrize(
     "limit, tile, found", [(0, 16, 16), (15, 16, 16), (16, 16, 16), (31, 16, 16), (32, 16, 32), (40, 8, 40)]
 )
 def test_boxes_begin_with_a_tile(limit: int, tile: int, found: int) -> None:
     assert box_limit(limit, tile) == found
-
-
-def arriving(cycles_per_row: int, weight_bytes: int = 0) -> tuple[Arriving, ImageBoxes]:
-    """An image of 32 rows of 16 pixels and 16 bytes: 16 cycles to bring a row, and 24 instructions of 16 bytes for a
-    box take 24."""
-
-    def of(rows: int) -> BoxWork:
-        return BoxWork(1, rows * cycles_per_row, weight_bytes, stays=True)
-
-    return Arriving(BASE, FULL_SPEED, of), ImageBoxes(window(ih=32, iw=16, ic=16), 16, 16)
-
-
-@pytest.mark.parametrize(
-    "most, first, cycles_per_row, weights, cycles",
-    [
-        # All in one: 24 + 512 cycles until it is there.
-        (32, 0, 10, 0, 24 + 512 + 320),
-        (32, 0, 10, 160, 10 + 24 + 512 + 320),
-        # Two boxes: the second comes after 48 + 512, when the first is long done.
-        (16, 0, 10, 0, 48 + 512 + 160),
-        (16, 0, 40, 0, 24 + 256 + 640 + 640),
-        # Boxes of 4, 8, 16 and 4 rows.
-        (16, 4, 40, 0, 24 + 64 + 32 * 40),
-        (16, 4, 1, 0, 4 * 24 + 512 + 4),
-    ],
-)
-def test_cycles_until_the_last_box_is_computed(most, first, cycles_per_row, weights, cycles) -> None:
-    found, cut = arriving(cycles_per_row, weights)
-    assert found.cycles(cut, most, first) == cycles
-
-
-@pytest.mark.parametrize(
-    "cycles_per_row, most, first",
-    [(40, 16, 1), (40, 1, 0), (1, 16, 0), (16, 16, 0), (200, 2, 0), (2, 32, 16)],
-)
-def test_rows_of_the_first_box(cycles_per_row: int, most: int, first: int) -> None:
-    """A small first box is worth its instructions where the array takes longer than the image to come."""
-    found, cut = arriving(cycles_per_row)
-    best = found.first_rows(cut, most)
-    steps = [0, *itertools.takewhile(lambda rows: rows < most, (1 << n for n in range(9)))]
-    cycles = {rows: found.cycles(cut, most, rows) for rows in steps}
-    assert best == min(steps, key=lambda rows: (cycles[rows] if rows else 0.99 * cycles[0], rows))
-    assert best == first
-
-
-@pytest.mark.parametrize("cycles_per_row, fewest", [(10, 2), (100, 2), (1, 4), (40, 3)])
-def test_rows_of_an_arriving_box(cycles_per_row: int, fewest: int) -> None:
-    found, cut = arriving(cycles_per_row)
-    heights = [fewest, *(-(-32 // boxes) for boxes in range(1, -(-32 // fewest)))]
-    cycles = {rows: found.cycles(cut, rows, 0) for rows in heights}
-    least = min(cycles.values())
-    wanted = (
-        fewest if least >= 0.99 * cycles[fewest] else max(rows for rows in heights if cycles[rows] == least)
-    )
-    assert found.rows(cut, fewest) == wanted
 
 
 @pytest.mark.parametrize(

@@ -17,16 +17,12 @@ from tosaic.compiler.place.address import activation_span
 from tosaic.compiler.place.external import LARGEST_BYTES, ExternalMemory
 from tosaic.compiler.place.geometry import View, Window
 from tosaic.compiler.place.placement import BufferKey, Role
-from tosaic.compiler.place.weights import weight_layout
 from tosaic.compiler.program_header import HeaderError, integer
 from tosaic.compiler.schedule.image import lay_out
 from tosaic.compiler.schedule.tracker import Tracker
-from tosaic.compiler.tile.box_cost import BoxCost
+from tosaic.compiler.tile.box_cost import BoxCost, BoxWork
 from tosaic.compiler.tile.cascade import heights_of
-from tosaic.compiler.tile.convolution import BoxWork
-from tosaic.compiler.tile.im2col import best_columns, im2col_window
-from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes, row_starts
-from tosaic.compiler.tile.picked import picking
+from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes, Tiling, row_starts
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Unit
@@ -96,16 +92,6 @@ def test_products_saved_by_a_convolution_for_each_remainder(taps, stride, image,
     assert 8 + 4 * found.index(True) == channels
 
 
-@pytest.mark.parametrize(
-    "rows, columns, channels, latency", [(7, 7, 64, 434), (5, 9, 32, 210), (2, 4, 48, 244)]
-)
-def test_pixels_are_picked_up_to_some_latency(rows: int, columns: int, channels: int, latency: int) -> None:
-    """Each is a burst; whole rows are few."""
-    sizes = dict(ih=2 * rows - 1, iw=2 * columns - 1, oh=rows, ow=columns, sy=2, sx=2, ic=channels)
-    cut = ImageBoxes(window(**sizes), 64, 16)
-    assert next(n for n in range(5000) if not picking(cut, BASE, MemorySpeed(None, n)).picked) == latency
-
-
 def test_some_channels_of_a_pixel_are_a_burst_each() -> None:
     """Two boxes of 16 channels, one of 7 by 14 pixels each way: 98 bursts of 100 cycles in and as many out."""
     cost = BoxCost(
@@ -116,7 +102,7 @@ def test_some_channels_of_a_pixel_are_a_burst_each() -> None:
     )
     sizes = {BufferKey(Role.OPERAND, "x"): 1568, BufferKey(Role.RESULT, "y"): 1568}
     cut = ImageBoxes(window(ih=7), 32, 16)
-    assert cost.cycles(cut, Extent(7, 14, 16), sizes, doubled=False) == 2 * (
+    assert cost.cycles(Tiling(cut, Extent(7, 14, 16)), sizes, doubled=False) == 2 * (
         98 * 100 * 2 + max(98 + 2 * 28 + 40, 32) + 3192 + 60
     )
 
@@ -186,17 +172,6 @@ def test_a_layer_is_called_like_a_tensor_of_the_model() -> None:
     build.output(y)
     graph = build.finish()
     assert [layer.output for layer in compile_graph(graph, BASE).layers] == ["abs_1", y]
-
-
-@pytest.mark.parametrize("width, columns", [(1, 1), (2, 2)])
-def test_narrow_results_by_im2col(width: int, columns: int) -> None:
-    """Boxes have as many columns as there are, or fewer."""
-    build, slid = LayerBuilder(1), window(ih=40, iw=8, ic=3, oh=38, ow=width, kh=3, kw=3)
-    build.conv(build.input("x", (1, 40, 8, 3), DType.INT8), 16, (3, 3))
-    shape = im2col_window(slid, slid.ih, 1)
-    layout = weight_layout(build.graph, build.graph.operators[0], shape, BASE.columns, 0, BASE)
-    found = best_columns(slid, layout, BASE, MemorySpeed())
-    assert (found.columns, found.first) == (columns, 1)
 
 
 def test_cycles_in_which_decoding_is_hidden() -> None:

@@ -9,17 +9,18 @@ p is any divisor of OW up to the array's columns, or the least one above them.
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import numpy as np
 
 from tosaic.compiler.cost.array import full_rows_cycles
 from tosaic.compiler.fuse.moves import Move, Part
-from tosaic.compiler.ir import Graph, Operator
+from tosaic.compiler.ir import Tensor
 from tosaic.compiler.machine import group_sizes
 from tosaic.compiler.machine_numbers import PIXEL_GROUP_SHARE, PIXEL_GROUP_WM_PART
 from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.weights import Blob, WeightLayout
+from tosaic.compiler.tile.mapping import Asked, Mapping, Offer, offers
 from tosaic.hw.config import Config
 
 
@@ -35,46 +36,38 @@ class _Tile:
     chunks: int
 
 
-@dataclasses.dataclass(frozen=True)
-class PixelGroups:
-    """A convolution with `pixels` pixels as one. `pack` makes its weights as `layout` wants them, under a name of
-    their own."""
-
-    window: Window
-    pixels: int
-    weights: str
-    pack: Callable[[], np.ndarray]
-    layout: WeightLayout
-
-
-def group_pixels(
-    graph: Graph, operator: Operator, window: Window, columns: int, weight_zp: int, config: Config
-) -> PixelGroups | None:
-    """The best grouping of a CONV2D; None when there is none. Only constant weights can be arranged so."""
+@offers
+def pixel_groups(asked: Asked) -> Iterator[Offer]:
+    """For a CONV2D with constant weights: only these can be arranged so."""
+    graph, operator, config, window = asked.graph, asked.operator, asked.config, asked.window.simplified()
     weight = graph.tensors[operator.inputs[1]]
     if operator.op != "CONV2D" or weight.data is None or not (window.dx == 1 or window.kw == 1):
-        return None
+        return
     channels = weight.shape[0]
-    least, best = _on_array(window, 1, _tiles(window, channels, 1, columns, config), config), 1
-    for pixels in group_sizes(window.ow, columns):
-        tiles = _tiles(window, channels, pixels, columns, config)
+    for pixels in group_sizes(window.ow, config.columns):
+        tiles = _tiles(window, channels, pixels, config.columns, config)
         cycles, size = _on_array(window, pixels, tiles, config), _blob_bytes(window, tiles, config)
-        wins, fits = cycles < least, size <= config.wm_bytes // PIXEL_GROUP_WM_PART
+        worth: float = cycles
+        fits = size <= config.wm_bytes // PIXEL_GROUP_WM_PART
         if pixels & (pixels - 1):
             # Many more weights, which must come and stay.
-            wins = cycles + len(tiles) * size / config.word_bytes < PIXEL_GROUP_SHARE * least
+            worth = (cycles + len(tiles) * size / config.word_bytes) / PIXEL_GROUP_SHARE
             fits = len(tiles) * size <= config.wm_bytes
-        if wins and fits:
-            least, best = cycles, pixels
-    if best == 1:
-        return None
-    tiles = _tiles(window, channels, best, columns, config)
+        if fits:
+            make = functools.partial(_mapping, weight, window, pixels, tiles, asked.weight_zp, config)
+            yield Offer(worth, asked.image_cycles, make)
+
+
+def _mapping(
+    weight: Tensor, window: Window, pixels: int, tiles: list[_Tile], weight_zp: int, config: Config
+) -> Mapping:
+    assert weight.data is not None
     # The window may be simplified: an image of one column is one row.
-    kernel = weight.data.reshape(channels, window.kh, window.kw, window.ic)
-    name = f"{weight.name}'{best} pixels"
+    kernel = weight.data.reshape(weight.shape[0], window.kh, window.kw, window.ic)
+    name = f"{weight.name}'{pixels} pixels"
     shape = (len(tiles), _blob_bytes(window, tiles, config))
     wide = dataclasses.replace(
-        window, ow=window.ow // best, kw=window.kw + (best - 1) * window.sx, sx=window.sx * best, dx=1
+        window, ow=window.ow // pixels, kw=window.kw + (pixels - 1) * window.sx, sx=window.sx * pixels, dx=1
     )
     blobs = [
         Blob(tile.first, tile.last - tile.first, tile.pixel * window.sx * window.ic, tile.chunks)
@@ -82,8 +75,7 @@ def group_pixels(
     ]
     move = Move(shape, (Part(name, (0, 0), shape, 0, (shape[1], 1)),))
     layout = WeightLayout(move, blobs, shape[1], 1, max(tile.chunks for tile in tiles))
-    pack = functools.partial(_packed, kernel, window, tiles, weight_zp, config)
-    return PixelGroups(wide, best, name, pack, layout)
+    return Mapping(wide, layout, pixels, (name, lambda: _packed(kernel, window, tiles, weight_zp, config)))
 
 
 def _blob_bytes(window: Window, tiles: list[_Tile], config: Config) -> int:
