@@ -219,5 +219,5 @@ def _warn_if_slower(program: Program, coder: WeightCoder, plain_cycles: int) -> 
         warnings.warn(
             f"each run decodes weights for about {decoding:,} cycles, and would load them in {loading:,}; without "
             f"compression it is predicted to take {plain_cycles:,}: compress by {Method.NNR.value!r} to decode once",
-            stacklevel=4,
+            stacklevel=4,  # past the context manager around compile_graph
         )

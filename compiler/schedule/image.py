@@ -35,6 +35,11 @@ class MemoryImage:
     others: tuple[CoreProgram, ...]
     """The programs of the cores behind core 0."""
 
+    @property
+    def bytes(self) -> bytes:
+        """The start of external memory in one piece."""
+        return self.parts.whole()
+
 
 @dataclasses.dataclass(frozen=True)
 class InstructionStream:

@@ -302,9 +302,9 @@ def test_weights_come_in_pieces(streamed: bool, piece: int) -> None:
 
 
 def item(unit: Unit, index: int, **parts: object) -> Item:
-    waits = parts.pop("waits", {})
+    waits: dict[Unit, int] = parts.pop("waits", {})  # type: ignore[assignment]
     work = Work(unit, [], **parts)  # type: ignore[arg-type]
-    return Item(work, index, tuple(each for pair in dict(waits).items() for each in pair))  # type: ignore[call-overload]
+    return Item(work, index, tuple(each for pair in waits.items() for each in pair))
 
 
 def shown(items: list[Item]) -> str:
