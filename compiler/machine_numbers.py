@@ -68,8 +68,8 @@ SEGMENT_OUT_OF_STEP_FACTOR = 2
 """How much longer a core waits for others than it takes to compute and store a last layer: they come to it at
 different times. Measured in 3fb142ca (2026-11-23): less lets LOAD stand still, more holds up the operands."""
 COPY_BLOCK_CYCLES = 160
-"""Cycles of a block of a copy, beside the memory's latency and its elements: nests of several GOs. Set by hand with the
-one search (2026-11-29); `bench/number_effects.py COPY_BLOCK` measures it."""
+"""Cycles of a block of a copy, beside the memory's latency and its elements: nests of several GOs. Set by hand in
+4847371d (2026-11-29)."""
 POOL_START_CYCLES = 150
 """Cycles of a pool by convolution beside its products: weights, biases and latencies. Set by hand in 6fb64f08
 (2026-11-23)."""
@@ -106,11 +106,10 @@ RESIDENT_PLAN_SHARE = 0.9
 """Share of the cycles of a plan of more residency below which another is taken: the prediction leaves out what units
 wait for each other. Set by hand in 2fb78b3b (2026-11-22)."""
 COPY_BLOCKS_SHARE = 0.9
-"""The share of the largest block's cycles below which a copy has other ones. Set by hand with the one search
-(2026-11-29); `bench/number_effects.py COPY_BLOCKS` measures it."""
+"""The share of the largest block's cycles below which a copy has other ones. Set by hand in 4847371d (2026-11-29)."""
 REDUCED_BOXES_SHARE = 0.9
 """The same of a reduction: many GOs of a few vectors each wait for each other, which the prediction leaves out. Set by
-hand with the one search (2026-11-29); `bench/number_effects.py REDUCED_BOXES` measures it."""
+hand in 4b5d4a52 (2026-11-29)."""
 CASCADE_SHARE = 0.98
 """Share of the cycles of its layers below which a cascade is proposed. Set by hand in 6b4fc94b (2026-11-23), with
 decision 0017."""
@@ -231,7 +230,7 @@ ARRIVING_BOX_BYTES = 4096
 (2026-11-21)."""
 ARRIVING_BOXES_SHARE = 0.95
 """The share of the usual box's cycles below which another one is taken: the prediction leaves out much that units wait
-for each other there. Set by hand with the one search (2026-11-29); `bench/number_effects.py ARRIVING` measures it."""
+for each other there. Set by hand in 15d42a4d (2026-11-29)."""
 ARRIVING_MOST_BOXES = 8
 """The largest number of boxes of such a layer. Set by hand in 248a0363 (2026-11-21)."""
 ARRIVING_MOST_DEPTHWISE_BOXES = 4
@@ -268,8 +267,6 @@ hand in 6a7a9979 (2026-11-21)."""
 
 # --- how far searches go
 
-BOXES_COMPARED = 128
-"""Boxes of whole rows, or of columns, that are compared. Set by hand in e346763b (2026-11-22)."""
 BOX_CHANNEL_CUTS = (2, 3, 4, 6, 8)
 """Numbers of boxes along the channels of a convolution that are compared. Set by hand in 3fb142ca (2026-11-23), with
 decision 0025."""
@@ -279,14 +276,13 @@ ELEMENTWISE_CHANNEL_CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 1
 BOX_NARROW_COLUMNS = (64, 32, 16, 8, 4, 2, 1)
 """Widths of boxes that are cut along the channels too, the best first: many columns use weights often. Set by hand in
 6a7a9979 (2026-11-21)."""
-BOX_LEAST_COLUMNS = 16
-"""Boxes narrower than this are not taken while the channels are whole. Set by hand in 6a7a9979 (2026-11-21)."""
+EVEN_PARTS_GROWTH_PART = 4
+"""Of more even parts than `EVEN_PARTS_COMPARED` each compared number is larger by 1/4. Set by hand in 15d42a4d
+(2026-11-29)."""
 EVEN_PARTS_COMPARED = 64
-"""Even parts of an axis of up to this number are all compared; of larger numbers each one 5/4 times the one before. Set
-by hand with the one search (2026-11-29); `bench/number_effects.py EVEN` measures it."""
+"""Even parts of an axis of up to this number are all compared. Set by hand in 15d42a4d (2026-11-29)."""
 STRIP_HEIGHTS_COMPARED = 4
-"""Heights of boxes in strips that are compared. Set by hand with the one search (2026-11-29);
-`bench/number_effects.py STRIP` measures it."""
+"""Heights of boxes in strips that are compared. Set by hand in a4a6b96f (2026-11-29)."""
 IM2COL_BOXES_COMPARED = 32
 """Boxes by im2col that are compared. Set by hand in b78fbd21 (2026-11-23)."""
 CASCADE_MOST_LAYERS = 4

@@ -11,6 +11,7 @@ from tosaic.compiler.machine_numbers import (
     BUFFER_TURN_CYCLES,
     IM2COL_BOX_CYCLES,
     IM2COL_TURN_CYCLES,
+    STAYING_WEIGHTS_WM_PART,
     TILE_DRAIN_CYCLES,
     TILE_INSTRUCTIONS,
 )
@@ -172,7 +173,7 @@ def passing_cycles(boxes: Iterable[PassingBox], config: Config, speed: MemorySpe
     for number, box in enumerate(boxes):
         loaded_bytes += box_instruction_bytes()
         done = max(done, (loaded_bytes + box.coming_bytes) / bytes_per_cycle) + box.computing
-        if not number or 2 * box.weight_bytes > config.wm_bytes:
+        if not number or box.weight_bytes > config.wm_bytes // STAYING_WEIGHTS_WM_PART:
             # The last tile of channels waits for its weights.
             loaded_bytes += box.weight_bytes
             last = box.computing / max(1, box.tiles)

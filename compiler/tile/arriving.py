@@ -11,6 +11,7 @@ from tosaic.compiler.machine_numbers import (
     ARRIVING_BOXES_SHARE,
     ARRIVING_MOST_BOXES,
     ARRIVING_MOST_DEPTHWISE_BOXES,
+    STAYING_WEIGHTS_WM_PART,
 )
 from tosaic.compiler.place.buffers import Sizes
 from tosaic.compiler.tile.box_cost import BoxCost
@@ -53,7 +54,7 @@ class RowsInPassing:
     def _usual(self, most: Extent, step: int) -> int:
         """Rows of boxes of a few KiB; all where their weights would come twice."""
         box = self.cost.work(most.rows, most.columns, most.channels)
-        if 2 * box.weight_bytes > self.cost.config.wm_bytes:
+        if box.weight_bytes > self.cost.config.wm_bytes // STAYING_WEIGHTS_WM_PART:
             return most.rows
         size = (self.coming_bytes or self.leaving_bytes) // self.cut.window.n
         # Each box of the depthwise mode fills its delay line anew.

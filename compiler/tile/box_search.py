@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Generic, Protocol, TypeVar
 
-from tosaic.compiler.machine_numbers import EVEN_PARTS_COMPARED
+from tosaic.compiler.machine_numbers import EVEN_PARTS_COMPARED, EVEN_PARTS_GROWTH_PART
 from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.buffers import Buffers, Sizes, addresses_of, allocate_buffers
 from tosaic.compiler.place.placement import Role
@@ -112,7 +112,8 @@ def even_parts(size: int, step: int = 1) -> Iterator[int]:
         part = -(-units // count)
         if part != before:
             yield min(size, part * step)
-        before, count = part, count + 1 if count < EVEN_PARTS_COMPARED else -(-count * 5 // 4)
+        before = part
+        count += 1 if count < EVEN_PARTS_COMPARED else -(-count // EVEN_PARTS_GROWTH_PART)
     if before > 1:
         yield min(size, step)
 

@@ -90,12 +90,15 @@ class CascadeCuts:
         return sizes
 
     def cycles(self, tiles: Heights, sizes: Sizes, turns: int) -> float:
-        buffers = {
+        works = self.stripes(tiles, self._anywhere(sizes, turns), _anywhere)
+        return cascade_cycles([demand_of(work, self.config) for _, work in works], self.config, self.speed)
+
+    def _anywhere(self, sizes: Sizes, turns: int) -> Buffers:
+        """Buffers for a plan that is only compared."""
+        return {
             key: Buffer((0,) * (min(turns, 2) if key.role.takes_turns else 1), size)
             for key, size in sizes.items()
         }
-        demands = [demand_of(work, self.config) for _, work in self.stripes(tiles, buffers, _anywhere)]
-        return cascade_cycles(demands, self.config, self.speed)
 
     def stripes(
         self,

@@ -51,12 +51,14 @@ class Asked:
     @property
     def following_cycles(self) -> int:
         """Cycles of the bus for the constant weights of the array's next operator, which come behind the image."""
+        return runs_cycles(self._following_bytes(), 0, self.config, self.speed)
+
+    def _following_bytes(self) -> int:
         place = next(number for number, other in enumerate(self.graph.operators) if other is self.operator)
         for other in self.graph.operators[place + 1 :]:
             if KIND.get(other.op) is Kind.ARRAY:
                 weight = self.graph.tensors[other.inputs[1]]
-                size = weight.data.size if weight.data is not None else 0
-                return runs_cycles(size, 0, self.config, self.speed)
+                return weight.data.size if weight.data is not None else 0
         return 0
 
     @property

@@ -139,5 +139,5 @@ class StripCuts(WindowCuts):
     def cycles(self, tiles: Tiling, sizes: Sizes, turns: int) -> float:
         extent, layout = tiles.extent, self.strips.layout
         widths = extent.columns, tiles.cut.first_columns
-        groups = -(-self.cut.channels // extent.channels)
+        groups = len(range(0, self.cut.channels, extent.channels))
         return self.strips.times(extent.rows, *widths, turns, layout.bytes, groups)[0]

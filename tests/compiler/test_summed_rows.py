@@ -107,7 +107,7 @@ def test_any_shape(data):
 
 
 def test_cycles():
-    """An image of 25 × 5 pixels and 64 channels that is read again takes VECTOR 500 cycles more."""
+    """An image of 25 × 5 pixels and 64 channels that is read again takes VECTOR more cycles."""
     cycles = []
     for also in (False, True):
         graph = mean_after((1, 25, 5, 64), 64, also=also)
@@ -117,4 +117,4 @@ def test_cycles():
         for name, wanted in evaluate(graph, values).items():
             np.testing.assert_array_equal(results[name], wanted)
         cycles.append(session.stats["cycles"])
-    assert cycles[0] + 400 < cycles[1]
+    assert cycles[0] + 100 < cycles[1]
