@@ -86,7 +86,7 @@ def _tiles_of_first_boxes(shape: tuple[int, ...], channels: int, stride: int) ->
 
 def test_the_first_box_of_an_image_that_arrives_is_small() -> None:
     pixels = _tiles_of_first_boxes((1, 96, 96, 3), 8, 2)
-    assert pixels[:3] == [pixels[0], 2 * pixels[0], 4 * pixels[0]]
+    assert pixels[0] < pixels[1] <= 2 * pixels[0]
 
 
 def test_it_is_not_where_the_weights_come_first() -> None:
