@@ -64,10 +64,26 @@ class BoxCost:
         # Some of the channels are a short run of bytes for each pixel.
         runs = pixels if extent.channels < cut.channels else 0
         for key, size in sizes.items():
-            bursts = runs if key.role is not Role.WINDOW else pixels if cut.picked else 0
+            bursts = runs
+            if key.role is Role.WINDOW:
+                bursts = _window_bursts(cut, extent, size) * pixels // (whole.rows * whole.columns)
             moved = time.of_runs(size * pixels, whole.rows * whole.columns, bursts)
             if key.role is Role.RESULT:
                 written += moved
             else:
                 read += moved
         return Moved(read, written)
+
+
+def _window_bursts(cut: ImageBoxes, extent: Extent, size_bytes: int) -> int:
+    """Runs of bytes that a box's input of `size_bytes` is fetched in; 0 where image rows come as a whole."""
+    w = cut.window
+    if cut.picked:
+        return extent.rows * extent.columns
+    if cut.im2col_zp is not None or cut.contiguous(extent):
+        return 0
+    first, last = cut.input_channels(0, extent.channels)
+    run = min(last - first, w.ic)
+    if run == w.ic:
+        run *= min(w.iw, (extent.columns - 1) * w.sx + w.reach_columns)
+    return size_bytes // run
