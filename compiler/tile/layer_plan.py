@@ -363,7 +363,7 @@ class LayerPass:
         external = [name for name in [*self.reads, output] if not self.placer.placements[name].resident]
         param_bytes = params.tile_bytes if params.source is not None else 0
         if self.layer.reduction is not None:
-            return plan_reduction(self.placer, self.layer, external)
+            return plan_reduction(self.placer, self.layer, external, self.planner.memo.passes)
         if self.window is None:
             return plan_elementwise(self.placer, self.layer, external, param_bytes)
         return self._in_boxes(self.window, external, output, param_bytes)

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.tile.image_boxes import Tiling
+from tosaic.compiler.tile.reduction import ReductionPlan
 
 
 @dataclasses.dataclass
@@ -19,3 +20,5 @@ class PlanMemo:
     """By the identity of a graph that nobody changes any more, with it, and the operators that need no layer."""
     boxes: dict[Hashable, Tiling] = dataclasses.field(default_factory=dict)
     """By all that chooses them: layers that differ in names, weights and scales only have the same."""
+    passes: dict[Hashable, ReductionPlan] = dataclasses.field(default_factory=dict)
+    """Those of reductions, by all that chooses them."""

@@ -7,7 +7,7 @@ for each element of the result (see `fuse/reductions.py`), where P is chosen by 
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import ClassVar
 
 from tosaic.compiler.cost.moves import reduced_cycles
@@ -88,9 +88,13 @@ def spans(
     return body, after
 
 
-def plan_reduction(placer: Placer, layer: Layer, external: list[str]) -> tuple[ReductionPlan, Buffers]:
-    """The best boxes that fit beside what is resident; `external` are the storage names of what is not."""
-    cuts, room = _ReductionCuts(placer, layer, external), Room(placer.arena)
+def plan_reduction(
+    placer: Placer, layer: Layer, external: list[str], known: dict[Hashable, ReductionPlan] | None = None
+) -> tuple[ReductionPlan, Buffers]:
+    """The best boxes that fit beside what is resident; `external` are the storage names of what is not. `known`: passes
+    by all that chooses them, which other layers have asked for."""
+    cuts = _ReductionCuts(placer, layer, external, {} if known is None else known)
+    room = Room(placer.arena)
     if not room.turns_of(cuts.sizes(cuts.largest())):
         placer.release_pending()
     found = cheapest(cuts, room)
@@ -108,15 +112,23 @@ class _ReductionCuts:
     clearly: ClassVar[float] = REDUCED_BOXES_SHARE
     """Many GOs of a few vectors each wait for each other, which the prediction leaves out."""
 
-    def __init__(self, placer: Placer, layer: Layer, external: list[str]):
-        self.layer, self.external, self.speed = layer, external, placer.memories.speed
+    def __init__(
+        self, placer: Placer, layer: Layer, external: list[str], known: dict[Hashable, ReductionPlan]
+    ):
+        self.layer, self.external, self.speed, self.known = layer, external, placer.memories.speed, known
         self.tensors, self.config = placer.tensors, placer.config
         assert layer.reduction is not None
         self.reduced, self.elements = layer.reduction, element_sizes(placer.tensors, layer)
-        self.passes = functools.cache(self._passes)
+        of = self.reduced
+        body = layer.program.body_beats()
+        self.content = of.computation, of.outer, of.extent, of.inner, len(of.body), body, self.elements
 
-    def _passes(self, tiles: tuple[int, int]) -> ReductionPlan:
-        return _passes(self.layer, self.config, self.elements, *tiles)
+    def passes(self, tiles: tuple[int, int]) -> ReductionPlan:
+        """The passes for boxes of this size."""
+        key = (*self.content, *tiles)
+        if key not in self.known:
+            self.known[key] = _passes(self.layer, self.config, self.elements, *tiles)
+        return self.known[key]
 
     def largest(self) -> tuple[int, int]:
         """The preferred boxes: an eighth of the memory, so that one is fetched while another is in use."""
