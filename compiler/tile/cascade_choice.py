@@ -27,7 +27,7 @@ Work = LayerWork | CascadeWork | LoopWork | ChoiceWork
 
 _MOST_LAYERS = 4
 """Layers of a cascade at most: each one needs memory for a stripe, and more rows are computed again."""
-_WORTH = 0.98
+_WORTH = 0.99
 """A cascade is proposed where it is predicted to take less than this share of the cycles of its layers."""
 
 
