@@ -110,7 +110,7 @@ COPY_BLOCKS_SHARE = 0.9
 REDUCED_BOXES_SHARE = 0.9
 """The same of a reduction: many GOs of a few vectors each wait for each other, which the prediction leaves out. Set by
 hand in 4b5d4a52 (2026-11-29)."""
-CASCADE_SHARE = 0.98
+CASCADE_SHARE = 0.99
 """Share of the cycles of its layers below which a cascade is proposed. Set by hand in 6b4fc94b (2026-11-23), with
 decision 0017."""
 PIXEL_GROUP_SHARE = 0.9
