@@ -12,6 +12,7 @@ from .expressions import (
     Operation,
     choice,
     complement,
+    constant,
     cut,
     extend,
     join,
@@ -248,6 +249,8 @@ def _binary(operator: str, a: Expression, b: Expression, bits: int, signed: bool
     carry = operator in ("+", "-") and bits <= width + 1
     if operator not in COMPARISONS and not carry and operator != "*":
         width = max(width, bits)
+    if isinstance(b, Constant) and not signed and (simple := _by_constant(operator, a, b, bits)) is not None:
+        return simple
     if operator == "*":
         a, b = (extend(operand, max(min(operand.bits, bits), 1)) for operand in (a, b))
     else:
@@ -257,7 +260,22 @@ def _binary(operator: str, a: Expression, b: Expression, bits: int, signed: bool
     return operation(operator, (a, b), 1 if operator in COMPARISONS else bits)
 
 
+def _by_constant(operator: str, a: Expression, b: Constant, bits: int) -> Expression | None:
+    """A sum with 0 and a product with a power of two are no arithmetic."""
+    number = int(b.digits or "0", 2)
+    if operator in ("+", "-") and number == 0:
+        return extend(a, bits)
+    if operator == "*" and number.bit_count() == 1:
+        return extend(join([a, constant(0, number.bit_length() - 1)]), bits)
+    return None
+
+
 def _shift(operator: str, value: Expression, amount: Expression, bits: int) -> Expression:
+    if isinstance(amount, Constant) and operator != ">>>":
+        places = min(int(amount.digits, 2), value.bits)
+        if operator == "<<":
+            return extend(join([value, constant(0, places)]), bits)
+        return extend(cut(value, places, value.bits - places), bits)
     if operator == ">>>":
         value = Operation("$signed", (value,), value.bits)
     return Operation(operator, (value, amount), bits)

@@ -31,7 +31,7 @@ def _docstring(path: str, line: int) -> str:
     module = next((m for m in list(sys.modules.values()) if getattr(m, "__file__", None) == path), None)
     if not around or module is None:
         return ""
-    return inspect.getdoc(operator.attrgetter(max(around)[1])(module)) or ""
+    return inspect.cleandoc(vars(operator.attrgetter(max(around)[1])(module)).get("__doc__") or "")
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from amaranth.back import rtlil
 from .build import build
 from .comments import comment
 from .merge import merge
-from .module import Signal
+from .module import Module, Signal
 from .naming import rename
 from .rtlil import read_rtlil
 from .simplify import simplify
@@ -82,11 +82,14 @@ def convert_rtlil(text: str, name: str, progress: Progress = unseen) -> list[Con
     found = []
     for index, module in enumerate(merged):
         progress("write modules", index, len(merged))
-        originals = (
-            Original(each.original, each.names, each.instance_names) for each in (module, *module.copies)
-        )
+        originals = tuple(map(_original, (module, *module.copies)))
         text = comment(module.source) + module_text(module)
         found.append(
-            Converted(module.name, text, tuple(module.ports), tuple(sorted(module.results)), tuple(originals))
+            Converted(module.name, text, tuple(module.ports), tuple(sorted(module.results)), originals)
         )
     return found
+
+
+def _original(module: Module) -> Original:
+    names = {old: new for old, new in module.names.items() if old not in module.narrowed}
+    return Original(module.original, names, module.instance_names)

@@ -108,6 +108,8 @@ class Module:
     """Its name in RTLIL."""
     names: dict[str, str] = dataclasses.field(default_factory=dict)
     """Names in Verilog by those in RTLIL."""
+    narrowed: set[str] = dataclasses.field(default_factory=set)
+    """Names in RTLIL of signals that have fewer bits here."""
     instance_names: dict[str, str] = dataclasses.field(default_factory=dict)
     """The same of instances."""
     copies: list["Module"] = dataclasses.field(default_factory=list)

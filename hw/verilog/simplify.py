@@ -1,6 +1,7 @@
 """Fewer words for the same hardware: every step changes a module's statements, never what they do."""
 
 import collections
+import functools
 from collections.abc import Iterator, Mapping
 
 from .expressions import (
@@ -12,7 +13,10 @@ from .expressions import (
     Operation,
     choice,
     cut,
+    extend,
+    join,
     leaves,
+    operation,
     replace,
     slices,
 )
@@ -44,6 +48,7 @@ def simplify(module: Module) -> None:
     merge_registers(module)
     write_choices(module)
     share_values(module)
+    narrow_sums(module)
     name_fields(module)
     write_inline(module)
     _merge_into_ports(module)
@@ -245,8 +250,8 @@ def _value_of(steps: list[Step], target: Slice) -> Expression | None:
     first, *more = steps
     if not isinstance(first, Set) or first.target != target:
         return None
-    if not more:
-        return first.value
+    if all(isinstance(step, Set) and isinstance(step.target, Slice) for step in more):
+        return functools.reduce(_overlaid, more, first.value)  # type: ignore[arg-type]
     branch, *rest = more
     if rest or not isinstance(branch, Branch) or len(branch.arms) > MOST_ARMS:
         return None
@@ -257,6 +262,12 @@ def _value_of(steps: list[Step], target: Slice) -> Expression | None:
             return None
         value = arm if condition is None else choice(condition, arm, value)
     return value
+
+
+def _overlaid(value: Expression, part: Set) -> Expression:
+    """A value with some bits of it set."""
+    low, high = part.target.low, part.target.low + part.target.bits  # type: ignore[union-attr]
+    return join([cut(value, high, value.bits - high), part.value, cut(value, 0, low)])
 
 
 def share_values(module: Module) -> None:
@@ -297,6 +308,35 @@ def _whole_assigns(module: Module) -> Iterator[tuple[str, Operation]]:
                 and not signal.attributes
             ):
                 yield signal.name, statement.value
+
+
+def narrow_sums(module: Module) -> None:
+    """A nameless sum or difference has the bits that are used: a carry that nobody looks at is left out."""
+    highest: dict[str, int] = collections.defaultdict(int)
+    for use in module.uses():
+        highest[use.wire] = max(highest[use.wire], use.low + use.bits)
+    for statement in module.statements:
+        if not isinstance(statement, Assign) or not isinstance(statement.target, Slice):
+            continue
+        signal, value, bits = (
+            module.signals[statement.target.wire],
+            statement.value,
+            highest[statement.target.wire],
+        )
+        is_sum = isinstance(value, Operation) and value.operator in ("+", "-") and len(value.operands) == 2
+        if is_sum and is_nameless(signal.name) and not signal.direction and 0 < bits < signal.bits:
+            operands = (_unsigned(operand, bits) for operand in value.operands)  # type: ignore[union-attr]
+            statement.value = operation(value.operator, tuple(operands), bits)  # type: ignore[union-attr]
+            signal.bits = bits
+            statement.target = signal.whole
+            module.narrowed.add(signal.name)
+
+
+def _unsigned(operand: Expression, bits: int) -> Expression:
+    """The lowest bits of an operand of a sum."""
+    if isinstance(operand, Operation) and operand.operator == "$signed":
+        return extend(operand.operands[0], bits, signed=True)
+    return extend(operand, bits)
 
 
 def name_fields(module: Module) -> None:
@@ -393,14 +433,16 @@ def _operands_of_arithmetic(value: Expression) -> Iterator[str]:
 
 
 def _is_self_contained(value: Operation) -> bool:
-    """Whether it means the same in every context: what has one bit, and logic and choices of equal widths."""
+    """Whether it means the same in every context: what has one bit, and logic choices and sums of equal widths."""
     if value.operator in COMPARISONS or value.operator == "!":
         return True
     if len(value.operands) == 1:
         return value.operator in REDUCTIONS or value.operator == "~"
     if value.operator == "?:":
         return all(operand.bits == value.bits for operand in value.operands[1:])
-    return value.operator in REDUCTIONS and all(operand.bits == value.bits for operand in value.operands)
+    return value.operator in (*REDUCTIONS, "+", "-") and all(
+        operand.bits == value.bits for operand in value.operands
+    )
 
 
 def drop_unused(module: Module) -> None:

@@ -31,7 +31,7 @@ def prove(rtlil: str, modules: Sequence[Converted], folder: pathlib.Path) -> int
         (folder / f"{module.name}.v").write_text(text)
     (folder / "boxes.il").write_text("".join(f"{line}\n" for module in modules for line in _box(module)))
     pairs = [(name, f"gate_{gate}", name.replace("gold", "equal")) for (gate, _), name in gold.items()]
-    script = [
+    read = (
         f"read_verilog -DSYNTHESIS {' '.join(f'{module.name}.v' for module in modules)}",
         "read_rtlil gold.il",
         "read_rtlil boxes.il",
@@ -42,21 +42,63 @@ def prove(rtlil: str, modules: Sequence[Converted], folder: pathlib.Path) -> int
         "memory_collect",
         "opt_clean",
         "write_rtlil states.il",
-        "select c:* t:$* %d t:$mem_v2 %u",
-        "expose -evert %",
-        "select -clear",
+    )
+    _yosys(read, folder, "read")
+    text = (folder / "states.il").read_text()
+    (folder / "masked.il").write_text("".join(f"{line}\n" for line in _masked(text)))
+    compare = (
+        "read_rtlil masked.il",
+        "expose -evert c:* t:$* %d t:$mem_v2 %u",
         *(f"equiv_make {gold} {gate} {equal}" for gold, gate, equal in pairs),
         "select equal_*",
         "equiv_simple",
         "equiv_induct",
         "equiv_status -assert",
-    ]
-    (folder / "equal.ys").write_text("\n".join(script))
-    run_tool("yosys", ("-t", "equal.ys"), folder, folder / "log", lambda detail: None)
-    states = {module.name: module for module in read_rtlil((folder / "states.il").read_text())}
+    )
+    _yosys(compare, folder, "compare")
+    states = {module.name: module for module in read_rtlil(text)}
     for gold, gate, _ in pairs:
         assert _states(states[gold]) == _states(states[gate]), gate
     return len(pairs)
+
+
+def _yosys(commands: Sequence[str], folder: pathlib.Path, name: str) -> None:
+    (folder / f"{name}.ys").write_text("\n".join(commands))
+    run_tool("yosys", ("-q", f"{name}.ys"), folder, folder / f"{name}.log", lambda detail: None)
+
+
+def _masked(text: str) -> Iterator[str]:
+    """The text with what is written to memories 0 where nothing is written: any value does there."""
+    cell: list[str] = []
+    for line in text.splitlines():
+        words = line.split()
+        if words[:2] == ["cell", "$mem_v2"]:
+            cell = [line]
+        elif not cell:
+            yield line
+        else:
+            cell.append(line)
+            if line == "  end":
+                yield from _with_mask(cell)
+                cell = []
+
+
+def _with_mask(cell: list[str]) -> Iterator[str]:
+    name = cell[0].split()[2]
+    values = {line.split()[1]: line.split(maxsplit=2)[2] for line in cell[1:-1]}
+    bits = int(values["\\WIDTH"]) * int(values["\\WR_PORTS"])
+    if bits:
+        yield f"  wire width {bits} {name}.masked"
+        yield f"  cell $and {name}.mask"
+        yield from (f"    parameter \\{port}_SIGNED 0" for port in "AB")
+        yield from (f"    parameter \\{port}_WIDTH {bits}" for port in "ABY")
+        yield "    connect \\A " + values["\\WR_DATA"]
+        yield "    connect \\B " + values["\\WR_EN"]
+        yield f"    connect \\Y {name}.masked"
+        yield "  end"
+    for line in cell:
+        written = bits and line.split()[:2] == ["connect", "\\WR_DATA"]
+        yield f"    connect \\WR_DATA {name}.masked" if written else line
 
 
 def _box(module: Converted) -> Iterator[str]:

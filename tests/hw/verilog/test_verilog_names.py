@@ -11,8 +11,6 @@ from amaranth.lib.wiring import In, Out
 
 from tosaic.boards.tools import run_tool
 from tosaic.hw.verilog import convert
-from tosaic.hw.verilog.module import parse_modules
-from tosaic.hw.verilog.readable import gather_concatenations, share_values, write_slices
 from tosaic.hw.verilog.writer import broken
 
 
@@ -64,30 +62,10 @@ COUNTED = """\
 """Declarations, the start and assignments; ports and the register are as without names."""
 
 
-def module(*statements, wires=()):
-    """A module of Yosys' form with input a, output b, and these wires and statements."""
-    lines = ["module m(a, b);", "  input [7:0] a;", "  wire [7:0] a;", "  output [7:0] b;", "  wire [7:0] b;"]
-    text = "\n".join([*lines, *(f"  wire {wire};" for wire in wires), *statements, "endmodule\n"])
-    (made,) = parse_modules(text)
-    return made
-
-
 def test_signals_are_named_after_what_they_are_made_of():
-    text = convert(Counted(), "counted", for_readers=True)["counted"]
+    text = convert(Counted(), "counted")["counted"]
     assert COUNTED in text
     assert "count <= count_plus_1[7:0];" in text
-
-
-def test_tools_get_the_text_without_that():
-    """Names decide where a placer begins: the figures of docs/boards.md are of these."""
-    text = convert(Counted(), "counted")["counted"]
-    assert re.findall(r"^  wire (?:\[\d+:0\] )?(\w+);", text, re.MULTILINE) == [
-        "shifted",
-        "sum",
-        "sum_2",
-        "product",
-    ]
-    assert "{ step, step, step, step, step, step, step, step }" in text
 
 
 class Staged(wiring.Component):
@@ -106,68 +84,13 @@ class Staged(wiring.Component):
 
 
 def test_what_has_a_long_expression_is_a_term_of_what_it_is_used_for():
-    text = convert(Staged(), "staged", for_readers=True)["staged"]
+    text = convert(Staged(), "staged")["staged"]
     assert re.findall(r"^  wire (?:\[\d+:0\] )?(\w+);", text, re.MULTILINE) == [
         "second_operand_of_three_plus_1",
         "total_term",
         "second_operand_of_three_minus_1",
         "total_term_2",
         "total_term_3",
-    ]
-
-
-def test_slices_are_written_where_they_are_used():
-    made = module(
-        "  assign \\$1  = a[5:2];",
-        "  assign \\$2  = \\$1 [2:1];",
-        "  assign b = { 2'h0, \\$2 , \\$1  };",
-        wires=("[3:0] \\$1 ", "[1:0] \\$2 "),
-    )
-    write_slices(made)
-    assert made.statements == ["  assign b = { 2'h0, a[4:3], a[5:2] };"]
-    assert list(made.signals) == ["a", "b"]
-
-
-def test_a_slice_that_is_indexed_by_a_signal_keeps_its_name():
-    statements = ["  assign \\$1  = a[5:2];", "  assign b = \\$1 [c];"]
-    made = module(*statements, wires=("[3:0] \\$1 ", "[1:0] c"))
-    write_slices(made)
-    assert made.statements == statements
-
-
-@pytest.mark.parametrize(
-    ("bits", "gathered"),
-    [
-        ("{ a[7], a[6], a[5:4], a[0], a[0], a[0], a[0] }", "{ a[7:4], {4{a[0]}} }"),
-        ("{ a[7], a[6:0] }", "a"),
-        ("{ a[7], a[7], a[7], a[7:6], a[6], a[6], a[6] }", "{ {4{a[7]}}, {4{a[6]}} }"),
-        ("{ a[1], a[1], a[0], a[2] }", "{ a[1], a[1:0], a[2] }"),
-        ("{ 2'h0, c, c, c, (a[0] ? c : d), a[3:1] }", "{ 2'h0, {3{c}}, (a[0] ? c : d), a[3:1] }"),
-        ("{ {4{c}}, a[3:0] }", "{ {4{c}}, a[3:0] }"),
-    ],
-)
-def test_concatenations_are_gathered(bits, gathered):
-    made = module(f"  assign b = {bits};", wires=("c", "d"))
-    gather_concatenations(made)
-    assert made.statements == [f"  assign b = {gathered};"]
-
-
-def test_equal_values_of_equal_width_are_one():
-    made = module(
-        "  assign c = a[0] & a[1];",
-        "  assign \\$1  = a[0] & a[1];",
-        "  assign \\$2  = a[0] & a[1];",
-        "  assign \\$3  = | \\$1 ;",
-        "  assign \\$4  = | c;",
-        "  assign b = { \\$2 , \\$3 , \\$4  };",
-        wires=("c", "\\$1 ", "[3:0] \\$2 ", "\\$3 ", "\\$4 "),
-    )
-    share_values(made)
-    assert made.statements == [
-        "  assign c = a[0] & a[1];",
-        "  assign \\$2  = a[0] & a[1];",
-        "  assign \\$3  = | c;",
-        "  assign b = { \\$2 , \\$3 , \\$3  };",
     ]
 
 
@@ -186,7 +109,7 @@ def test_readable_text_computes_the_same_for_all_inputs(component, tmp_path):
     """Yosys proves outputs and next states equal to those of what Amaranth writes."""
     plain = verilog.convert(component(), name="plain", emit_src=False, strip_internal_attrs=True)
     (tmp_path / "plain.v").write_text(plain)
-    (tmp_path / "readable.v").write_text(convert(component(), "readable", for_readers=True)["readable"])
+    (tmp_path / "readable.v").write_text(convert(component(), "readable")["readable"])
     script = (
         "read_verilog plain.v readable.v; proc; miter -equiv -make_assert -flatten plain readable miter; "
         "flatten miter; opt miter; sat -verify -prove-asserts -tempinduct -maxsteps 4 miter"

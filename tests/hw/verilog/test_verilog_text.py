@@ -206,9 +206,8 @@ class Counter(wiring.Component):
         return m
 
 
-@pytest.mark.parametrize("for_readers", [False, True])
-def test_a_domain_with_the_machine_s_clock_has_its_name(for_readers):
-    modules = convert(Later(), "late", for_readers=for_readers)
+def test_a_domain_with_the_machine_s_clock_has_its_name():
+    modules = convert(Later(), "late")
     top, inner = modules.values()
     assert ".clk(clk)" in top
     assert ".rst(reset)" in top
