@@ -178,7 +178,7 @@ def test_operands_have_equal_widths_and_cases_a_default():
     text = convert(Widths(), "widths")["widths"]
     assert "assign less = { 8'h00, byte_ } < word;" in text
     assert "assign total = $signed({ {5{near[3]}}, near }) + $signed(far);" in text
-    assert "      default:\n          /* empty */;\n    endcase\n" in text
+    assert "      default: begin end\n    endcase\n" in text
 
 
 class Later(wiring.Component):
