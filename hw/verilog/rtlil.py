@@ -238,7 +238,7 @@ def _constant(word: str) -> Constant:
     bits, quote, digits = word.partition("'")
     if not quote:
         return Constant(f"{int(bits):032b}")
-    return Constant(digits.rjust(int(bits), "0"))
+    return Constant(digits.rjust(int(bits), "x" if digits.startswith("x") else "0"))
 
 
 def _parameter(word: str) -> object:

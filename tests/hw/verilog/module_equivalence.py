@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from tosaic.boards.tools import run_tool
 from tosaic.hw.verilog.convert import Converted, Original
-from tosaic.hw.verilog.rtlil import Cell, Netlist, read_rtlil
+from tosaic.hw.verilog.rtlil import Cell, Constant, Netlist, read_rtlil
 
 MEMORY = ("ABITS", "INIT", "MEMID", "OFFSET", "RD_CLK_ENABLE", "RD_PORTS", "SIZE", "WIDTH", "WR_CLK_ENABLE")
 """Parameters of memories that must be equal."""
@@ -62,7 +62,8 @@ def prove(rtlil: str, modules: Sequence[Converted], folder: pathlib.Path) -> int
     _yosys(compare, folder, "compare")
     states = {module.name: module for module in read_rtlil(text)}
     for gold, gate, _ in pairs:
-        assert _states(states[gold]) == _states(states[gate]), gate
+        assert _ports(states[gold]) == _ports(states[gate]), gate
+        assert _starts(states[gold]) == _starts(states[gate]), gate
     return len(pairs)
 
 
@@ -93,7 +94,8 @@ def _with_mask(cell: list[str]) -> Iterator[str]:
     bits = int(values["\\WIDTH"]) * int(values["\\WR_PORTS"])
     if bits:
         yield f"  wire width {bits} {name}.masked"
-        yield f"  cell $and {name}.mask"
+        # Its name is not one of those that are compared.
+        yield f"  cell $and $mask{name}"
         yield from (f"    parameter \\{port}_SIGNED 0" for port in "AB")
         yield from (f"    parameter \\{port}_WIDTH {bits}" for port in "ABY")
         yield "    connect \\A " + values["\\WR_DATA"]
@@ -113,18 +115,22 @@ def _box(module: Converted) -> Iterator[str]:
     yield "end"
 
 
-def _states(module: Netlist) -> tuple[object, ...]:
-    """Ports, what registers begin with, and memories."""
-    ports = {wire.name: (wire.direction, wire.bits) for wire in module.wires.values() if wire.direction}
+def _ports(module: Netlist) -> dict[str, tuple[str, int]]:
+    return {wire.name: (wire.direction, wire.bits) for wire in module.wires.values() if wire.direction}
+
+
+def _starts(module: Netlist) -> dict[str, object]:
+    """What registers begin with, and memories: these with zeros where nothing is said."""
     starts = {
-        wire.name: wire.attributes["init"] for wire in module.wires.values() if "init" in wire.attributes
+        name: wire.attributes["init"] for name, wire in module.wires.items() if "init" in wire.attributes
     }
-    memories = {
-        cell.name: {name: cell.parameters[name] for name in MEMORY}
-        for cell in module.contents
-        if isinstance(cell, Cell) and cell.kind == "$mem_v2"
-    }
-    return ports, starts, memories
+    for cell in module.contents:
+        if isinstance(cell, Cell) and cell.kind == "$mem_v2":
+            parameters = {name: cell.parameters[name] for name in MEMORY}
+            words = cell.parameters["INIT"]
+            assert isinstance(words, Constant)
+            starts[cell.name] = parameters | {"INIT": words.digits.replace("x", "0")}
+    return {name: start for name, start in starts.items() if name != "\\at_start"}
 
 
 def _renamed(rtlil: str, written: dict[str, tuple[Converted, Original]]) -> Iterator[tuple[str, str]]:
@@ -171,8 +177,9 @@ def _names(netlist: Netlist, original: Original) -> dict[str, str]:
     """Of wires and memories; what is not in the Verilog has a number."""
     names: dict[str, str] = {}
     ports = [wire.name for wire in netlist.wires.values() if wire.direction]
+    registers = [wire.name for wire in netlist.wires.values() if "init" in wire.attributes]
     taken: set[str] = set()
-    for name in [*ports, *netlist.wires, *netlist.memories]:
+    for name in [*ports, *registers, *netlist.wires, *netlist.memories]:
         new = original.signals.get(name, "")
         if name in names:
             continue

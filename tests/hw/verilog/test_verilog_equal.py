@@ -134,7 +134,7 @@ def test_a_transparent_port_reads_the_same_from_the_start_on(tmp_path):
     script = (
         "read_rtlil gold.il; read_verilog gate.v; proc; memory -nomap; memory_map; opt_clean; "
         "miter -equiv -make_assert -flatten transparent gate miter; flatten miter; opt_clean; "
-        "sat -verify -prove-asserts -set-init-def -prove-skip 1 -set-at 1 in_read 1 -seq 6 miter"
+        "sat -verify -prove-asserts -set-at 1 in_read 1 -set-init-zero -prove-skip 1 -seq 6 miter"
     )
     run_tool("yosys", ("-p", script), tmp_path, tmp_path / "log", lambda detail: None)
 
