@@ -2,11 +2,11 @@
 
 import dataclasses
 import pathlib
-import re
+from typing import Any
 
 from tosaic.hw.config_text import get_config
 from tosaic.hw.top import VERILOG_NAME, VerilogTop
-from tosaic.hw.verilog import Progress, convert, convert_text, unseen
+from tosaic.hw.verilog import Progress, convert, convert_rtlil, unseen
 
 from .board import Board, Family
 from .machines import machine_of
@@ -44,10 +44,11 @@ def make_project(board: Board, progress: Progress = unseen) -> Project:
         )
         return Project(board, VERILOG_NAME, modules, {"build.tcl": zynq_script(board)} | overlay_files(board))
     top = "top"
-    progress(f"{board.name}: Verilog by Amaranth and Yosys", 0, 1)
-    plan = board.make_platform().build(SerialBoard(board), name=top, do_build=False, debug_verilog=True)
+    progress(f"{board.name}: RTLIL by Amaranth", 0, 1)
+    plan = _with_rtlil_alone(board.make_platform()).build(SerialBoard(board), name=top, do_build=False)
     texts = {name: text.decode() if isinstance(text, bytes) else text for name, text in plan.files.items()}
-    modules = convert_text(texts[f"{top}.debug.v"], top, progress=progress) | machine_of(board).sources(board)
+    written = convert_rtlil(texts[f"{top}.il"], top, progress)
+    modules = {module.name: module.text for module in written} | machine_of(board).sources(board)
     suffix = {Family.ECP5: "lpf", Family.ICE40: "pcf", Family.GOWIN: "cst", Family.XILINX7: "xdc"}[
         board.family
     ]
@@ -58,9 +59,19 @@ def make_project(board: Board, progress: Progress = unseen) -> Project:
     return Project(board, top, modules, files)
 
 
+def _with_rtlil_alone(platform: Any) -> Any:
+    """The platform, of whose files with a netlist the one in RTLIL is left: the Verilog is ours."""
+    kind = type(platform)
+    templates = {name: text for name, text in platform.file_templates.items() if "verilog()" not in text}
+    templates["{{name}}.il"] = "{{emit_rtlil()}}"
+    platform.__class__ = type(kind.__name__, (kind,), {"file_templates": templates})
+    return platform
+
+
 def _clock_groups(constraints: str) -> str:
     """Vivado takes all clocks for related. Those of a PHY are not: synchronizers are between them."""
-    names = re.findall(r"^create_clock -name (\S+)", constraints, re.MULTILINE)
+    lines = (line.split() for line in constraints.splitlines())
+    names = [words[2] for words in lines if words[:2] == ["create_clock", "-name"]]
     if len(names) < 2:
         return ""
     groups = (f"-group [get_clocks -include_generated_clocks {name}]" for name in names)

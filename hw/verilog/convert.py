@@ -1,20 +1,19 @@
-"""From Amaranth to Verilog by way of Yosys, made readable."""
+"""From Amaranth to Verilog: RTLIL as objects, simplified, named and written."""
 
 import dataclasses
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from amaranth.back import verilog
+from amaranth.back import rtlil
 
-from .clocks import name_clocks
+from .build import build
+from .comments import comment
 from .merge import merge
-from .module import parse_modules
+from .module import Module, Signal
 from .naming import rename
-from .tidy import tidy
-from .writer import broken, module_text
+from .rtlil import read_rtlil
+from .simplify import simplify
+from .writer import module_text
 
-_SOURCE_LINE = re.compile(r'^\s*\(\* src = "[^"]*" \*\)\n', re.MULTILINE)
-_SOURCE = re.compile(r'\(\* src = "[^"]*" \*\) ?')
 Progress = Callable[[str, int, int], None]
 """Told (what, done, total) while Verilog is made."""
 
@@ -24,74 +23,73 @@ def unseen(what: str, done: int, total: int) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
+class Original:
+    """A module of the RTLIL: its name, and the names that its signals and instances have in Verilog."""
+
+    name: str
+    signals: Mapping[str, str]
+    instances: Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
 class Converted:
-    """A module; `results` are signals that have no name in Python."""
+    """A module. `text` begins with its comment; `results` are signals that have no name in Python; `originals` are the
+    modules of RTLIL that it is, of which several may be alike."""
 
     name: str
     text: str
+    ports: tuple[Signal, ...] = ()
     results: tuple[str, ...] = ()
+    originals: tuple[Original, ...] = ()
 
 
 def convert(
-    design: object,
-    name: str,
-    platform: object | None = None,
-    *,
-    for_readers: bool = False,
-    progress: Progress = unseen,
+    design: object, name: str, platform: object | None = None, progress: Progress = unseen
 ) -> dict[str, str]:
     """Modules of a Component by name, the top one, called `name`, first.
 
     Ports: clk, rst (synchronous, active high) and the component's signature, `a.b` as a__b. The text is Verilog-2005
-    with nothing of any one tool in it: `always`, `assign`, plain identifiers, ANSI port lists.
-
-    `for_readers`: what Amaranth writes out bit by bit is put together, what has no name in Python is named after what
-    it is made of or used for, long lines are broken, and modules with the same text are one. Boards' tools get the text
-    without that: names decide where a placer begins, and the figures of docs/boards.md are of these names.
+    with nothing of any one tool in it: `always`, `assign`, plain identifiers, ANSI port lists. What has no name in
+    Python is named after what it is made of or used for, modules with the same text are one, and the docstring of its
+    class stands above a module.
     """
-    text = _verilog(design, name, platform, progress)
-    return convert_text(text, name, for_readers=for_readers, progress=progress)
-
-
-def convert_text(
-    text: str, name: str, *, for_readers: bool = False, progress: Progress = unseen
-) -> dict[str, str]:
-    """The same of Verilog that Amaranth has written, such as a platform's debug Verilog; `name` is its top module."""
-    modules = converted(text, name, for_readers=for_readers, progress=progress)
+    modules = convert_design(design, name, platform, progress)
     return {module.name: module.text for module in modules}
 
 
-def convert_for_readers(design: object, name: str, progress: Progress = unseen) -> list[Converted]:
-    """As `convert` for readers, with what lint is told of each module."""
-    return converted(_verilog(design, name, None, progress), name, for_readers=True, progress=progress)
-
-
-def _verilog(design: object, name: str, platform: object | None, progress: Progress) -> str:
-    progress(f"{name}: Verilog by Amaranth and Yosys", 0, 1)
-    return verilog.convert(design, name=name, platform=platform, emit_src=False, strip_internal_attrs=True)
-
-
-def converted(
-    text: str, name: str, *, for_readers: bool = False, progress: Progress = unseen
+def convert_design(
+    design: object, name: str, platform: object | None = None, progress: Progress = unseen
 ) -> list[Converted]:
-    """Modules of what Amaranth has written, the top one first."""
-    text = _SOURCE.sub("", _SOURCE_LINE.sub("", text))
-    modules = parse_modules(text)
-    for index, module in enumerate(modules):
-        progress("tidy modules", index, len(modules))
-        tidy(module, for_readers=for_readers)
+    """As `convert`, with what lint and proofs are told of each module."""
+    progress(f"{name}: RTLIL by Amaranth", 0, 1)
+    return convert_rtlil(rtlil.convert(design, name=name, platform=platform), name, progress)
+
+
+def convert_rtlil(text: str, name: str, progress: Progress = unseen) -> list[Converted]:
+    """The same of RTLIL that Amaranth has written, such as a platform's; `name` is its top module."""
+    progress("read RTLIL", 0, 1)
+    netlists = read_rtlil(text)
+    directions = {
+        netlist.name: {wire.name: wire.direction for wire in netlist.wires.values()} for netlist in netlists
+    }
+    modules = []
+    for index, netlist in enumerate(netlists):
+        progress("simplify modules", index, len(netlists))
+        modules.append(build(netlist, directions))
+        simplify(modules[-1])
     progress("name signals", 0, 1)
-    name_clocks(modules)
-    named = rename(modules, name, for_readers=for_readers)
-    if for_readers:
-        named = merge(named)
+    merged = merge(rename(modules, name))
     found = []
-    for index, module in enumerate(named):
-        progress("write modules", index, len(named))
-        written = module_text(module)
+    for index, module in enumerate(merged):
+        progress("write modules", index, len(merged))
+        originals = tuple(map(_original, (module, *module.copies)))
+        text = comment(module.source) + module_text(module)
         found.append(
-            Converted(module.name, broken(written), tuple(sorted(module.results)))
-            if for_readers
-            else Converted(module.name, written)
+            Converted(module.name, text, tuple(module.ports), tuple(sorted(module.results)), originals)
         )
     return found
+
+
+def _original(module: Module) -> Original:
+    names = {old: new for old, new in module.names.items() if old not in module.narrowed}
+    return Original(module.original, names, module.instance_names)

@@ -10,7 +10,7 @@ from ..csr_export import csr_c_header, csr_json, csr_svd
 from ..isa_doc import isa_markdown
 from ..top import VERILOG_NAME, VerilogTop
 from .bench_run import BENCH, BenchRun, bench_text
-from .convert import Converted, Progress, convert_for_readers, unseen
+from .convert import Converted, Progress, convert_design, unseen
 from .lint import lint_configuration
 from .packages import fusesoc_core, ip_xact
 from .program_notes import program_markdown
@@ -35,13 +35,13 @@ def write_folder(
     program.md; tosaic.core for FuseSoC; component.xml, an IP-XACT component. With `run` also its memory.hex and
     expected.hex.
     """
-    top, *others = convert_for_readers(VerilogTop(config), VERILOG_NAME, progress)
+    top, *others = convert_design(VerilogTop(config), VERILOG_NAME, progress=progress)
     commented = dataclasses.replace(top, text=top_comment(config) + top.text)
     names = [top.name, *(module.name for module in others)]
     pages = {
         BENCH: bench_text(config, run),
         f"{VERILOG_NAME}.core": fusesoc_core(config, names),
-        "component.xml": ip_xact(config, top.text, names),
+        "component.xml": ip_xact(config, top.ports, names),
         **(run.files() if run is not None else {}),
     }
     return _write(config, folder, [commented, *others], pages)
@@ -50,7 +50,7 @@ def write_folder(
 def write_wishbone_folder(config: Config, folder: pathlib.Path, progress: Progress = unseen) -> Written:
     """The same with Wishbone ports (`hw.wishbone`): rtl/MODULE.v, the top one `tosaic_wishbone`, tosaic_wishbone.f,
     lint.vlt, the registers and the notes; no testbench."""
-    modules = convert_for_readers(wishbone.WishboneAccelerator(config), wishbone.VERILOG_NAME, progress)
+    modules = convert_design(wishbone.WishboneAccelerator(config), wishbone.VERILOG_NAME, progress=progress)
     return _write(config, folder, modules, {})
 
 

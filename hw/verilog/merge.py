@@ -1,11 +1,8 @@
 """Modules with the same text become one, of which there are several instances."""
 
-import re
-
 from .module import Module
+from .words import without_numbers
 from .writer import module_text
-
-_NUMBER = re.compile(r"_\d+(?=_|$)")
 
 
 def merge(modules: list[Module]) -> list[Module]:
@@ -23,11 +20,13 @@ def merge(modules: list[Module]) -> list[Module]:
         group = alike.setdefault(body, [])
         group.append(module)
         kept[module.name] = group[0]
+        if module is not group[0]:
+            group[0].copies.append(module)
     taken = {group[0].name for group in alike.values()}
     names: dict[str, str] = {}
     for first, *copies in alike.values():
-        short = _NUMBER.sub("", first.name)
-        if copies and short not in taken and all(_NUMBER.sub("", copy.name) == short for copy in copies):
+        short = without_numbers(first.name)
+        if copies and short not in taken and all(without_numbers(copy.name) == short for copy in copies):
             taken.add(short)
             names[first.name] = short
     merged = [module for module in modules if kept[module.name] is module]

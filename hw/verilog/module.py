@@ -1,20 +1,10 @@
-"""A module of Yosys' Verilog, taken apart into declarations, statements and instances."""
+"""A module of Verilog as objects: declarations, instances, statements."""
 
 import dataclasses
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
 
-from .tokens import plain, spell, substitute
-
-_NAME = r"(\\\S+ |[A-Za-z_][A-Za-z0-9_$]*)"
-_HEADER = re.compile(rf"module {_NAME}\s*\(", re.DOTALL)
-_DECLARATION = re.compile(
-    rf"  (input|output|inout|wire|reg)( signed)? (?:\[(-?\d+):(\d+)\] )?{_NAME}\s*(?:\[(\d+):(\d+)\])?(?:= (.+))?;$"
-)
-_INSTANCE = re.compile(rf"  {_NAME}\s+{_NAME}\s*\($")
-_PARAMETRIC = re.compile(rf"  {_NAME}\s+#\($")
-_PARAMETRIC_NAME = re.compile(rf"  \) {_NAME}\s*\($")
-_CONNECTION = re.compile(rf"    \.{_NAME}\s*\((.*)\),?$")
+from .expressions import Concatenation, Expression, MemoryWord, Speller, replace, slices
+from .rtlil import Constant, Slice
 
 
 @dataclasses.dataclass
@@ -23,25 +13,85 @@ class Signal:
 
     name: str
     bits: int
-    signed: bool = False
-    is_reg: bool = False
     direction: str = ""
-    initial: str = ""
+    initial: Constant | None = None
     depth: int = 0
-    attributes: list[str] = dataclasses.field(default_factory=list)
-    """Lines such as `(* no_rw_check *)`."""
-    better_name: str = ""
-    """What the Python source calls it, when `name` is only Amaranth's."""
+    attributes: dict[str, object] = dataclasses.field(default_factory=dict)
+    """Of synthesis, such as `no_rw_check`."""
+
+    @property
+    def whole(self) -> Slice:
+        return Slice(self.name, 0, self.bits)
 
 
 @dataclasses.dataclass
 class Instance:
     module: str
     name: str
-    connections: dict[str, str]
-    """Port to expression."""
-    parameters: list[str] = dataclasses.field(default_factory=list)
-    attributes: list[str] = dataclasses.field(default_factory=list)
+    connections: dict[str, Expression]
+    parameters: dict[str, object] = dataclasses.field(default_factory=dict)
+    attributes: dict[str, object] = dataclasses.field(default_factory=dict)
+    outputs: set[str] = dataclasses.field(default_factory=set)
+    """Ports that drive what they are connected with."""
+
+
+Target = Slice | MemoryWord | Concatenation
+
+
+@dataclasses.dataclass
+class Set:
+    """An assignment in a process."""
+
+    target: Target
+    value: Expression
+
+
+@dataclasses.dataclass
+class Branch:
+    """`if` and its `else if`; the last condition may be None, `else`."""
+
+    arms: list[tuple[Expression | None, list["Step"]]]
+
+
+@dataclasses.dataclass
+class Select:
+    """`casez`; an arm without patterns is `default`."""
+
+    selector: Expression
+    arms: list[tuple[tuple[str, ...], list["Step"]]]
+
+
+Step = Set | Branch | Select
+
+
+@dataclasses.dataclass
+class Assign:
+    target: Target
+    value: Expression
+
+
+@dataclasses.dataclass
+class Process:
+    """`edges`: ("posedge", clock); without any it is combinational."""
+
+    edges: tuple[tuple[str, Expression], ...]
+    steps: list[Step]
+
+
+@dataclasses.dataclass
+class Fill:
+    """What a memory begins with, a word each."""
+
+    memory: str
+    words: tuple[Constant, ...]
+
+
+Statement = Assign | Process | Fill
+Change = Callable[[Slice], Expression]
+
+
+def _same(use: Slice) -> Expression:
+    return use
 
 
 @dataclasses.dataclass
@@ -49,11 +99,21 @@ class Module:
     name: str
     signals: dict[str, Signal] = dataclasses.field(default_factory=dict)
     instances: list[Instance] = dataclasses.field(default_factory=list)
-    statements: list[str] = dataclasses.field(default_factory=list)
-    """Assignments, blocks and their attributes: one text each, lines indented by two spaces at least."""
-
-    widths: dict[str, int] = dataclasses.field(default_factory=dict)
-    """Bits of expressions in parentheses."""
+    statements: list[Statement] = dataclasses.field(default_factory=list)
+    aliases: list[tuple[Slice, Expression]] = dataclasses.field(default_factory=list)
+    """More names of Python, and what they are names of: nothing reads them."""
+    source: str = ""
+    """FILE:LINE in Python."""
+    original: str = ""
+    """Its name in RTLIL."""
+    names: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Names in Verilog by those in RTLIL."""
+    narrowed: set[str] = dataclasses.field(default_factory=set)
+    """Names in RTLIL of signals that have fewer bits here."""
+    instance_names: dict[str, str] = dataclasses.field(default_factory=dict)
+    """The same of instances."""
+    copies: list["Module"] = dataclasses.field(default_factory=list)
+    """Modules of RTLIL with the same text."""
     results: set[str] = dataclasses.field(default_factory=set)
     """Names of what has more than a bit and none in Python: results on the way, and parts of records."""
 
@@ -61,96 +121,139 @@ class Module:
     def ports(self) -> list[Signal]:
         return [signal for signal in self.signals.values() if signal.direction]
 
-    def rename(self, names: Mapping[str, str]) -> None:
-        """Signals, wherever statements and instances use them; not where they are declared."""
+    def speller(self) -> Speller:
+        return Speller({signal.name: signal.bits for signal in self.signals.values()})
 
-        def replace(name: str) -> str:
-            return spell(names.get(name, name))
+    def uses(self) -> Iterator[Slice]:
+        """Every read of a signal."""
+        for statement in self.statements:
+            for value in reads(statement):
+                yield from slices(value)
+        for instance in self.instances:
+            for port, value in instance.connections.items():
+                if port not in instance.outputs:
+                    yield from slices(value)
 
-        self.statements = [substitute(statement, replace) for statement in self.statements]
+    def change(self, reads: Change, targets: Change = _same) -> None:
+        """Rewrites every read of a signal, and every signal that is driven."""
+        self.statements = [changed(statement, reads, targets) for statement in self.statements]
         for instance in self.instances:
             instance.connections = {
-                port: substitute(value, replace) for port, value in instance.connections.items()
+                port: replace(value, targets if port in instance.outputs else reads)
+                for port, value in instance.connections.items()
             }
 
+    def rename(self, names: dict[str, str]) -> None:
+        """Signals, memories among them, wherever they stand; the module remembers what they were."""
 
-def parse_modules(text: str) -> list[Module]:
-    """The modules of a text that Yosys wrote, in its order."""
-    parts = re.split(r"^(?=module )", text, flags=re.MULTILINE)[1:]
-    return [_parse(part[: part.index("\nendmodule")]) for part in parts]
+        def renamed(use: Slice) -> Slice:
+            return Slice(names.get(use.wire, use.wire), use.low, use.bits)
+
+        self.change(renamed, renamed)
+        self.statements = [_memories_renamed(statement, names) for statement in self.statements]
+        self.aliases = [(renamed(name), replace(value, renamed)) for name, value in self.aliases]
+        for signal in self.signals.values():
+            signal.name = names.get(signal.name, signal.name)
+        self.signals = {signal.name: signal for signal in self.signals.values()}
+        self.results = {names.get(name, name) for name in self.results}
+        self.names = {old: names.get(new, new) for old, new in self.names.items()} | names
 
 
-def _parse(text: str) -> Module:
-    header = _HEADER.match(text)
-    if header is None:
-        raise ValueError(f"this is no module header: {text[:80]!r}")
-    module = Module(plain(header[1]))
-    lines = text[text.index(");\n") + 3 :].split("\n")
-    position = 0
-    attributes: list[str] = []
-    while position < len(lines):
-        line = lines[position]
-        position += 1
-        if re.fullmatch(r"  \(\* .* \*\)", line):
-            # What Amaranth tells waveform viewers is of no use to a reader or to synthesis.
-            if not re.match(r"  \(\* (enum_|init |generator|top |src )", line):
-                attributes.append(line)
-        elif declaration := _DECLARATION.match(line):
-            _declare(module, declaration)
-            module.signals[plain(declaration[5])].attributes += attributes
-            attributes = []
-        elif instance := _INSTANCE.match(line) or _PARAMETRIC.match(line):
-            parameters = []
-            name = instance[2] if instance.re is _INSTANCE else ""
-            while not name:
-                if match := _PARAMETRIC_NAME.match(lines[position]):
-                    name = match[1]
-                else:
-                    parameters.append(lines[position])
-                position += 1
-            connections = {}
-            while lines[position] != "  );":
-                connection = _CONNECTION.match(lines[position])
-                if connection is None:
-                    raise ValueError(f"{module.name}: this is no connection: {lines[position]!r}")
-                connections[plain(connection[1])] = connection[2]
-                position += 1
-            position += 1
-            module.instances.append(
-                Instance(plain(instance[1]), plain(name), connections, parameters, attributes)
-            )
-            attributes = []
+def reads(statement: Statement | Step) -> Iterator[Expression]:
+    """Every expression that a statement evaluates."""
+    match statement:
+        case Assign() | Set():
+            if isinstance(statement.target, MemoryWord):
+                yield statement.target.address
+            yield statement.value
+        case Process():
+            yield from (clock for _, clock in statement.edges)
+            for step in statement.steps:
+                yield from reads(step)
+        case Branch():
+            for condition, steps in statement.arms:
+                if condition is not None:
+                    yield condition
+                for step in steps:
+                    yield from reads(step)
+        case Select():
+            yield statement.selector
+            for _, steps in statement.arms:
+                for step in steps:
+                    yield from reads(step)
+
+
+def sets(steps: list[Step]) -> Iterator[Set]:
+    """Every assignment in a process."""
+    for step in steps:
+        if isinstance(step, Set):
+            yield step
         else:
-            block = [line]
-            # A block ends at the next line that is indented as far as its first one and does not continue it.
-            if not line.endswith(";") or line.lstrip().startswith(("always", "initial")):
-                while not (lines[position].startswith("  ") and _ends(block, lines[position])):
-                    block.append(lines[position])
-                    position += 1
-                block.append(lines[position])
-                position += 1
-            # Every case that is full is so by its text as well.
-            block = [line for line in block if "(* full_case" not in line]
-            module.statements.append("\n".join([*attributes, *block]))
-            attributes = []
-    return module
+            for _, inner in step.arms:
+                yield from sets(inner)
 
 
-def _ends(block: list[str], line: str) -> bool:
-    if block[0].endswith("begin"):
-        return line == "  end"
-    return line.endswith(";")
+def targets(statement: Statement) -> list[Target]:
+    """What a statement drives."""
+    if isinstance(statement, Assign):
+        return [statement.target]
+    return [step.target for step in sets(statement.steps)] if isinstance(statement, Process) else []
 
 
-def _declare(module: Module, match: re.Match) -> None:
-    kind, signed, high, low, name, first, last, initial = match.groups()
-    name = plain(name)
-    bits = int(high) - int(low) + 1 if high is not None else 1
-    signal = module.signals.setdefault(name, Signal(name, bits, bool(signed)))
-    if kind in ("input", "output", "inout"):
-        signal.direction = kind
-    elif kind == "reg":
-        signal.is_reg = True
-        signal.initial = initial or ""
-    if first is not None:
-        signal.depth = abs(int(first) - int(last)) + 1
+def changed(statement: Statement, read: Change, drive: Change = _same) -> Statement:
+    """A statement with its reads and its targets rewritten."""
+    match statement:
+        case Assign():
+            return Assign(_target(statement.target, read, drive), replace(statement.value, read))
+        case Process():
+            edges = tuple((edge, replace(clock, read)) for edge, clock in statement.edges)
+            return Process(edges, changed_steps(statement.steps, read, drive))
+    return statement
+
+
+def changed_steps(steps: list[Step], read: Change, drive: Change = _same) -> list[Step]:
+    """The same of the steps of a process."""
+    return [_changed_step(step, read, drive) for step in steps]
+
+
+def _changed_step(step: Step, read: Change, drive: Change) -> Step:
+    match step:
+        case Set():
+            return Set(_target(step.target, read, drive), replace(step.value, read))
+        case Branch():
+            return Branch(
+                [
+                    (condition and replace(condition, read), changed_steps(inner, read, drive))
+                    for condition, inner in step.arms
+                ]
+            )
+        case Select():
+            arms = [(patterns, changed_steps(inner, read, drive)) for patterns, inner in step.arms]
+            return Select(replace(step.selector, read), arms)
+
+
+def _target(target: Target, read: Change, drive: Change) -> Target:
+    changed_target = replace(target, read if isinstance(target, MemoryWord) else drive)
+    assert isinstance(changed_target, Slice | MemoryWord | Concatenation)
+    return changed_target
+
+
+def _memories_renamed(statement: Statement, names: dict[str, str]) -> Statement:
+    """Memories stand in words and in what fills them."""
+    match statement:
+        case Fill():
+            return Fill(names.get(statement.memory, statement.memory), statement.words)
+        case Assign():
+            return Assign(statement.target, _word_renamed(statement.value, names))
+        case Process():
+            for step in sets(statement.steps):
+                step.value = _word_renamed(step.value, names)
+                step.target = _word_renamed(step.target, names)  # type: ignore[assignment]
+    return statement
+
+
+def _word_renamed(value: Expression, names: dict[str, str]) -> Expression:
+    """A memory's word stands alone: nothing takes one in."""
+    if isinstance(value, MemoryWord):
+        return dataclasses.replace(value, memory=names.get(value.memory, value.memory))
+    return value

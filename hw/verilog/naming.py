@@ -1,181 +1,175 @@
 """Names a reader can follow: those of the Python hierarchy, without the marks by which Amaranth keeps them apart."""
 
-import re
-from collections.abc import Collection
+from collections.abc import Mapping
 
-from .module import Instance, Module, Signal
+from .clocks import clock_names
+from .expressions import Concatenation, Expression, MemoryWord, Operation, slices
+from .fields import by_fields, fields_of, is_python
+from .module import Instance, Module
 from .phrases import Phrases
-from .tokens import KEYWORDS, plain, spell, substitute
+from .rtlil import Slice
+from .words import free, plain, word
 
-AT_START = "at_start"
-"""The signal by which Yosys makes every `always @*` run at time 0."""
-_MARK = re.compile(r"\$\d+")
-_NAMELESS = re.compile(r"\$\d+|_\d+_|(\$signal|\$like|\$?signature__\w+)(\$\d+)*")
-"""What neither Python nor a memory's port says more of."""
-_KINDS = (
-    (r"[^?]*\?.*", "choice"),
-    (r"[^<>]*(<<|>>).*", "shifted"),
-    (r".* \+ .*", "sum"),
-    (r".* - .*", "difference"),
-    (r".* \* .*", "product"),
-)
-_OTHER_KINDS = ("value", "selected")
-"""Of what no form above fits: by an assignment, by a process."""
+_KINDS = {
+    "?:": "choice",
+    "<<": "shifted",
+    ">>": "shifted",
+    ">>>": "shifted",
+    "+": "sum",
+    "-": "difference",
+    "*": "product",
+}
+"""Words for operations whose operands and uses have no name."""
 
 
-def rename(modules: list[Module], top: str, *, for_readers: bool = False) -> list[Module]:
+def rename(modules: list[Module], top: str) -> list[Module]:
     """Every module, instance and signal gets a plain name; the modules in the order of the hierarchy from `top` on.
 
-    tosaic.accelerator.vector.lanes$350.lane_0 becomes tosaic_vector_lanes_lane_0. `for_readers`: what has no name in
-    Python gets one by what it is made of or used for."""
-    by_name = {module.name: module for module in modules}
-    ordered: list[Module] = []
-    taken: set[str] = set()
+    tosaic.accelerator.vector.lanes$350.lane_0 becomes tosaic_vector_lanes_lane_0. What has no name in Python gets one
+    by what it is made of or used for."""
+    return _Hierarchy(modules).named(top)
 
-    def visit(module: Module, path: tuple[str, ...], parent: Instance | None) -> None:
-        ordered.append(module)
-        if parent is not None:
-            _name_ports(module, parent)
-        for instance in module.instances:
-            instance.name = _MARK.sub("", instance.name)
-        reserved = {_word(instance.name) for instance in module.instances}
-        driven = _driven(module, by_name) if for_readers else None
-        names = _name_signals(module, reserved, driven)
-        if parent is not None:
-            _reconnect(parent, names)
+
+class _Hierarchy:
+    def __init__(self, modules: list[Module]) -> None:
+        self.by_name = {module.name: module for module in modules}
+        self.ordered: list[Module] = []
+        self.taken: set[str] = set()
+        self.words_of_outputs: dict[tuple[str, str], str] = {}
+
+    def named(self, top: str) -> list[Module]:
+        """The modules, each behind the one that has it."""
+        module = self.by_name[top]
+        module.rename(self._signals(module, {}))
+        self._visit(module, (top,))
+        return self.ordered
+
+    def _visit(self, module: Module, path: tuple[str, ...]) -> None:
+        """A module whose signals have their names: its own name, its instances' and what is in these."""
+        self.ordered.append(module)
+        module.name = free(
+            "_".join(path) if len(path) != 1 or not self.taken else f"{path[0]}_core", self.taken
+        )
+        self.taken.add(module.name)
         used = set(module.signals)
-        module.name = _free("_".join(path) if parent is None or len(path) > 1 else f"{top}_core", taken)
-        taken.add(module.name)
+        phrases = Phrases(module, set(), {}, {})
         for instance in module.instances:
-            step = () if instance.name == "accelerator" else (instance.name,)
-            instance.name = _free(_word(instance.name), used)
+            name = plain(instance.name)
+            step = () if name == "accelerator" else (name,)
+            original, instance.name = instance.name, free(word(name), used)
+            module.instance_names[original] = instance.name
             used.add(instance.name)
-            child = by_name.get(instance.module)
-            if child is not None:
-                visit(child, (*path, *step), instance)
-                instance.module = child.name
+            child = self.by_name.get(instance.module)
+            if child is None:
+                continue
+            names = self._signals(child, self._given(child, instance, phrases))
+            child.rename(names)
+            ports = {port: names.get(f"\\{port}", port) for port in instance.connections}
+            instance.connections = {ports[port]: value for port, value in instance.connections.items()}
+            instance.outputs = {ports[port] for port in instance.outputs}
+            self._visit(child, (*path, *step))
+            instance.module = child.name
 
-    visit(by_name[top], (top,), None)
-    return ordered
-
-
-def _name_ports(module: Module, parent: Instance) -> None:
-    """Ports without a name of their own take that of the signal they are, else of what the parent connects."""
-    names: dict[str, str] = {}
-    own = {_plain(signal.name) for signal in module.signals.values() if not signal.name.startswith("port$")}
-    for port in module.ports:
-        if not port.name.startswith("port$") and not port.better_name:
-            continue
-        name = port.better_name or _connected(parent.connections.get(port.name, "")) or "port"
-        names[port.name] = _free(_plain(name), own)
-        own.add(names[port.name])
-        module.results.add(names[port.name])
-    _rename(module, names)
-    _reconnect(parent, names)
-
-
-def _reconnect(parent: Instance, names: dict[str, str]) -> None:
-    parent.connections = {names.get(port, port): value for port, value in parent.connections.items()}
-
-
-def _connected(expression: str) -> str:
-    """`word[15:8]` gives word_15_8; nothing for what is long."""
-    parts = re.findall(r"[A-Za-z_]\w*|\d+", expression)
-    return "_".join(parts) if len(parts) <= 3 else ""
-
-
-def _driven(module: Module, by_name: dict[str, Module]) -> dict[str, str]:
-    """Words for signals that instances drive: instance and port."""
-    words = {}
-    for instance in module.instances:
-        child = by_name.get(instance.module)
-        for port, value in instance.connections.items():
-            if child is not None and child.signals[port].direction == "output":
-                words[plain(value.strip() + " ")] = f"{instance.name}_{_own_name(child, port, by_name)}"
-    return words
-
-
-def _own_name(module: Module, port: str, by_name: dict[str, Module]) -> str:
-    """Of a port: its own, or that of what drives it further down."""
-    name = module.signals[port].better_name or port
-    if not name.startswith("port$"):
-        return name
-    inner = _driven(module, by_name).get(port, "")
-    return inner.rpartition(".")[2] or "output"
-
-
-def _name_signals(module: Module, reserved: set[str], driven: dict[str, str] | None) -> dict[str, str]:
-    """New names by old ones; `reserved` are the names of instances, which only ports may take. `driven`, for readers:
-    words for signals that instances drive."""
-    kinds = {}
-    for statement in module.statements:
-        if match := re.match(r"  assign \\(\$\d+)\s+= (.*);", statement):
-            kinds[match[1]] = next(
-                (kind for form, kind in _KINDS if re.fullmatch(form, match[2])), _OTHER_KINDS[0]
-            )
-    names: dict[str, str] = {}
-    used: set[str] = set()
-    # Ports come first and keep their names, then those that need no change.
-    order = sorted(
-        module.signals.values(),
-        key=lambda s: (not s.direction, "$" in s.name or bool(s.better_name), "." in s.name),
-    )
-    nameless = set()
-    if driven is not None:
-        nameless = {s.name for s in order if not s.direction and _NAMELESS.fullmatch(_base(s))}
-    phrases = Phrases(module, nameless, names, driven or {})
-    # What has no name is named after what has one.
-    for signal in sorted(order, key=lambda s: s.name in nameless):
-        base = _base(signal)
-        if re.fullmatch(r"\$\d+", base):
-            base = kinds.get(base, _OTHER_KINDS[1] if signal.is_reg else _OTHER_KINDS[0])
-        elif re.fullmatch(r"_\d+_", base):
-            base = "read_word"
-        elif base.startswith("$auto$verilog_backend"):
-            base = AT_START
-        if signal.name in nameless:
-            base = phrases.name_of(signal.name) or base
-        name = _free(_plain(base), used if signal.direction else used | reserved)
-        used.add(name)
-        names[signal.name] = name
-    module.results = {names[name] for name in nameless | module.results if module.signals[name].bits > 1}
-    _rename(module, names)
-    return names
-
-
-def _base(signal: Signal) -> str:
-    return signal.better_name or signal.name
-
-
-def _rename(module: Module, names: dict[str, str]) -> None:
-    def replace(name: str) -> str:
-        return spell(names.get(name, name))
-
-    for signal in module.signals.values():
-        if signal.name in names:
-            signal.name, signal.better_name = names[signal.name], ""
-    module.signals = {signal.name: signal for signal in module.signals.values()}
-    module.statements = [substitute(statement, replace) for statement in module.statements]
-    for instance in module.instances:
-        instance.connections = {
-            port: substitute(value, replace) for port, value in instance.connections.items()
+    def _given(self, module: Module, parent: Instance, phrases: Phrases) -> dict[str, str]:
+        """Names of clocks, and of ports without one: inputs by what the parent connects, of which `phrases` tells."""
+        given = clock_names(module, parent)
+        own = {word(signal.name) for signal in module.signals.values() if is_python(signal.name)} | {
+            *given.values()
         }
+        for port in module.ports:
+            if is_python(port.name):
+                continue
+            if port.direction == "input":
+                value = parent.connections[port.name.removeprefix("\\")]
+                name = _alias(module, port.whole) or phrases.of(value) or "port"
+            else:
+                name = self._word_of_output(module, port.name)
+            given[port.name] = free(word(name), own)
+            own.add(given[port.name])
+            module.results.add(port.name)
+        return given
+
+    def _word_of_output(self, module: Module, port: str) -> str:
+        """Of an output: its name, else an alias, what drives it further down, or its expression."""
+        if is_python(port):
+            return port
+        key = (module.original, port)
+        if key not in self.words_of_outputs:
+            self.words_of_outputs[key] = "output"
+            driven = self._driven(module).get(port, "").rpartition(".")[2]
+            nameless = {name for name in module.signals if not is_python(name)}
+            self.words_of_outputs[key] = (
+                _alias(module, module.signals[port].whole)
+                or driven
+                or Phrases(module, nameless, {}, {}).by_expression(port)
+                or "output"
+            )
+        return self.words_of_outputs[key]
+
+    def _driven(self, module: Module) -> dict[str, str]:
+        """Words for signals that instances drive: instance and port."""
+        words = {}
+        for instance in module.instances:
+            child = self.by_name.get(instance.module)
+            if child is None:
+                continue
+            for port in instance.outputs:
+                name = self._word_of_output(child, "\\" + port)
+                for use in slices(instance.connections[port]):
+                    words[use.wire] = f"{plain(instance.name)}.{plain(name)}"
+        return words
+
+    def _signals(self, module: Module, given: Mapping[str, str]) -> dict[str, str]:
+        """Names of all signals by those of RTLIL; those of instances are left to ports alone."""
+        names, used = dict(given), set(given.values())
+        reserved = {word(instance.name) for instance in module.instances}
+        nameless = {
+            signal.name
+            for signal in module.signals.values()
+            if not signal.direction and not is_python(signal.name)
+        }
+        phrases = Phrases(
+            module, nameless, names, {name: plain(text) for name, text in self._driven(module).items()}
+        )
+        # Ports come first and keep their names, then those that need no change; what has none is named after them.
+        order = sorted(
+            (signal for signal in module.signals.values() if signal.name not in given),
+            key=lambda s: (not s.direction, s.name in nameless, "$" in s.name, "." in s.name),
+        )
+        for signal in order:
+            base = signal.name
+            if base in nameless:
+                base = phrases.name_of(base) or _kind(phrases, base)
+            names[signal.name] = free(word(base), used if signal.direction else used | reserved)
+            used.add(names[signal.name])
+        module.results = {name for name in nameless | module.results if module.signals[name].bits > 1}
+        return names
 
 
-def _plain(name: str) -> str:
-    return _word(_MARK.sub("", name))
+def _alias(module: Module, port: Slice) -> str | None:
+    """What Python calls a port that has no name: a name of the whole, of the only record that it is bits of, or of its
+    parts."""
+    named = [(plain(name.wire), value) for name, value in module.aliases if is_python(name.wire)]
+    around = [
+        (value.bits, name)
+        for name, value in named
+        if value == port or (isinstance(value, Concatenation) and _is_all_but_constants(value, port))
+    ]
+    if around:
+        return min(around)[1]
+    parts = by_fields(port, fields_of(module).get(port.wire, {}))
+    return "_".join(plain(part.wire) for part in slices(parts)) if parts != port else None
 
 
-def _word(name: str) -> str:
-    """A legal identifier like `name`."""
-    word = re.sub(r"\W+", "_", name).strip("_") or "value"
-    return f"{word}_" if word in KEYWORDS else f"n{word}" if word[0].isdigit() else word
+def _is_all_but_constants(value: Expression, port: Slice) -> bool:
+    """Whether a record is this port and bits that never change."""
+    parts = [part for part in slices(value) if part.wire == port.wire]
+    others = [part for part in slices(value) if part.wire != port.wire]
+    return not others and sum(part.bits for part in set(parts)) == port.bits
 
 
-def _free(name: str, taken: Collection[str]) -> str:
-    """`name`, or with a number behind it when it is taken."""
-    number, free = 2, name
-    while free in taken:
-        free = f"{name}_{number}"
-        number += 1
-    return free
+def _kind(phrases: Phrases, signal: str) -> str:
+    value = phrases.definitions.get(signal)
+    if isinstance(value, Operation):
+        return _KINDS.get(value.operator, "value")
+    return "read_word" if isinstance(value, MemoryWord) else "selected"

@@ -1,15 +1,14 @@
 """The folder for tools that put systems together: a FuseSoC core (CAPI2) and an IP-XACT component (IEEE 1685-2014)."""
 
-import dataclasses
-import re
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 
 from .. import csr_map
 from ..config import Config
 from .bench_run import BENCH
+from .module import Signal
 
 _NAMESPACE = "http://www.accellera.org/XMLSchema/IPXACT/1685-2014"
-_PORT = re.compile(r"^  (input|output) (?:wire|reg) (?:\[(\d+):0\] )?(\w+)", re.MULTILINE)
 _WINDOW, _MEMORY = "s_axil", "m_axi"
 
 _CORE = """\
@@ -66,20 +65,8 @@ def fusesoc_core(config: Config, modules: list[str]) -> str:
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Port:
-    name: str
-    direction: str
-    bits: int
-
-
-def ip_xact(config: Config, top: str, modules: list[str]) -> str:
-    """component.xml; `top` is the text of the top module, `modules` are the names of all."""
-    header = top[: top.index("\n);")]
-    ports = [
-        _Port(name, kind.removesuffix("put"), int(high or 0) + 1)
-        for kind, high, name in _PORT.findall(header)
-    ]
+def ip_xact(config: Config, ports: Sequence[Signal], modules: list[str]) -> str:
+    """component.xml; `ports` are those of the top module, `modules` are the names of all."""
     root = ET.Element("ipxact:component", {"xmlns:ipxact": _NAMESPACE})
     _fill(
         root,
@@ -103,7 +90,7 @@ def ip_xact(config: Config, top: str, modules: list[str]) -> str:
     listed = _add(model, "ports")
     for port in ports:
         wire = _named(listed, "port", port.name, "wire")
-        _fill(wire, direction=port.direction)
+        _fill(wire, direction=port.direction.removesuffix("put"))
         if port.bits > 1:
             _fill(_add(_add(wire, "vectors"), "vector"), left=str(port.bits - 1), right="0")
     files = _named(_add(root, "fileSets"), "fileSet", "rtl")
@@ -114,7 +101,7 @@ def ip_xact(config: Config, top: str, modules: list[str]) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _bus_interface(interfaces: ET.Element, prefix: str, kind: str, ports: list[_Port]) -> None:
+def _bus_interface(interfaces: ET.Element, prefix: str, kind: str, ports: Sequence[Signal]) -> None:
     interface = _named(interfaces, "busInterface", prefix)
     library = {"vendor": "amba.com", "library": "AMBA4", "version": "r0p0_0"}
     _add(interface, "busType", **library, name=kind)
@@ -131,7 +118,7 @@ def _bus_interface(interfaces: ET.Element, prefix: str, kind: str, ports: list[_
         _add(_add(interface, "slave"), "memoryMapRef", memoryMapRef="registers")
 
 
-def _signals(prefix: str, ports: list[_Port]) -> list[tuple[str, str]]:
+def _signals(prefix: str, ports: Sequence[Signal]) -> list[tuple[str, str]]:
     """Of a bus: (AMBA's name, the port's)."""
     named = [port.name for port in ports if port.name.startswith(f"{prefix}_")]
     return [(name.removeprefix(f"{prefix}_").upper(), name) for name in named]

