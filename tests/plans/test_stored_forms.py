@@ -217,6 +217,7 @@ def test_blobs_of_a_row() -> None:
         (1, 0, 16, True),
         (1, 0, 17, False),
         (1, 1024, 100, True),
+        (1, 512, 100, True),
         (1, 128, 100, False),
     ],
 )
