@@ -130,11 +130,15 @@ class StripCuts(WindowCuts):
     def rungs(self) -> Iterator[Iterable[Tiling]]:
         most = self._most()
         for channels in even_parts(most.channels, self.cut.step):
-            yield (
-                Tiling(dataclasses.replace(self.cut, first_columns=first), Extent(rows, columns, channels))
-                for rows in itertools.islice(even_parts(most.rows), STRIP_HEIGHTS_COMPARED)
-                for columns, first in self.strips.widths()
-            )
+            yield self._strips(itertools.islice(even_parts(most.rows), STRIP_HEIGHTS_COMPARED), channels)
+        # Of a very high image only a few rows fit.
+        few = itertools.islice(even_parts(most.rows), STRIP_HEIGHTS_COMPARED, None)
+        yield self._strips(few, min(most.channels, self.cut.step))
+
+    def _strips(self, heights: Iterable[int], channels: int) -> Iterator[Tiling]:
+        for rows, (columns, first) in itertools.product(heights, self.strips.widths()):
+            cut = dataclasses.replace(self.cut, first_columns=first)
+            yield Tiling(cut, Extent(rows, columns, channels))
 
     def cycles(self, tiles: Tiling, sizes: Sizes, turns: int) -> float:
         extent, layout = tiles.extent, self.strips.layout

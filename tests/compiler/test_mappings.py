@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from layer_graphs import LayerBuilder
 
@@ -11,6 +12,7 @@ from tosaic.compiler.ir import DType
 from tosaic.compiler.place.geometry import View, window_of
 from tosaic.compiler.tile import mapping, mappings
 from tosaic.compiler.tile.mapping import Asked, Offer
+from tosaic.driver.session import Session
 from tosaic.hw.config_text import get_config
 
 BASE = get_config("base")
@@ -80,3 +82,14 @@ def test_a_new_mapping_is_one_function() -> None:
     finally:
         mapping.OFFERS.remove(better)
     assert not mappings.choose(question).strips
+
+
+def test_a_very_high_image_in_strips() -> None:
+    """Of its rows only a few fit at a time, though the four largest heights of boxes do not."""
+    build = LayerBuilder(3)
+    x = build.input("x", (1, 6000, 3, 1), DType.INT8)
+    build.output(build.conv(x, 5, (3, 1), stride=(1, 2), pad=(1, 1, 1, 1)))
+    graph = build.finish()
+    values = np.random.default_rng(1).integers(-128, 128, (1, 6000, 3, 1)).astype(np.int8)
+    for config in ("nano", "small"):
+        Session(graph, "emulator", config).run({"x": values}, check=True)
