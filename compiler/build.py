@@ -33,7 +33,13 @@ from tosaic.compiler.place.compression import METHODS, Method, WeightCoder
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.packed_rows import RowPacker
 from tosaic.compiler.program import BootPart, DecodedBlock, Program, StatePort
-from tosaic.compiler.schedule.image import InstructionStream, MemoryImage, Sequencer, lay_out, sequence
+from tosaic.compiler.schedule.image import (
+    InstructionSequencer,
+    InstructionStream,
+    MemoryImage,
+    lay_out,
+    sequence,
+)
 from tosaic.compiler.search import Choices, ProgramPlan, plans_of, task_of
 from tosaic.errors import InputError
 from tosaic.hw.config import Config
@@ -127,7 +133,7 @@ def _coder(config: Config, method: Method, speed: MemorySpeed) -> WeightCoder | 
 def _program(plan: ProgramPlan, graph: Graph, config: Config, on_layer: OnLayer | None) -> Program:
     """Emits and schedules a plan."""
     memories = plan.memories
-    sequencer = Sequencer(config)
+    sequencer = InstructionSequencer(config)
     blocks = emit(plan.main, config, memories, on_layer, sequencer.take)
     streams = [sequencer.stream(blocks.all)]
     image = _image(streams, memories.external, config)

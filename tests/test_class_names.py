@@ -9,12 +9,6 @@ ROOMS = ("boards", "compiler", "driver", "hw", "integrations", "nnr", "sim", "to
 MOST = 8
 TWICE = {
     "Error": "codes of the register ERROR, from which C has the names of its values; and the base of all errors",
-    "Operand": "of an operator, and of a stream of a tiled layer",
-    "Parameters": "the RTL's registers, and what a layer has to load into them",
-    "Part": "a device without a board, as vendors call it; and a box that a layer moves",
-    "_Axis": "of two splits of a convolution, each a file's own",
-    "_Pass": "over a graph, and over partial results of a reduction",
-    "_Sinking": "of RESHAPEs and of TRANSPOSEs, each a file's own",
 }
 """Names of two classes, and why."""
 

@@ -7,7 +7,7 @@ from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.machine import KIND, Kind
 from tosaic.compiler.place.tensors import Tensors
-from tosaic.compiler.tile.views import Views
+from tosaic.compiler.tile.views import FoldedCopies
 from tosaic.hw.config import Config
 
 
@@ -39,7 +39,7 @@ def network_of(graph: Graph, config: Config) -> Network:
     """The layers of a graph without control flow and states."""
     tensors = Tensors(graph, config)
     renaming = {number for number, op in enumerate(graph.operators) if KIND.get(op.op) is Kind.RENAMING}
-    free = frozenset(renaming | Views(tensors, {}).folded)
+    free = frozenset(renaming | FoldedCopies(tensors, {}).folded)
     layers = Fuser(graph, config).layers(set(free))
     numbers = {id(operator): number for number, operator in enumerate(graph.operators)}
     operators = [frozenset(numbers[id(operator)] for operator in layer.operators) for layer in layers]

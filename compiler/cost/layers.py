@@ -102,7 +102,7 @@ def is_bus_free(demands: Iterable[Demand], config: Config, speed: MemorySpeed) -
 
 
 @dataclasses.dataclass(frozen=True)
-class Drain:
+class DrainDemand:
     """A convolution of few pixels, and what follows it."""
 
     pixels: int

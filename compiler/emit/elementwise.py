@@ -4,12 +4,12 @@ import math
 
 from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.nest import MAX_COUNT
-from tosaic.compiler.emit.nest_go import Nest, emit_nest
+from tosaic.compiler.emit.nest_go import GoNest, emit_nest
 from tosaic.compiler.place.placement import BufferKey, Role
 from tosaic.compiler.tile.elementwise import (
     ElementwisePlan,
-    Operand,
     Shape,
+    StreamOperand,
     joint_span,
     operands_of,
     result_of,
@@ -51,7 +51,7 @@ def _emit_stripes(emission: LayerEmission, plan: ElementwisePlan) -> None:
         first, last = start * sizes[-1], stop * sizes[-1]
         out = emission.target(first, last)
         axes, table = [Axis(count, sizes)], emission.take_table()
-        emit_nest(emission.emitter, Nest(layer.program, axes, [*addresses, out], sizes, table=table))
+        emit_nest(emission.emitter, GoNest(layer.program, axes, [*addresses, out], sizes, table=table))
         emission.finish(out, first, last)
 
 
@@ -77,7 +77,7 @@ def _emit_boxes(emission: LayerEmission, plan: ElementwisePlan) -> None:
             emission.bring_params(low[-1] // tile, -(-counts[-1] // tile))
             _emit_per_channel(emission, axes, addresses, low[-1] // tile)
         else:
-            nest = Nest(layer.program, axes, addresses, sizes, table=emission.take_table())
+            nest = GoNest(layer.program, axes, addresses, sizes, table=emission.take_table())
             emit_nest(emission.emitter, nest)
         if not stored.dims:
             emission.finish(addresses[-1], stored.start, stored.end)
@@ -88,7 +88,7 @@ def _emit_boxes(emission: LayerEmission, plan: ElementwisePlan) -> None:
 def _fetch_box(
     emission: LayerEmission,
     plan: ElementwisePlan,
-    operands: list[Operand],
+    operands: list[StreamOperand],
     low: tuple[int, ...],
     counts: tuple[int, ...],
 ) -> list[tuple[int, tuple[int, ...]]]:
@@ -127,7 +127,7 @@ def _emit_per_channel(
     for first, blocks, lanes in [*parts, *([(whole, 1, rest)] if rest else [])]:
         moved = [a + first * columns * s for a, s in zip(addresses, along.strides, strict=True)]
         groups = Axis(blocks, tuple(columns * stride for stride in along.strides))
-        nest = Nest(
+        nest = GoNest(
             emission.layer.program,
             [*([groups] if blocks > 1 else []), *rows, Axis(lanes, along.strides)],
             moved,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tosaic.compiler.emit.emitter import Emitter, RowCopies, Rows
 from tosaic.compiler.emit.layer_emission import MAX_ROWS
-from tosaic.compiler.emit.nest_go import Nest, emit_nest, filling
+from tosaic.compiler.emit.nest_go import GoNest, emit_nest, filling
 from tosaic.compiler.emit.table_offsets import TableOffsets
 from tosaic.compiler.emit.table_part import ListBlock, TablePart
 from tosaic.compiler.emit.vector_go import Access, Dim, Entries, VectorGo
@@ -141,10 +141,10 @@ class GatherScatterEmission:
         axes = [Axis(part.batches * part.rows, (self.row_bytes, part.pitch)), Axis(part.row_bytes, (1, 1))]
         program = assemble(Load(self.move.values, Element.INT8), self.emitter.config)
         addresses = [values.address.offset + first, part.address]
-        emit_nest(self.emitter, Nest(program, axes, addresses, (1, 1)))
+        emit_nest(self.emitter, GoNest(program, axes, addresses, (1, 1)))
 
     def _fill(self, address: int, size: int) -> None:
-        nest = Nest(filling(0, self.emitter.config), [Axis(size, (1,))], [address], (1,))
+        nest = GoNest(filling(0, self.emitter.config), [Axis(size, (1,))], [address], (1,))
         emit_nest(self.emitter, nest)
 
     # --- the list

@@ -5,11 +5,11 @@ import math
 
 from tosaic.compiler.emit.emitter import Emitter, RowCopies, Rows
 from tosaic.compiler.emit.layer_emission import MAX_ROWS
-from tosaic.compiler.emit.nest_go import Nest, emit_nest, filling
+from tosaic.compiler.emit.nest_go import GoNest, emit_nest, filling
 from tosaic.compiler.emit.turn import emit_turn
 from tosaic.compiler.fuse.expression import Load
 from tosaic.compiler.fuse.microprogram import assemble
-from tosaic.compiler.fuse.moves import Part, blocks
+from tosaic.compiler.fuse.moves import MovedBox, blocks
 from tosaic.compiler.machine_numbers import COPY_FETCH_BYTES
 from tosaic.compiler.place.address import Address, Region, Span, activation_span
 from tosaic.compiler.tile.layout_copy import LayoutCopy, copy_axes, straight_rows
@@ -62,7 +62,7 @@ class CopyEmission:
 
     # --- external memory
 
-    def _fetch(self, part: Part, source: Address, source_bytes: int) -> None:
+    def _fetch(self, part: MovedBox, source: Address, source_bytes: int) -> None:
         """Brings the pieces of a source that a part needs, unless they are there."""
         address = self._whole[source]
         spans = [(count - 1) * stride for count, stride in zip(part.counts, part.strides, strict=True)]
@@ -75,7 +75,7 @@ class CopyEmission:
                 size = min(COPY_FETCH_BYTES, source_bytes - start)
                 self.emitter.load(source + start, address + start, size)
 
-    def _gather(self, part: Part, source: Address, buffer: int) -> tuple[int, list[int]]:
+    def _gather(self, part: MovedBox, source: Address, buffer: int) -> tuple[int, list[int]]:
         """Fetches the elements of a part densely; (address of its first element, bytes per output axis)."""
         size = self.size
         byte_strides = [stride * size for stride in part.strides]
@@ -111,7 +111,7 @@ class CopyEmission:
         self.emitter.gather(RowCopies(transfers, span, activation_span(buffer, buffer + dense)))
         return first, local
 
-    def _bring(self, part: Part, source: Address, target: int) -> None:
+    def _bring(self, part: MovedBox, source: Address, target: int) -> None:
         """Brings a part to its place in the target."""
         *outer, run = straight_rows(self.copy.move, part, self.size)
         memory = source + part.offset * self.size
@@ -126,7 +126,7 @@ class CopyEmission:
 
     # --- vector unit
 
-    def _copy(self, part: Part, name: str, target: int) -> None:
+    def _copy(self, part: MovedBox, name: str, target: int) -> None:
         place = self.copy.sources[name]
         whole = self._whole.get(place.address)
         if whole is not None:
@@ -146,9 +146,9 @@ class CopyEmission:
         # Elements are copied byte by byte, so that contiguous ones fill whole vectors whatever their type is.
         axes.append(Axis(self.size, (1, 1)))
         program = assemble(Load(name, Element.INT8), self.emitter.config)
-        emit_nest(self.emitter, Nest(program, axes, [source, target], (1, 1)))
+        emit_nest(self.emitter, GoNest(program, axes, [source, target], (1, 1)))
 
-    def _fill(self, part: Part, target: int) -> None:
+    def _fill(self, part: MovedBox, target: int) -> None:
         axes = [Axis(count, (stride,)) for count, stride in zip(part.counts, self._strides, strict=True)]
         program = filling(part.fill, self.emitter.config)
-        emit_nest(self.emitter, Nest(program, axes, [target], (self.size,)))
+        emit_nest(self.emitter, GoNest(program, axes, [target], (self.size,)))

@@ -21,7 +21,7 @@ _STORE_ELEMENT = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Nest:
+class GoNest:
     """A micro-program over a nest of loops. Addresses, element sizes (bytes) and strides are per stream, loads first,
     the store last."""
 
@@ -38,13 +38,13 @@ class Nest:
     """Neighbouring axes are not joined."""
 
 
-def emit_nest(emitter: Emitter, nest: Nest) -> None:
+def emit_nest(emitter: Emitter, nest: GoNest) -> None:
     """The GOs of a nest; the table goes with the first."""
     for go in nest_gos(nest, emitter.config):
         emitter.vector(go)
 
 
-def nest_gos(nest: Nest, config: Config) -> Iterator[VectorGo]:
+def nest_gos(nest: GoNest, config: Config) -> Iterator[VectorGo]:
     """The same, to be emitted."""
     merged = nest.axes if nest.keep_axes else merge(nest.axes)
     lanes = even_lanes(merged[-1].count, config.columns) if merged else 1
@@ -62,7 +62,7 @@ def nest_gos(nest: Nest, config: Config) -> Iterator[VectorGo]:
 def emit_move(emitter: Emitter, source: int, target: int, size_bytes: int) -> None:
     """Copies bytes from one activation-memory address to another; the two ranges do not overlap."""
     program = assemble(Load("", Element.INT8), emitter.config)
-    emit_nest(emitter, Nest(program, [Axis(size_bytes, (1, 1))], [source, target], (1, 1)))
+    emit_nest(emitter, GoNest(program, [Axis(size_bytes, (1, 1))], [source, target], (1, 1)))
 
 
 def filling(value: int, config: Config) -> MicroProgram:
@@ -70,7 +70,7 @@ def filling(value: int, config: Config) -> MicroProgram:
     return assemble(Node(Op.MOV, Immediate(value)), config)
 
 
-def _go(nest: Nest, piece: Piece, splats: tuple[bool, ...], table: Entries | None) -> VectorGo:
+def _go(nest: GoNest, piece: Piece, splats: tuple[bool, ...], table: Entries | None) -> VectorGo:
     streams: dict[int, Access] = {}
     reads: list[Span] = []
     writes: list[Span] = []

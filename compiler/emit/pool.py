@@ -9,7 +9,7 @@ import dataclasses
 from tosaic.compiler.cut.window_axis import WindowAxis
 from tosaic.compiler.emit.box_transfers import BoxPlace, BoxSource, BoxTransfers
 from tosaic.compiler.emit.layer_emission import LayerEmission
-from tosaic.compiler.emit.nest_go import Nest, emit_nest
+from tosaic.compiler.emit.nest_go import GoNest, emit_nest
 from tosaic.compiler.machine import reciprocal_scale
 from tosaic.compiler.tile.image_boxes import Box
 from tosaic.compiler.tile.loops import Axis
@@ -80,5 +80,5 @@ def _emit_box(
             reduced = [Axis(xs.taps, (pixel, *none)), Axis(ys.taps, (pitch, *none))]
             averaged = program.averaged(*reciprocal_scale(xs.taps * ys.taps))
             table = emission.take_table()
-            nest = Nest(averaged, axes, addresses, sizes, reduced, table=table)
+            nest = GoNest(averaged, axes, addresses, sizes, reduced, table=table)
             emit_nest(emission.emitter, nest)

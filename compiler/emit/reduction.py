@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from tosaic.compiler.emit.layer_emission import LayerEmission
-from tosaic.compiler.emit.nest_go import Nest, nest_gos
+from tosaic.compiler.emit.nest_go import GoNest, nest_gos
 from tosaic.compiler.emit.vector_go import VectorGo
 from tosaic.compiler.fuse.microprogram import MicroProgram
 from tosaic.compiler.fuse.reductions import continuing_pass, first_pass, index_bits, last_pass, middle_pass
@@ -153,7 +153,7 @@ class ReductionEmission:
 
     def _nest(
         self, program: MicroProgram, box: ReducedBox, repeats: int, results: int, streams: list[_Stream]
-    ) -> Nest:
+    ) -> GoNest:
         axis, last = self.reduced.axis, len(streams) - 1
         counts = (*box.counts, results, *self.reduced.inner)
         axes = [
@@ -165,7 +165,7 @@ class ReductionEmission:
             for number, stream in enumerate(streams)
         )
         assert jumps[last] == 0
-        return Nest(
+        return GoNest(
             program,
             axes,
             [stream.address for stream in streams],

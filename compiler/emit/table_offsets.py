@@ -3,7 +3,7 @@
 import numpy as np
 
 from tosaic.compiler.emit.emitter import Emitter
-from tosaic.compiler.emit.nest_go import Nest, emit_nest
+from tosaic.compiler.emit.nest_go import GoNest, emit_nest
 from tosaic.compiler.emit.table_part import ListBlock, TablePart
 from tosaic.compiler.emit.vector_go import Entries
 from tosaic.compiler.fuse.expression import Immediate, Load, Node, Value
@@ -75,7 +75,7 @@ class TableOffsets:
         else:
             axes, addresses = [Axis(count, (OFFSET_BYTES, OFFSET_BYTES))], [from_address, address]
         program = assemble(value, self.emitter.config)
-        emit_nest(self.emitter, Nest(program, axes, addresses, (OFFSET_BYTES,) * len(addresses)))
+        emit_nest(self.emitter, GoNest(program, axes, addresses, (OFFSET_BYTES,) * len(addresses)))
         return Entries(address, batches * count)
 
     def _bring_batch_offsets(self, part: TablePart) -> None:

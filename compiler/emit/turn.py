@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterator
 
 from tosaic.compiler.emit.emitter import Emitter
-from tosaic.compiler.emit.nest_go import Nest, emit_nest
+from tosaic.compiler.emit.nest_go import GoNest, emit_nest
 from tosaic.compiler.fuse.expression import Load, Node, Value
 from tosaic.compiler.fuse.microprogram import MicroProgram, assemble
 from tosaic.compiler.place.strides import dense_strides
@@ -105,7 +105,7 @@ class _Passes:
             lines = Axis(radix, (-left * step, 0))
             program = _joining(size, radix, self.emitter.config)
             first = at + (radix - 1) * left * step
-            emit_nest(self.emitter, Nest(program, axes, [first, to], (size, joined), [lines]))
+            emit_nest(self.emitter, GoNest(program, axes, [first, to], (size, joined), [lines]))
             at, outer, step, length = to, steps, result, length * radix
         if not turn.in_place:
             self._place(at, target)
@@ -130,7 +130,7 @@ class _Passes:
             Axis(turn.chunk_bytes, (1, 1)),
         ]
         program = assemble(Load("", Element.INT8), self.emitter.config)
-        emit_nest(self.emitter, Nest(program, axes, [at, target], (1, 1)))
+        emit_nest(self.emitter, GoNest(program, axes, [at, target], (1, 1)))
 
 
 def _joining(element_bytes: int, radix: int, config: Config) -> MicroProgram:

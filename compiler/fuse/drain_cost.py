@@ -7,7 +7,7 @@ layer of its own it works on all tiles at once.
 
 import math
 
-from tosaic.compiler.cost.layers import Drain
+from tosaic.compiler.cost.layers import DrainDemand
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.machine import ELEMENT
@@ -23,7 +23,7 @@ def drains_too_slowly(graph: Graph, layer: Layer, config: Config) -> bool:
     pixels, tiles = math.prod(outer), -(-channels // config.columns)
     if pixels >= config.vector_latency_cycles:
         return False
-    drain = Drain(
+    drain = DrainDemand(
         pixels,
         tiles,
         depth=math.prod(graph.tensors[base.inputs[1]].shape[1:]),

@@ -16,7 +16,7 @@ from tosaic.errors import UnsupportedError
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class MovedBox:
     """A box of the output; all sizes in elements."""
 
     source: str | None
@@ -30,7 +30,7 @@ class Part:
     """Elements in the source from one output position to the next, per axis; 0 repeats, below 0 goes backwards."""
     fill: int = 0
 
-    def within(self, low: tuple[int, ...], counts: tuple[int, ...]) -> "Part | None":
+    def within(self, low: tuple[int, ...], counts: tuple[int, ...]) -> "MovedBox | None":
         """What of this box lies in another one."""
         first = tuple(max(a, b) for a, b in zip(self.low, low, strict=True))
         last = tuple(min(a + n, b + m) for a, n, b, m in zip(self.low, self.counts, low, counts, strict=True))
@@ -48,7 +48,7 @@ class Move:
     many elements as the output, in the same order, but may split an axis in two."""
 
     shape: tuple[int, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[MovedBox, ...]
 
 
 def move_sources(operator: Operator) -> list[str]:
@@ -75,7 +75,7 @@ def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
-def _part(source: str, target: tuple[int, ...], axes: tuple[Reads, ...]) -> Part:
+def _part(source: str, target: tuple[int, ...], axes: tuple[Reads, ...]) -> MovedBox:
     """The box of the output whose elements come from an operand that is read so."""
     low, counts, strides, offset = [0] * len(target), list(target), [0] * len(target), 0
     for reads, stride in zip(axes, _dense(tuple(reads.extent for reads in axes)), strict=True):
@@ -83,7 +83,7 @@ def _part(source: str, target: tuple[int, ...], axes: tuple[Reads, ...]) -> Part
         low[axis], last = reads.readers(axis, target[axis])
         counts[axis], strides[axis] = last - low[axis], step * stride
         offset += (step * low[axis] + reads.offset) * stride
-    return Part(source, tuple(low), tuple(counts), offset, tuple(strides))
+    return MovedBox(source, tuple(low), tuple(counts), offset, tuple(strides))
 
 
 def _repeated(graph: Graph, operator: Operator) -> Move:
@@ -92,10 +92,10 @@ def _repeated(graph: Graph, operator: Operator) -> Move:
     pairs = zip(graph.operand_value(operator, "multiples"), shape, strict=True)
     split = tuple(int(n) for pair in pairs for n in pair)
     strides = tuple(s for stride in _dense(shape) for s in (0, stride))
-    return Move(split, (Part(operator.inputs[0], (0,) * len(split), split, 0, strides),))
+    return Move(split, (MovedBox(operator.inputs[0], (0,) * len(split), split, 0, strides),))
 
 
-def _fills(graph: Graph, operator: Operator, inside: Part) -> Iterator[Part]:
+def _fills(graph: Graph, operator: Operator, inside: MovedBox) -> Iterator[MovedBox]:
     """Per axis a slab before the input and one after it: inside the slabs of the axes before, across the rest."""
     target, front, shape = graph.tensors[operator.outputs[0]].shape, inside.low, inside.counts
     fill = int(graph.operand_value(operator, "pad_const").reshape(-1)[0])
@@ -106,7 +106,7 @@ def _fills(graph: Graph, operator: Operator, inside: Part) -> Iterator[Part]:
         ):
             if count:
                 low = (*front[:axis], start, *((0,) * (len(shape) - axis - 1)))
-                yield Part(None, low, (*shape[:axis], count, *target[axis + 1 :]), fill=fill)
+                yield MovedBox(None, low, (*shape[:axis], count, *target[axis + 1 :]), fill=fill)
 
 
 def moved(move: Move, source: np.ndarray) -> np.ndarray:

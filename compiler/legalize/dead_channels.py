@@ -19,7 +19,7 @@ def remove_dead_channels(graph: Graph, columns: int) -> Graph:
     """A graph with the same inputs, outputs and results; constants of `graph` are folded already. What is left of a
     tensor's channels is a multiple of `columns`, the array's, where the tensor had as many."""
     graph = graph.copy()
-    while _Pass(graph, columns).apply():
+    while _ChannelPass(graph, columns).apply():
         pass
     return graph
 
@@ -33,7 +33,7 @@ class _Family:
     """Whether each channel may go, bool [C]."""
 
 
-class _Pass:
+class _ChannelPass:
     """One look at the graph, and one rewrite."""
 
     def __init__(self, graph: Graph, columns: int):

@@ -14,7 +14,7 @@ Shape = tuple[int, ...]
 def sink_reshapes(graph: Graph) -> None:
     """Rewrites the graph in place. A result that is computed in another shape is called like its old one with "'"
     behind it; a RESHAPE makes the old one where somebody needs it."""
-    sinking = _Sinking(graph)
+    sinking = _ReshapeSinking(graph)
     for operator in graph.operators:
         sinking.visit(operator)
     for name in graph.outputs:
@@ -22,7 +22,7 @@ def sink_reshapes(graph: Graph) -> None:
     graph.operators = sinking.done
 
 
-class _Sinking:
+class _ReshapeSinking:
     def __init__(self, graph: Graph) -> None:
         self.graph, self.index = graph, graph.index()
         self.done: list[Operator] = []

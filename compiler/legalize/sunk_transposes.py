@@ -28,7 +28,7 @@ def sink_transposes(graph: Graph) -> Graph:
     if not any(operator.op == "TRANSPOSE" for operator in graph.operators):
         return graph
     graph = graph.copy()
-    _Sinking(graph).run()
+    _TransposesSunk(graph).run()
     return graph
 
 
@@ -54,7 +54,7 @@ def _inverse(a: Operator, b: Operator) -> bool:
     return [first[axis] for axis in second] == list(range(len(first)))
 
 
-class _Sinking:
+class _TransposesSunk:
     """Rewrites one graph in place."""
 
     def __init__(self, graph: Graph) -> None:

@@ -15,7 +15,7 @@ from tosaic.compiler.machine_numbers import REMAINDER_IDLE_CHANNELS, REMAINDER_M
 
 
 @dataclasses.dataclass(frozen=True)
-class _Axis:
+class _TransposedAxis:
     """One axis of the image."""
 
     extent: int
@@ -55,7 +55,10 @@ def transpose_convolution(new: Rewriting) -> bool:
     (top, _, left, _), strides = new.operator.attributes["out_pad"], new.operator.attributes["stride"]
     (_, ih, iw, ic), (_, kh, kw, _) = new.shape(data), new.shape(weight)
     _, oh, ow, _ = new.shape(new.operator.outputs[0])
-    rows, columns = _Axis(ih, kh, strides[0], top, oh), _Axis(iw, kw, strides[1], left, ow)
+    rows, columns = (
+        _TransposedAxis(ih, kh, strides[0], top, oh),
+        _TransposedAxis(iw, kw, strides[1], left, ow),
+    )
     computed = rows.positions * columns.positions * math.prod(strides)
     idle = max(1, REMAINDER_IDLE_CHANNELS // new.shape(weight)[0])
     products = idle * ic * (oh * ow * kh * kw - computed * rows.taps * columns.taps)
@@ -66,7 +69,7 @@ def transpose_convolution(new: Rewriting) -> bool:
     return True
 
 
-def _by_remainder(new: Rewriting, rows: _Axis, columns: _Axis) -> None:
+def _by_remainder(new: Rewriting, rows: _TransposedAxis, columns: _TransposedAxis) -> None:
     graph, operator = new.graph, new.operator
     data, weight, bias, *zero_points = operator.inputs
     (n, _, _, ic), (oc, kh, kw, _) = new.shape(data), new.shape(weight)

@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import math
 
-from tosaic.compiler.fuse.moves import Move, Part
+from tosaic.compiler.fuse.moves import Move, MovedBox
 from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.strides import dense_strides
@@ -126,15 +126,15 @@ def _dense(
     parts = []
     if tiles > (rest > 0):
         count = (n, tiles - (rest > 0), rows, run_bytes, columns)
-        parts.append(Part(name, (0,) * 5, count, 0, steps))
+        parts.append(MovedBox(name, (0,) * 5, count, 0, steps))
     if rest:
         offset = (oc - rest) * channel
-        parts.append(Part(name, (0, tiles - 1, 0, 0, 0), (n, 1, rows, run_bytes, rest), offset, steps))
+        parts.append(MovedBox(name, (0, tiles - 1, 0, 0, 0), (n, 1, rows, run_bytes, rest), offset, steps))
     # In an image one pixel wide the bytes behind a run are outside and count as zero, whatever their weights are.
     masked = (window.iw, window.kw, window.left) == (1, 1, 0)
     if depth > run_bytes and not masked:
         behind = (n, tiles, rows, depth - run_bytes, width)
-        parts.append(Part(None, (0, 0, 0, run_bytes, 0), behind, fill=weight_zp))
+        parts.append(MovedBox(None, (0, 0, 0, run_bytes, 0), behind, fill=weight_zp))
     return WeightLayout(
         Move((n, tiles, rows, depth, width), tuple(parts)),
         [Blob(first, min(columns, oc - first), 0) for first in range(0, oc, columns)],
@@ -153,7 +153,7 @@ def _diagonal(
     width, taps, oc = config.columns, window.kh * window.kw, window.ic * multiplier
     tiles = -(-oc // columns)
     shape = (tiles, taps, width, width)
-    parts = [Part(None, (0,) * 4, shape, fill=weight_zp)]
+    parts = [MovedBox(None, (0,) * 4, shape, fill=weight_zp)]
     # Channel t * columns + lane meets the same input channel of its tile in each tile t, when the tiles begin alike.
     alike = columns % multiplier == 0
     for tile in range(1 if alike else tiles):
@@ -162,7 +162,7 @@ def _diagonal(
             row = channel // multiplier - tile * columns // multiplier
             count = -(-(oc - lane) // columns) if alike else 1
             low, counts = (tile, 0, row, lane), (count, taps, 1, 1)
-            parts.append(Part(name, low, counts, channel, (columns, oc, 0, 0)))
+            parts.append(MovedBox(name, low, counts, channel, (columns, oc, 0, 0)))
     blobs = [Blob(first, min(columns, oc - first), first // multiplier) for first in range(0, oc, columns)]
     size = taps * width * width
     move = Move(shape, tuple(parts))
@@ -190,7 +190,7 @@ def _tap_stationary(
         # Between the columns of a dilated kernel there are rows without a tap.
         unused = rows - (seen.kh * seen.kw if seen.dx == 1 else 0)
         if unused:
-            parts.append(Part(None, (0, start, 0), (tiles, unused, config.columns), fill=weight_zp))
+            parts.append(MovedBox(None, (0, start, 0), (tiles, unused, config.columns), fill=weight_zp))
         run = seen.kw if seen.dx == 1 else 1
         for y, x in itertools.product(range(seen.kh), range(0, seen.kw, run)):
             last = x + run - 1
@@ -199,10 +199,10 @@ def _tap_stationary(
             offset, step = (ky * window.kw + kx) * c, -taps.x.step * c
             if tiles > (rest > 0):
                 count = (tiles - (rest > 0), run, columns)
-                parts.append(Part(name, (0, word, 0), count, offset, (columns, step, 1)))
+                parts.append(MovedBox(name, (0, word, 0), count, offset, (columns, step, 1)))
             if rest:
                 low, count = (tiles - 1, word, 0), (1, run, rest)
-                parts.append(Part(name, low, count, offset + c - rest, (columns, step, 1)))
+                parts.append(MovedBox(name, low, count, offset + c - rest, (columns, step, 1)))
     blobs = [Blob(first, min(columns, c - first), first) for first in range(0, c, columns)]
     column_limit, output_limit = output_limits(window, passes, config)
     return WeightLayout(

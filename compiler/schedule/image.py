@@ -50,7 +50,7 @@ class InstructionStream:
     """The number of the layer that each instruction belongs to; None for what belongs to none."""
 
 
-class Sequencer:
+class InstructionSequencer:
     """Makes an instruction stream of blocks: BEGIN, each block with its waits, signals and branch, END."""
 
     def __init__(self, config: Config) -> None:
@@ -105,7 +105,7 @@ class Sequencer:
 
 def sequence(config: Config, blocks: list[Block]) -> InstructionStream:
     """The instruction stream of blocks, whose work it takes."""
-    return Sequencer(config).stream(blocks)
+    return InstructionSequencer(config).stream(blocks)
 
 
 def lay_out(

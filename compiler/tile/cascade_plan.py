@@ -11,7 +11,7 @@ from tosaic.compiler.place.placement import Placement, Sent
 from tosaic.compiler.tile.box_search import Found, Room, cheapest
 from tosaic.compiler.tile.cascade import Heights
 from tosaic.compiler.tile.cascade_tiles import CascadeCuts
-from tosaic.compiler.tile.layer_plan import LayerPass, LayerPlanner
+from tosaic.compiler.tile.layer_plan import LayerPlanBuilder, LayerPlanner
 from tosaic.compiler.tile.work import ArrayBody, LayerWork
 
 
@@ -61,7 +61,7 @@ class CascadePlanner:
         for layer in self.layers:
             # Every stripe finds another layer's table in the unit.
             self.planner.table_in_unit = None
-            step = LayerPass(self.planner, layer)
+            step = LayerPlanBuilder(self.planner, layer)
             self._temporary = step.temporary = self._temporary
             members.append(step.member())
             if layer is not self.layers[-1]:

@@ -61,7 +61,7 @@ class ElementwisePlan:
 
 
 @dataclasses.dataclass(frozen=True)
-class Operand:
+class StreamOperand:
     """What a stream of a layer that is walked in boxes reads; or writes, if it is the result."""
 
     storage: str
@@ -88,24 +88,26 @@ class Operand:
         return tuple(new if old else 0 for new, old in zip(dense, self.strides, strict=True))
 
 
-def operands_of(tensors: Tensors, layer: Layer) -> list[Operand]:
+def operands_of(tensors: Tensors, layer: Layer) -> list[StreamOperand]:
     """The operands of a layer that is walked in boxes, one for each load stream."""
     target, found = tensors.shape(layer.output), []
     for load in layer.program.loads:
         name = load.tensor
         strides = broadcast_strides(tensors.shape(name), target, tensors.strides(name))
         place = tensors.storage[name], tensors.offset_bytes(name)
-        found.append(Operand(*place, tuple(strides), load.element.bytes))
+        found.append(StreamOperand(*place, tuple(strides), load.element.bytes))
     return found
 
 
-def joint_span(operands: list[Operand], low: tuple[int, ...], counts: tuple[int, ...]) -> tuple[int, int]:
+def joint_span(
+    operands: list[StreamOperand], low: tuple[int, ...], counts: tuple[int, ...]
+) -> tuple[int, int]:
     """Bytes around what a box needs of several parts of a tensor."""
     spans = [operand.span(low, counts) for operand in operands]
     return min(start for start, _ in spans), max(stop for _, stop in spans)
 
 
-def _together(operands: list[Operand], external: list[str], counts: tuple[int, ...]) -> frozenset[str]:
+def _together(operands: list[StreamOperand], external: list[str], counts: tuple[int, ...]) -> frozenset[str]:
     """Which tensors are fetched once for all streams that read them: those of which the parts are walked alike, and
     take no more bytes together than one by one. `counts`: of the first box, which is as large as any."""
     found, low = set(), (0,) * len(counts)
@@ -119,10 +121,10 @@ def _together(operands: list[Operand], external: list[str], counts: tuple[int, .
     return frozenset(found)
 
 
-def result_of(tensors: Tensors, layer: Layer) -> Operand:
+def result_of(tensors: Tensors, layer: Layer) -> StreamOperand:
     """The result of a layer that is walked in boxes, which its store stream writes."""
     size, shape = tensors.element(layer.output).bytes, tensors.shape(layer.output)
-    return Operand(tensors.storage[layer.output], 0, tuple(dense_strides(shape, size)), size)
+    return StreamOperand(tensors.storage[layer.output], 0, tuple(dense_strides(shape, size)), size)
 
 
 def shape_of(tensors: Tensors, layer: Layer) -> Shape:

@@ -23,7 +23,7 @@ from tosaic.compiler.tile.packer import Packer
 from tosaic.compiler.tile.plan_memo import PlanMemo
 from tosaic.compiler.tile.row_pairs import paired_pitches
 from tosaic.compiler.tile.states import moves, plan_states, settle
-from tosaic.compiler.tile.views import Views
+from tosaic.compiler.tile.views import FoldedCopies
 from tosaic.compiler.tile.work import CascadeWork, ChoiceWork, GraphPlan, LayerWork, LoopWork, Step, Stripe
 from tosaic.hw.config import Config
 
@@ -62,7 +62,7 @@ class GraphPlanner:
         self.keep, self.nested, self._chains = keep, nested, dict(chains)
         self.tensors = Tensors(graph, context.config)
         self.placer = Placer(self.tensors, context.memories)
-        self.views = Views(self.tensors, self.placer.placements)
+        self.views = FoldedCopies(self.tensors, self.placer.placements)
         self.kept: list[str] = []
         """Outputs of layers that stay in external memory."""
         renaming = {i for i, op in enumerate(graph.operators) if KIND.get(op.op) is Kind.RENAMING}

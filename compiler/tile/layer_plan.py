@@ -47,14 +47,14 @@ from tosaic.compiler.tile.packer import Packer
 from tosaic.compiler.tile.plan_memo import PlanMemo
 from tosaic.compiler.tile.pool import pool_boxes, pool_work
 from tosaic.compiler.tile.reduction import plan_reduction
-from tosaic.compiler.tile.views import Views
+from tosaic.compiler.tile.views import FoldedCopies
 from tosaic.compiler.tile.window_tiles import StripCuts, WindowCuts, WindowLayer
 from tosaic.compiler.tile.work import (
     ArrayBody,
     Body,
     CopyThrough,
+    LayerParameters,
     LayerWork,
-    Parameters,
     PoolBody,
     TablePlace,
 )
@@ -74,7 +74,7 @@ class PlannedLayer:
 class LayerPlanner:
     """Plans the layers of one graph with its placer, one after the other."""
 
-    def __init__(self, placer: Placer, packer: Packer, views: Views, memo: PlanMemo):
+    def __init__(self, placer: Placer, packer: Packer, views: FoldedCopies, memo: PlanMemo):
         self.placer, self.packer, self.views, self.memo = placer, packer, views, memo
         self.tensors, self.config = placer.tensors, placer.config
         self.table_in_unit: Address | None = None
@@ -87,7 +87,7 @@ class LayerPlanner:
         where it cannot run."""
         if KIND[layer.root.op] in (Kind.LAYOUT, Kind.GATHER_SCATTER):
             return self._copying(layer, wanted_outside)
-        return LayerPass(self, layer).plan(wanted_outside)
+        return LayerPlanBuilder(self, layer).plan(wanted_outside)
 
     def _copying(self, layer: Layer, wanted_outside: bool) -> PlannedLayer:
         """An operator that only moves elements."""
@@ -160,7 +160,7 @@ class LayerPlanner:
         return self.placer.sent(layer.output)
 
 
-class LayerPass:
+class LayerPlanBuilder:
     """One layer on its way to a plan: a pass of the array or the vector unit."""
 
     def __init__(self, planner: LayerPlanner, layer: Layer):
@@ -287,7 +287,7 @@ class LayerPass:
             return pack_params(channels, columns, columns, layer.bias, scales)
         return ParamBlock(b"", 0, 0, False)
 
-    def _scales(self, params: Parameters) -> list[CopyThrough]:
+    def _scales(self, params: LayerParameters) -> list[CopyThrough]:
         """Brings multipliers and shifts that are computed at run time to their places."""
         scales, columns, plan = self.layer.per_channel, self.config.columns, self.convolution
         if not isinstance(scales, RunTimeScales):
@@ -306,9 +306,9 @@ class LayerPass:
             )
         ]
 
-    def _placed(self, block: ParamBlock) -> Parameters:
+    def _placed(self, block: ParamBlock) -> LayerParameters:
         """Brings parameters in, unless they take more than a quarter of the memory: then each box brings its own."""
-        shown = Parameters(block.tile_bytes, block.bias_bytes, block.scale)
+        shown = LayerParameters(block.tile_bytes, block.bias_bytes, block.scale)
         if not block.data:
             return shown
         source = self.placer.memories.external.add_constant(block.data)
@@ -358,7 +358,7 @@ class LayerPass:
 
     # --- pieces
 
-    def _tiled(self, params: Parameters) -> tuple[Body, Buffers]:
+    def _tiled(self, params: LayerParameters) -> tuple[Body, Buffers]:
         output = self.tensors.storage[self.layer.output]
         external = [name for name in [*self.reads, output] if not self.placer.placements[name].resident]
         param_bytes = params.tile_bytes if params.source is not None else 0

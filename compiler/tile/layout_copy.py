@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from tosaic.compiler.cost.moves import CopyDemand, copy_cycles, moving_cycles
-from tosaic.compiler.fuse.moves import Move, Part, blocks
+from tosaic.compiler.fuse.moves import Move, MovedBox, blocks
 from tosaic.compiler.machine_numbers import (
     COPY_BLOCK_AM_PART,
     COPY_BLOCKS_SHARE,
@@ -64,7 +64,7 @@ class LayoutCopy:
     """Sources in external memory that LOAD brings to their places in the target."""
 
 
-def straight_rows(move: Move, part: Part, element_bytes: int) -> list[Axis]:
+def straight_rows(move: Move, part: MovedBox, element_bytes: int) -> list[Axis]:
     """A part of a copy as rows of bytes, [rows,] bytes: strides of its source and of the dense result."""
     steps = [stride * element_bytes for stride in part.strides]
     return merge([*copy_axes(move, part, steps, element_bytes), Axis(element_bytes, (1, 1))])
@@ -259,7 +259,7 @@ class _CopyCuts:
         )
 
 
-def copy_axes(move: Move, part: Part, source_strides: list[int], element_bytes: int) -> list[Axis]:
+def copy_axes(move: Move, part: MovedBox, source_strides: list[int], element_bytes: int) -> list[Axis]:
     """The loops of a part of a copy, byte strides of a source and of the dense result; element by element."""
     pairs = zip(source_strides, dense_strides(move.shape, element_bytes), strict=True)
     return [Axis(*axis) for axis in zip(part.counts, pairs, strict=True)]

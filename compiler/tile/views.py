@@ -20,7 +20,7 @@ from tosaic.compiler.place.weights import StoredWeights
 from tosaic.compiler.tile.elementwise import apart_beats, copied_vectors
 
 
-class Views:
+class FoldedCopies:
     """The views of a graph's images and matrices. `placements` tells where resident images have their rows apart."""
 
     def __init__(self, tensors: Tensors, placements: dict[str, Placement]):

@@ -20,7 +20,7 @@ from tosaic.compiler.tile.reduction import ReductionPlan
 
 
 @dataclasses.dataclass(frozen=True)
-class Parameters:
+class LayerParameters:
     """A layer's biases, multipliers and shifts."""
 
     tile_bytes: int
@@ -91,7 +91,7 @@ class LayerWork:
     buffers: Buffers = dataclasses.field(default_factory=dict)
     arrivals: dict[str, Arrival] = dataclasses.field(default_factory=dict)
     """Images of which the first rows are worked on while the others come, by storage name."""
-    params: Parameters = Parameters(0, 0, False)
+    params: LayerParameters = LayerParameters(0, 0, False)
     table: TablePlace | None = None
     """None where the layer needs none, or finds the one of an earlier layer in the unit."""
     scales: list[CopyThrough] = dataclasses.field(default_factory=list)

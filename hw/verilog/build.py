@@ -9,7 +9,7 @@ from .expressions import (
     Concatenation,
     Expression,
     MemoryWord,
-    Operation,
+    VerilogOperation,
     choice,
     complement,
     constant,
@@ -25,14 +25,14 @@ from .module import (
     Instance,
     Module,
     Process,
-    Select,
     Set,
     Signal,
     Statement,
     Step,
     Target,
+    VerilogSelect,
 )
-from .rtlil import Case, Cell, Constant, Memory, Netlist, Slice, Switch, Value, Wire
+from .rtlil import Cell, Constant, Memory, Netlist, RtlilCase, RtlilSlice, Switch, Value, Wire
 
 _OF_VIEWERS = ("src", "generator", "top", "init")
 _UNARY = {
@@ -106,7 +106,7 @@ class _Builder:
     def _connect(self, target: Value, value: Expression) -> None:
         """A port is driven, and a wire with an attribute keeps its name; any other is one more name of a value."""
         wire = target[0]
-        assert isinstance(wire, Slice)
+        assert isinstance(wire, RtlilSlice)
         signal = self.module.signals[wire.wire]
         if len(target) > 1 or signal.direction or signal.attributes:
             self._add(Assign(_driven(join(target)), value))
@@ -126,7 +126,9 @@ class _Builder:
             self._read_port(cell)
         elif cell.kind == "$tribuf":
             nothing = Constant("z" * cell.number("WIDTH"))
-            value = Operation("?:", (self._port(cell, "EN"), self._port(cell, "A"), nothing), nothing.bits)
+            value = VerilogOperation(
+                "?:", (self._port(cell, "EN"), self._port(cell, "A"), nothing), nothing.bits
+            )
             self._add(Assign(_driven(self._port(cell, "Y")), value))
         else:
             self._add(Assign(_driven(self._port(cell, "Y")), self._operation(cell)))
@@ -235,10 +237,12 @@ def _under(condition: Expression, steps: list[Step]) -> Step:
 def _unary(operator: str, a: Expression, bits: int, signed: bool) -> Expression:
     if operator in "~-":
         value = extend(a, bits, signed)
-        return complement(value) if (operator, bits) == ("~", 1) else Operation(operator, (value,), bits)
+        return (
+            complement(value) if (operator, bits) == ("~", 1) else VerilogOperation(operator, (value,), bits)
+        )
     if not a.bits:
         return Constant("1" if operator == "&" else "0")
-    return Operation(operator, (a,), 1) if a.bits > 1 else a
+    return VerilogOperation(operator, (a,), 1) if a.bits > 1 else a
 
 
 def _binary(operator: str, a: Expression, b: Expression, bits: int, signed: bool) -> Expression:
@@ -256,7 +260,7 @@ def _binary(operator: str, a: Expression, b: Expression, bits: int, signed: bool
     else:
         a, b = extend(a, width, signed), extend(b, width, signed)
     if signed and operator not in ("==", "!="):
-        a, b = (Operation("$signed", (operand,), operand.bits) for operand in (a, b))
+        a, b = (VerilogOperation("$signed", (operand,), operand.bits) for operand in (a, b))
     return operation(operator, (a, b), 1 if operator in COMPARISONS else bits)
 
 
@@ -277,12 +281,12 @@ def _shift(operator: str, value: Expression, amount: Expression, bits: int) -> E
             return extend(join([value, constant(0, places)]), bits)
         return extend(cut(value, places, value.bits - places), bits)
     if operator == ">>>":
-        value = Operation("$signed", (value,), value.bits)
-    return Operation(operator, (value, amount), bits)
+        value = VerilogOperation("$signed", (value,), value.bits)
+    return VerilogOperation(operator, (value, amount), bits)
 
 
 def _driven(value: Expression) -> Target:
-    assert isinstance(value, Slice | Concatenation), value
+    assert isinstance(value, RtlilSlice | Concatenation), value
     return value
 
 
@@ -299,11 +303,11 @@ def _of_synthesis(of: Wire | Memory) -> dict[str, object]:
     }
 
 
-def _steps(body: list[rtlil.Assignment | Switch]) -> list[Step]:
+def _steps(body: list[rtlil.RtlilAssignment | Switch]) -> list[Step]:
     """Of a process; a switch that does nothing is none."""
     steps: list[Step] = []
     for item in body:
-        if isinstance(item, rtlil.Assignment):
+        if isinstance(item, rtlil.RtlilAssignment):
             if not item.target:
                 continue
             steps.append(Set(_driven(join(item.target)), join(item.value)))
@@ -330,10 +334,10 @@ def _choice(switch: Switch) -> list[Step]:
         for condition, (patterns, _) in zip(conditions, arms, strict=True)
     ):
         return [Branch([(condition, steps) for condition, (_, steps) in zip(conditions, arms, strict=True)])]
-    return [Select(selector, arms)]
+    return [VerilogSelect(selector, arms)]
 
 
-def _asked(selector: Expression, cases: list[Case]) -> tuple[Expression, list[Case]]:
+def _asked(selector: Expression, cases: list[RtlilCase]) -> tuple[Expression, list[RtlilCase]]:
     """Without the bits of the selector that are constants, and the cases that these leave."""
     fixed = [cut(selector, low, 1) for low in reversed(range(selector.bits))]
     if not any(isinstance(bit, Constant) for bit in fixed):
@@ -353,7 +357,7 @@ def _asked(selector: Expression, cases: list[Case]) -> tuple[Expression, list[Ca
         if patterns or not case.patterns:
             # What matches whatever the other bits are is every other value.
             left.append(
-                Case(() if any(not pattern.strip("-") for pattern in patterns) else patterns, case.body)
+                RtlilCase(() if any(not pattern.strip("-") for pattern in patterns) else patterns, case.body)
             )
     return join([fixed[place] for place in free]), left
 
@@ -367,5 +371,5 @@ def _condition(selector: Expression, patterns: Collection[str]) -> Expression | 
             return None
         bit = cut(selector, len(pattern) - 1 - places[0], 1)
         bits.append(bit if pattern[places[0]] == "1" else complement(bit))
-    either: Callable[[Expression, Expression], Expression] = lambda a, b: Operation("|", (a, b), 1)  # noqa: E731
+    either: Callable[[Expression, Expression], Expression] = lambda a, b: VerilogOperation("|", (a, b), 1)  # noqa: E731
     return functools.reduce(either, bits) if bits else None

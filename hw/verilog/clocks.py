@@ -5,7 +5,7 @@ Verilog of a module wants to know that there is one clock; and the reset of a mo
 """
 
 from .module import Instance, Module
-from .rtlil import Slice
+from .rtlil import RtlilSlice
 from .words import word
 
 CLOCK, RESET = "clk", "rst"
@@ -17,7 +17,8 @@ def clock_names(module: Module, parent: Instance) -> dict[str, str]:
     clocks = [
         port
         for port in inputs
-        if _is(CLOCK, word(port)) and parent.connections.get(port.removeprefix("\\")) == Slice(CLOCK, 0, 1)
+        if _is(CLOCK, word(port))
+        and parent.connections.get(port.removeprefix("\\")) == RtlilSlice(CLOCK, 0, 1)
     ]
     resets = [port for port in inputs if _is(RESET, word(port))]
     names = dict.fromkeys(clocks, CLOCK)

@@ -6,7 +6,7 @@ is meant from what is forgotten."""
 import dataclasses
 from collections.abc import Callable, Iterator
 
-from .rtlil import Constant, Slice, Value
+from .rtlil import Constant, RtlilSlice, Value
 
 LEAST_RUN = 3
 """Equal parts of a concatenation that are written as `{3{part}}`."""
@@ -31,7 +31,7 @@ class MemoryWord:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Operation:
+class VerilogOperation:
     """`operator` as in Verilog, or `$signed`; `?:` has its condition first."""
 
     operator: str
@@ -39,7 +39,7 @@ class Operation:
     bits: int
 
 
-Expression = Slice | Constant | Concatenation | MemoryWord | Operation
+Expression = RtlilSlice | Constant | Concatenation | MemoryWord | VerilogOperation
 COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 REDUCTIONS = frozenset(("|", "&", "^"))
 """Of one operand."""
@@ -57,8 +57,12 @@ def join(parts: Iterator[Expression] | list[Expression] | Value) -> Expression:
             if not piece.bits:
                 continue
             last = joined[-1] if joined else None
-            if isinstance(piece, Slice) and isinstance(last, Slice) and _are_neighbours(last, piece):
-                joined[-1] = Slice(piece.wire, piece.low, last.bits + piece.bits)
+            if (
+                isinstance(piece, RtlilSlice)
+                and isinstance(last, RtlilSlice)
+                and _are_neighbours(last, piece)
+            ):
+                joined[-1] = RtlilSlice(piece.wire, piece.low, last.bits + piece.bits)
             elif isinstance(piece, Constant) and isinstance(last, Constant):
                 joined[-1] = Constant(last.digits + piece.digits)
             else:
@@ -68,7 +72,7 @@ def join(parts: Iterator[Expression] | list[Expression] | Value) -> Expression:
     return Concatenation(tuple(joined), sum(part.bits for part in joined))
 
 
-def _are_neighbours(left: Slice, right: Slice) -> bool:
+def _are_neighbours(left: RtlilSlice, right: RtlilSlice) -> bool:
     return left.wire == right.wire and left.low == right.low + right.bits
 
 
@@ -88,8 +92,8 @@ def cut(value: Expression, low: int, bits: int) -> Expression:
     if low == 0 and bits == value.bits:
         return value
     match value:
-        case Slice():
-            return Slice(value.wire, value.low + low, bits)
+        case RtlilSlice():
+            return RtlilSlice(value.wire, value.low + low, bits)
         case Constant():
             return Constant(value.digits[value.bits - low - bits : value.bits - low])
         case Concatenation():
@@ -111,14 +115,14 @@ def operands_of(value: Expression) -> tuple[Expression, ...]:
             return value.parts
         case MemoryWord():
             return (value.address,)
-        case Operation():
+        case VerilogOperation():
             return value.operands
     return ()
 
 
-def slices(value: Expression) -> Iterator[Slice]:
+def slices(value: Expression) -> Iterator[RtlilSlice]:
     """Every use of a wire."""
-    if isinstance(value, Slice):
+    if isinstance(value, RtlilSlice):
         yield value
     for operand in operands_of(value):
         yield from slices(operand)
@@ -129,16 +133,16 @@ def leaves(value: Expression) -> int:
     return sum(map(leaves, operands_of(value))) or 1
 
 
-def replace(value: Expression, change: Callable[[Slice], Expression]) -> Expression:
+def replace(value: Expression, change: Callable[[RtlilSlice], Expression]) -> Expression:
     """The expression with every use of a wire changed into another expression of its width."""
     match value:
-        case Slice():
+        case RtlilSlice():
             return change(value)
         case Concatenation():
             return join([replace(part, change) for part in value.parts])
         case MemoryWord():
             return dataclasses.replace(value, address=replace(value.address, change))
-        case Operation():
+        case VerilogOperation():
             operands = tuple(replace(operand, change) for operand in value.operands)
             return operation(value.operator, operands, value.bits)
     return value
@@ -160,14 +164,14 @@ def operation(operator: str, operands: tuple[Expression, ...], bits: int) -> Exp
         fixed = next((operand for operand in others if isinstance(operand, Constant)), None)
         if fixed is not None and fixed.digits in "01":
             return fixed
-    return Operation(operator, operands, bits)
+    return VerilogOperation(operator, operands, bits)
 
 
 def _comparison(operator: str, a: Expression, b: Expression) -> Expression:
     """Of the bits that are not constants of both."""
     bits = [(cut(a, low, 1), cut(b, low, 1)) for low in reversed(range(a.bits))] if _have_bits(a, b) else []
     if not any(isinstance(left, Constant) and isinstance(right, Constant) for left, right in bits):
-        return Operation(operator, (a, b), 1)
+        return VerilogOperation(operator, (a, b), 1)
     left, right = [], []
     for one, other in bits:
         if not isinstance(one, Constant) or not isinstance(other, Constant):
@@ -177,13 +181,13 @@ def _comparison(operator: str, a: Expression, b: Expression) -> Expression:
             return Constant("0" if operator == "==" else "1")
     if not left:
         return Constant("1" if operator == "==" else "0")
-    return Operation(operator, (join(left), join(right)), 1)
+    return VerilogOperation(operator, (join(left), join(right)), 1)
 
 
 def _have_bits(*values: Expression) -> bool:
     """Whether they can be cut; one with many parts, and a constant among them."""
     return any(isinstance(value, Concatenation) for value in values) and all(
-        isinstance(part, Slice | Constant)
+        isinstance(part, RtlilSlice | Constant)
         for value in values
         for part in (value.parts if isinstance(value, Concatenation) else (value,))
     )
@@ -191,29 +195,29 @@ def _have_bits(*values: Expression) -> bool:
 
 def complement(value: Expression) -> Expression:
     """Of one bit; that of a complement is the bit itself."""
-    if isinstance(value, Operation) and value.operator == "!":
+    if isinstance(value, VerilogOperation) and value.operator == "!":
         return value.operands[0]
     if isinstance(value, Constant) and value.digits in "01":
         return Constant("1" if value.digits == "0" else "0")
-    return Operation("!", (value,), 1)
+    return VerilogOperation("!", (value,), 1)
 
 
 def choice(condition: Expression, yes: Expression, no: Expression) -> Expression:
     """`condition ? yes : no`; of one bit by `&` and `|` where one of the two is a constant."""
     if isinstance(condition, Constant) and condition.digits in "01":
         return yes if condition.digits == "1" else no
-    if isinstance(condition, Operation) and condition.operator == "!":
+    if isinstance(condition, VerilogOperation) and condition.operator == "!":
         condition, yes, no = condition.operands[0], no, yes
     one, zero = Constant("1"), Constant("0")
     if (yes, no) == (one, zero):
         return condition
     if no == zero:
-        return Operation("&", (condition, yes), 1)
+        return VerilogOperation("&", (condition, yes), 1)
     if yes == one:
-        return Operation("|", (condition, no), 1)
+        return VerilogOperation("|", (condition, no), 1)
     if yes == zero:
         return operation("&", (complement(condition), no), 1)
-    return Operation("?:", (condition, yes, no), yes.bits)
+    return VerilogOperation("?:", (condition, yes, no), yes.bits)
 
 
 class Speller:
@@ -225,7 +229,7 @@ class Speller:
     def text(self, value: Expression) -> str:
         """An expression, without parentheses around it."""
         match value:
-            case Slice():
+            case RtlilSlice():
                 return value.wire + self._range(value.wire, value.low, value.bits)
             case Constant():
                 return number(value.digits)
@@ -239,14 +243,14 @@ class Speller:
     def atom(self, value: Expression) -> str:
         """An expression that stands in another one."""
         text = self.text(value)
-        return f"({text})" if isinstance(value, Operation) and value.operator != "$signed" else text
+        return f"({text})" if isinstance(value, VerilogOperation) and value.operator != "$signed" else text
 
     def _range(self, name: str, low: int, bits: int) -> str:
         if bits == self.widths[name]:
             return ""
         return f"[{low}]" if bits == 1 else f"[{low + bits - 1}:{low}]"
 
-    def _operation(self, value: Operation) -> str:
+    def _operation(self, value: VerilogOperation) -> str:
         operator, operands = value.operator, value.operands
         if operator == "$signed":
             return f"$signed({self.text(operands[0])})"

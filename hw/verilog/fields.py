@@ -4,7 +4,7 @@ import collections
 
 from .expressions import Expression, join
 from .module import Module
-from .rtlil import Slice
+from .rtlil import RtlilSlice
 
 MOST_FIELDS = 4
 """Fields side by side that are written by their names."""
@@ -15,18 +15,22 @@ def is_python(name: str) -> bool:
     return not name.startswith(("$", "\\$", "\\signature__", "\\port$"))
 
 
-def fields_of(module: Module) -> dict[str, dict[str, Slice]]:
+def fields_of(module: Module) -> dict[str, dict[str, RtlilSlice]]:
     """Of each wire, the parts that have a name, by it."""
-    fields: dict[str, list[tuple[Slice, str]]] = collections.defaultdict(list)
+    fields: dict[str, list[tuple[RtlilSlice, str]]] = collections.defaultdict(list)
     for name, value in module.aliases:
-        if isinstance(value, Slice) and value != module.signals[value.wire].whole and is_python(name.wire):
+        if (
+            isinstance(value, RtlilSlice)
+            and value != module.signals[value.wire].whole
+            and is_python(name.wire)
+        ):
             fields[value.wire].append((value, name.wire))
     return {wire: _distinct(parts) for wire, parts in fields.items()}
 
 
-def _distinct(parts: list[tuple[Slice, str]]) -> dict[str, Slice]:
+def _distinct(parts: list[tuple[RtlilSlice, str]]) -> dict[str, RtlilSlice]:
     """Fields by name, without those that another one overlaps or that have two names: the arms of a union."""
-    by_place: dict[Slice, list[str]] = collections.defaultdict(list)
+    by_place: dict[RtlilSlice, list[str]] = collections.defaultdict(list)
     for place, name in parts:
         by_place[place].append(name)
     distinct = {}
@@ -42,12 +46,12 @@ def _distinct(parts: list[tuple[Slice, str]]) -> dict[str, Slice]:
     return distinct
 
 
-def _nested(a: Slice, b: Slice) -> bool:
+def _nested(a: RtlilSlice, b: RtlilSlice) -> bool:
     inside = a.low <= b.low and b.low + b.bits <= a.low + a.bits
     return inside or (b.low <= a.low and a.low + a.bits <= b.low + b.bits)
 
 
-def by_fields(use: Slice, fields: dict[str, Slice]) -> Expression:
+def by_fields(use: RtlilSlice, fields: dict[str, RtlilSlice]) -> Expression:
     """A part by the field that it is (of), by fields side by side, or as it is."""
     around = [
         (place.bits, name)
@@ -56,7 +60,7 @@ def by_fields(use: Slice, fields: dict[str, Slice]) -> Expression:
     ]
     if around:
         _, name = min(around)
-        return Slice(name, use.low - fields[name].low, use.bits)
+        return RtlilSlice(name, use.low - fields[name].low, use.bits)
     parts: list[Expression] = []
     end = use.low + use.bits
     while end > use.low and len(parts) < MOST_FIELDS:
@@ -68,6 +72,6 @@ def by_fields(use: Slice, fields: dict[str, Slice]) -> Expression:
         if not fitting:
             return use
         bits, name = max(fitting)
-        parts.append(Slice(name, 0, bits))
+        parts.append(RtlilSlice(name, 0, bits))
         end -= bits
     return join(parts) if end == use.low else use

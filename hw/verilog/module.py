@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 
 from .expressions import Concatenation, Expression, MemoryWord, Speller, replace, slices
-from .rtlil import Constant, Slice
+from .rtlil import Constant, RtlilSlice
 
 
 @dataclasses.dataclass
@@ -20,8 +20,8 @@ class Signal:
     """Of synthesis, such as `no_rw_check`."""
 
     @property
-    def whole(self) -> Slice:
-        return Slice(self.name, 0, self.bits)
+    def whole(self) -> RtlilSlice:
+        return RtlilSlice(self.name, 0, self.bits)
 
 
 @dataclasses.dataclass
@@ -35,7 +35,7 @@ class Instance:
     """Ports that drive what they are connected with."""
 
 
-Target = Slice | MemoryWord | Concatenation
+Target = RtlilSlice | MemoryWord | Concatenation
 
 
 @dataclasses.dataclass
@@ -54,14 +54,14 @@ class Branch:
 
 
 @dataclasses.dataclass
-class Select:
+class VerilogSelect:
     """`casez`; an arm without patterns is `default`."""
 
     selector: Expression
     arms: list[tuple[tuple[str, ...], list["Step"]]]
 
 
-Step = Set | Branch | Select
+Step = Set | Branch | VerilogSelect
 
 
 @dataclasses.dataclass
@@ -87,10 +87,10 @@ class Fill:
 
 
 Statement = Assign | Process | Fill
-Change = Callable[[Slice], Expression]
+Change = Callable[[RtlilSlice], Expression]
 
 
-def _same(use: Slice) -> Expression:
+def _same(use: RtlilSlice) -> Expression:
     return use
 
 
@@ -100,7 +100,7 @@ class Module:
     signals: dict[str, Signal] = dataclasses.field(default_factory=dict)
     instances: list[Instance] = dataclasses.field(default_factory=list)
     statements: list[Statement] = dataclasses.field(default_factory=list)
-    aliases: list[tuple[Slice, Expression]] = dataclasses.field(default_factory=list)
+    aliases: list[tuple[RtlilSlice, Expression]] = dataclasses.field(default_factory=list)
     """More names of Python, and what they are names of: nothing reads them."""
     source: str = ""
     """FILE:LINE in Python."""
@@ -124,7 +124,7 @@ class Module:
     def speller(self) -> Speller:
         return Speller({signal.name: signal.bits for signal in self.signals.values()})
 
-    def uses(self) -> Iterator[Slice]:
+    def uses(self) -> Iterator[RtlilSlice]:
         """Every read of a signal."""
         for statement in self.statements:
             for value in reads(statement):
@@ -146,8 +146,8 @@ class Module:
     def rename(self, names: dict[str, str]) -> None:
         """Signals, memories among them, wherever they stand; the module remembers what they were."""
 
-        def renamed(use: Slice) -> Slice:
-            return Slice(names.get(use.wire, use.wire), use.low, use.bits)
+        def renamed(use: RtlilSlice) -> RtlilSlice:
+            return RtlilSlice(names.get(use.wire, use.wire), use.low, use.bits)
 
         self.change(renamed, renamed)
         self.statements = [_memories_renamed(statement, names) for statement in self.statements]
@@ -176,7 +176,7 @@ def reads(statement: Statement | Step) -> Iterator[Expression]:
                     yield condition
                 for step in steps:
                     yield from reads(step)
-        case Select():
+        case VerilogSelect():
             yield statement.selector
             for _, steps in statement.arms:
                 for step in steps:
@@ -227,14 +227,14 @@ def _changed_step(step: Step, read: Change, drive: Change) -> Step:
                     for condition, inner in step.arms
                 ]
             )
-        case Select():
+        case VerilogSelect():
             arms = [(patterns, changed_steps(inner, read, drive)) for patterns, inner in step.arms]
-            return Select(replace(step.selector, read), arms)
+            return VerilogSelect(replace(step.selector, read), arms)
 
 
 def _target(target: Target, read: Change, drive: Change) -> Target:
     changed_target = replace(target, read if isinstance(target, MemoryWord) else drive)
-    assert isinstance(changed_target, Slice | MemoryWord | Concatenation)
+    assert isinstance(changed_target, RtlilSlice | MemoryWord | Concatenation)
     return changed_target
 
 

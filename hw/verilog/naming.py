@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 from .clocks import clock_names
-from .expressions import Concatenation, Expression, MemoryWord, Operation, slices
+from .expressions import Concatenation, Expression, MemoryWord, VerilogOperation, slices
 from .fields import by_fields, fields_of, is_python
 from .module import Instance, Module
 from .phrases import Phrases
-from .rtlil import Slice
+from .rtlil import RtlilSlice
 from .words import free, plain, word
 
 _KINDS = {
@@ -146,7 +146,7 @@ class _Hierarchy:
         return names
 
 
-def _alias(module: Module, port: Slice) -> str | None:
+def _alias(module: Module, port: RtlilSlice) -> str | None:
     """What Python calls a port that has no name: a name of the whole, of the only record that it is bits of, or of its
     parts."""
     named = [(plain(name.wire), value) for name, value in module.aliases if is_python(name.wire)]
@@ -161,7 +161,7 @@ def _alias(module: Module, port: Slice) -> str | None:
     return "_".join(plain(part.wire) for part in slices(parts)) if parts != port else None
 
 
-def _is_all_but_constants(value: Expression, port: Slice) -> bool:
+def _is_all_but_constants(value: Expression, port: RtlilSlice) -> bool:
     """Whether a record is this port and bits that never change."""
     parts = [part for part in slices(value) if part.wire == port.wire]
     others = [part for part in slices(value) if part.wire != port.wire]
@@ -170,6 +170,6 @@ def _is_all_but_constants(value: Expression, port: Slice) -> bool:
 
 def _kind(phrases: Phrases, signal: str) -> str:
     value = phrases.definitions.get(signal)
-    if isinstance(value, Operation):
+    if isinstance(value, VerilogOperation):
         return _KINDS.get(value.operator, "value")
     return "read_word" if isinstance(value, MemoryWord) else "selected"

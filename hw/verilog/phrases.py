@@ -3,9 +3,9 @@
 import collections
 from collections.abc import Mapping
 
-from .expressions import Concatenation, Expression, MemoryWord, Operation, slices
-from .module import Assign, Branch, Module, Process, Select, Set, Step
-from .rtlil import Constant, Slice
+from .expressions import Concatenation, Expression, MemoryWord, VerilogOperation, slices
+from .module import Assign, Branch, Module, Process, Set, Step, VerilogSelect
+from .rtlil import Constant, RtlilSlice
 from .words import plain
 
 LONGEST = 36
@@ -85,7 +85,7 @@ class Phrases:
                             [(use.wire, "when") for use in slices(condition)] if condition is not None else []
                         )
                         self._read_steps(inner, waiting)
-                case Select():
+                case VerilogSelect():
                     waiting += [(use.wire, "case") for use in slices(step.selector)]
                     for _, inner in step.arms:
                         self._read_steps(inner, waiting)
@@ -130,7 +130,7 @@ class Phrases:
 
     def _phrase(self, value: Expression) -> str | None:
         match value:
-            case Slice():
+            case RtlilSlice():
                 return self._slice(value)
             case Constant():
                 return str(int(value.digits, 2)) if set(value.digits) <= {"0", "1"} else None
@@ -143,14 +143,14 @@ class Phrases:
                 return self._joined("_", *parts)
         return self._operation(value)
 
-    def _slice(self, value: Slice) -> str | None:
+    def _slice(self, value: RtlilSlice) -> str | None:
         name = self._operand(value.wire)
         if name is None or value.bits == self.module.signals[value.wire].bits:
             return name
         high = value.low + value.bits - 1
         return f"{name}_{high}" if value.bits == 1 else f"{name}_{high}_{value.low}"
 
-    def _operation(self, value: Operation) -> str | None:
+    def _operation(self, value: VerilogOperation) -> str | None:
         operator, operands = value.operator, value.operands
         if operator == "$signed":
             return self._phrase(operands[0])

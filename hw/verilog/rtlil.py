@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Slice:
+class RtlilSlice:
     """Bits of a wire: `bits` of them from `low` on."""
 
     wire: str
@@ -25,7 +25,7 @@ class Constant:
         return len(self.digits)
 
 
-Value = tuple[Slice | Constant, ...]
+Value = tuple[RtlilSlice | Constant, ...]
 """Pieces side by side, the highest bits first."""
 
 
@@ -64,28 +64,28 @@ class Cell:
 
 
 @dataclasses.dataclass
-class Assignment:
+class RtlilAssignment:
     target: Value
     value: Value
 
 
 @dataclasses.dataclass
-class Case:
+class RtlilCase:
     """Without patterns: every other value."""
 
     patterns: tuple[str, ...]
-    body: list["Assignment | Switch"]
+    body: list["RtlilAssignment | Switch"]
 
 
 @dataclasses.dataclass
 class Switch:
     selector: Value
-    cases: list[Case]
+    cases: list[RtlilCase]
 
 
 @dataclasses.dataclass
-class Process:
-    body: list[Assignment | Switch]
+class RtlilProcess:
+    body: list[RtlilAssignment | Switch]
 
 
 @dataclasses.dataclass
@@ -96,7 +96,7 @@ class Netlist:
     attributes: dict[str, object]
     wires: dict[str, Wire] = dataclasses.field(default_factory=dict)
     memories: dict[str, Memory] = dataclasses.field(default_factory=dict)
-    contents: list[Cell | Process] = dataclasses.field(default_factory=list)
+    contents: list[Cell | RtlilProcess] = dataclasses.field(default_factory=list)
     connections: list[tuple[Value, Value]] = dataclasses.field(default_factory=list)
 
 
@@ -140,7 +140,7 @@ class _Reader:
                 case "cell":
                     self.module.contents.append(self._cell(Cell(words[1], words[2], attributes)))
                 case "process":
-                    self.module.contents.append(Process(self._body({"end"})[0]))
+                    self.module.contents.append(RtlilProcess(self._body({"end"})[0]))
                 case "connect":
                     target, rest = self._piece_or_group(words[1:])
                     self.module.connections.append((target, self._value(rest)))
@@ -167,26 +167,26 @@ class _Reader:
                     cell.ports[_public(words[1])] = self._value(words[2:])
         return cell
 
-    def _body(self, ends: set[str]) -> tuple[list[Assignment | Switch], list[str]]:
+    def _body(self, ends: set[str]) -> tuple[list[RtlilAssignment | Switch], list[str]]:
         """Statements up to a word of `ends`, and the line that this is on."""
-        body: list[Assignment | Switch] = []
+        body: list[RtlilAssignment | Switch] = []
         for words in self.lines:
             if words[0] in ends:
                 return body, words
             if words[0] == "assign":
                 target, rest = self._piece_or_group(words[1:])
-                body.append(Assignment(target, self._value(rest)))
+                body.append(RtlilAssignment(target, self._value(rest)))
             elif words[0] == "switch":
                 body.append(self._switch(self._value(words[1:])))
         raise ValueError(f"{self.module.name}: the RTLIL of a process has no end")
 
     def _switch(self, selector: Value) -> Switch:
-        cases: list[Case] = []
+        cases: list[RtlilCase] = []
         _, words = self._body({"case", "end"})
         while words[0] == "case":
             patterns = tuple(word.rstrip(",").partition("'")[2] for word in words[1:])
             body, words = self._body({"case", "end"})
-            cases.append(Case(patterns, body))
+            cases.append(RtlilCase(patterns, body))
         return Switch(selector, cases)
 
     def _value(self, words: list[str]) -> Value:
@@ -202,21 +202,21 @@ class _Reader:
         if words[0] != "{":
             piece, rest = self._piece(words)
             return (piece,) if piece.bits else (), rest
-        pieces: list[Slice | Constant] = []
+        pieces: list[RtlilSlice | Constant] = []
         rest = words[1:]
         while rest[0] != "}":
             inner, rest = self._piece_or_group(rest)
             pieces += inner
         return tuple(pieces), rest[1:]
 
-    def _piece(self, words: list[str]) -> tuple[Slice | Constant, list[str]]:
+    def _piece(self, words: list[str]) -> tuple[RtlilSlice | Constant, list[str]]:
         first, rest = words[0], words[1:]
         if first[0] not in "\\$":
             return _constant(first), rest
         if not rest or not rest[0].startswith("["):
-            return Slice(first, 0, self.module.wires[first].bits), rest
+            return RtlilSlice(first, 0, self.module.wires[first].bits), rest
         high, _, low = rest[0][1:-1].partition(":")
-        return Slice(first, int(low or high), int(high) - int(low or high) + 1), rest[1:]
+        return RtlilSlice(first, int(low or high), int(high) - int(low or high) + 1), rest[1:]
 
 
 def _words(line: str) -> list[str]:

@@ -10,7 +10,7 @@ from .expressions import (
     Concatenation,
     Expression,
     MemoryWord,
-    Operation,
+    VerilogOperation,
     choice,
     cut,
     extend,
@@ -34,7 +34,7 @@ from .module import (
     sets,
     targets,
 )
-from .rtlil import Constant, Slice
+from .rtlil import Constant, RtlilSlice
 
 MOST_LEAVES = 5
 """Names and constants of an expression that is written where it is used."""
@@ -65,7 +65,7 @@ def merge_aliases(module: Module) -> None:
     names: dict[str, str] = {}
     kept = []
     for name, value in module.aliases:
-        wire = module.signals[value.wire] if isinstance(value, Slice) else None
+        wire = module.signals[value.wire] if isinstance(value, RtlilSlice) else None
         if (
             wire is None
             or value != wire.whole
@@ -110,7 +110,7 @@ def _substitute_wires(module: Module) -> None:
 
 def _merge_into_ports(module: Module) -> None:
     """What drives an output port and has no other port's name is the port."""
-    ports: dict[str, Slice] = {}
+    ports: dict[str, RtlilSlice] = {}
     kept: list[Statement] = []
     for statement in module.statements:
         port = _port_of(module, statement)
@@ -120,8 +120,8 @@ def _merge_into_ports(module: Module) -> None:
             ports[statement.value.wire] = port  # type: ignore[union-attr]
     module.statements = kept
 
-    def change(use: Slice) -> Slice:
-        return Slice(ports[use.wire].wire, use.low, use.bits) if use.wire in ports else use
+    def change(use: RtlilSlice) -> RtlilSlice:
+        return RtlilSlice(ports[use.wire].wire, use.low, use.bits) if use.wire in ports else use
 
     if not ports:
         return
@@ -134,11 +134,11 @@ def _merge_into_ports(module: Module) -> None:
         module.names[wire] = port.wire
 
 
-def _port_of(module: Module, statement: Statement) -> Slice | None:
+def _port_of(module: Module, statement: Statement) -> RtlilSlice | None:
     """The output port to which a statement gives the value of a whole wire inside."""
-    if not isinstance(statement, Assign) or not isinstance(statement.target, Slice):
+    if not isinstance(statement, Assign) or not isinstance(statement.target, RtlilSlice):
         return None
-    if not isinstance(statement.value, Slice):
+    if not isinstance(statement.value, RtlilSlice):
         return None
     port, wire = module.signals[statement.target.wire], module.signals[statement.value.wire]
     whole = statement.target == port.whole and statement.value == wire.whole
@@ -149,7 +149,7 @@ def _port_of(module: Module, statement: Statement) -> Slice | None:
 def _is_plain_wire(module: Module, statement: Assign) -> bool:
     """Whether it gives a nameless wire or a port the value of another one, or of parts side by side."""
     target, value = statement.target, statement.value
-    if not isinstance(target, Slice) or not isinstance(value, Slice | Constant | Concatenation):
+    if not isinstance(target, RtlilSlice) or not isinstance(value, RtlilSlice | Constant | Concatenation):
         return False
     signal = module.signals[target.wire]
     is_free = signal.direction == "output" or (is_nameless(target.wire) and not signal.direction)
@@ -161,14 +161,14 @@ def _substitute(module: Module, values: Mapping[str, Expression]) -> None:
     if not values:
         return
 
-    def change(use: Slice) -> Expression:
-        while isinstance(use, Slice) and use.wire in values:
+    def change(use: RtlilSlice) -> Expression:
+        while isinstance(use, RtlilSlice) and use.wire in values:
             value = values[use.wire]
-            if isinstance(value, Operation | MemoryWord):
+            if isinstance(value, VerilogOperation | MemoryWord):
                 assert use.low == 0 and use.bits == value.bits, use
                 return replace(value, change)
             inner = cut(value, use.low, use.bits)
-            if not isinstance(inner, Slice):
+            if not isinstance(inner, RtlilSlice):
                 return replace(inner, change)
             use = inner
         return use
@@ -183,18 +183,22 @@ def _substitute(module: Module, values: Mapping[str, Expression]) -> None:
 def merge_registers(module: Module) -> None:
     """A register and the process that makes its next value become one clocked process."""
     uses = collections.Counter(use.wire for use in module.uses())
-    registers: dict[str, tuple[int, Process, Slice]] = {}
+    registers: dict[str, tuple[int, Process, RtlilSlice]] = {}
     for index, statement in enumerate(module.statements):
         if isinstance(statement, Process) and len(statement.edges) == 1 and len(statement.steps) == 1:
             step = statement.steps[0]
-            if isinstance(step, Set) and isinstance(step.target, Slice) and isinstance(step.value, Slice):
+            if (
+                isinstance(step, Set)
+                and isinstance(step.target, RtlilSlice)
+                and isinstance(step.value, RtlilSlice)
+            ):
                 registers[step.value.wire] = (index, statement, step.target)
     gone = set()
     for index, statement in enumerate(module.statements):
         if not isinstance(statement, Process) or statement.edges:
             continue
         first = statement.steps[0]
-        if not isinstance(first, Set) or not isinstance(first.target, Slice):
+        if not isinstance(first, Set) or not isinstance(first.target, RtlilSlice):
             continue
         next_value = module.signals[first.target.wire]
         # Nobody else may look at the next value.
@@ -209,8 +213,8 @@ def merge_registers(module: Module) -> None:
         ):
             continue
 
-        def drive(use: Slice, register: Slice = register) -> Slice:
-            return Slice(register.wire, use.low, use.bits)
+        def drive(use: RtlilSlice, register: RtlilSlice = register) -> RtlilSlice:
+            return RtlilSlice(register.wire, use.low, use.bits)
 
         steps = changed_steps(statement.steps, lambda use: use, drive)
         if steps[0] == Set(register, register):
@@ -245,12 +249,12 @@ def write_choices(module: Module) -> None:
                 module.statements[index] = Assign(target, value)
 
 
-def _value_of(steps: list[Step], target: Slice) -> Expression | None:
+def _value_of(steps: list[Step], target: RtlilSlice) -> Expression | None:
     """Of the whole target after the steps, where there are few."""
     first, *more = steps
     if not isinstance(first, Set) or first.target != target:
         return None
-    if all(isinstance(step, Set) and isinstance(step.target, Slice) for step in more):
+    if all(isinstance(step, Set) and isinstance(step.target, RtlilSlice) for step in more):
         return functools.reduce(_overlaid, more, first.value)  # type: ignore[arg-type]
     branch, *rest = more
     if rest or not isinstance(branch, Branch) or len(branch.arms) > MOST_ARMS:
@@ -258,7 +262,7 @@ def _value_of(steps: list[Step], target: Slice) -> Expression | None:
     value = first.value
     for condition, inner in reversed(branch.arms):
         arm = _value_of(inner, target) if inner else first.value
-        if arm is None or (isinstance(arm, Operation) and arm.operator == "?:"):
+        if arm is None or (isinstance(arm, VerilogOperation) and arm.operator == "?:"):
             return None
         value = arm if condition is None else choice(condition, arm, value)
     return value
@@ -290,21 +294,21 @@ def share_values(module: Module) -> None:
             for statement in module.statements
             if not (
                 isinstance(statement, Assign)
-                and isinstance(statement.target, Slice)
+                and isinstance(statement.target, RtlilSlice)
                 and statement.target.wire in same
             )
         ]
         _substitute(module, same)
 
 
-def _whole_assigns(module: Module) -> Iterator[tuple[str, Operation]]:
+def _whole_assigns(module: Module) -> Iterator[tuple[str, VerilogOperation]]:
     """Whole signals with an operation for a value."""
     for statement in module.statements:
-        if isinstance(statement, Assign) and isinstance(statement.target, Slice):
+        if isinstance(statement, Assign) and isinstance(statement.target, RtlilSlice):
             signal = module.signals[statement.target.wire]
             if (
                 statement.target == signal.whole
-                and isinstance(statement.value, Operation)
+                and isinstance(statement.value, VerilogOperation)
                 and not signal.attributes
             ):
                 yield signal.name, statement.value
@@ -316,14 +320,16 @@ def narrow_sums(module: Module) -> None:
     for use in module.uses():
         highest[use.wire] = max(highest[use.wire], use.low + use.bits)
     for statement in module.statements:
-        if not isinstance(statement, Assign) or not isinstance(statement.target, Slice):
+        if not isinstance(statement, Assign) or not isinstance(statement.target, RtlilSlice):
             continue
         signal, value, bits = (
             module.signals[statement.target.wire],
             statement.value,
             highest[statement.target.wire],
         )
-        is_sum = isinstance(value, Operation) and value.operator in ("+", "-") and len(value.operands) == 2
+        is_sum = (
+            isinstance(value, VerilogOperation) and value.operator in ("+", "-") and len(value.operands) == 2
+        )
         if is_sum and is_nameless(signal.name) and not signal.direction and 0 < bits < signal.bits:
             operands = (_unsigned(operand, bits) for operand in value.operands)  # type: ignore[union-attr]
             statement.value = operation(value.operator, tuple(operands), bits)  # type: ignore[union-attr]
@@ -334,7 +340,7 @@ def narrow_sums(module: Module) -> None:
 
 def _unsigned(operand: Expression, bits: int) -> Expression:
     """The lowest bits of an operand of a sum."""
-    if isinstance(operand, Operation) and operand.operator == "$signed":
+    if isinstance(operand, VerilogOperation) and operand.operator == "$signed":
         return extend(operand.operands[0], bits, signed=True)
     return extend(operand, bits)
 
@@ -345,10 +351,10 @@ def name_fields(module: Module) -> None:
         wire: {name: place for name, place in fields.items() if name in module.signals}
         for wire, fields in fields_of(module).items()
     }
-    found: dict[Slice, Expression] = {}
-    used: dict[str, Slice] = {}
+    found: dict[RtlilSlice, Expression] = {}
+    used: dict[str, RtlilSlice] = {}
 
-    def change(use: Slice) -> Expression:
+    def change(use: RtlilSlice) -> Expression:
         if use.wire not in known or use == module.signals[use.wire].whole:
             return use
         if use not in found:
@@ -374,7 +380,7 @@ def write_inline(module: Module) -> None:
         signal = module.signals[target]
         if not is_nameless(target) or signal.direction or target in parts | fixed or not uses[target]:
             continue
-        if value.operator == "!" and not isinstance(value.operands[0], Operation):
+        if value.operator == "!" and not isinstance(value.operands[0], VerilogOperation):
             definitions[target] = value
         elif uses[target] == 1 and _is_self_contained(value):
             definitions[target] = value
@@ -387,7 +393,7 @@ def write_inline(module: Module) -> None:
             resolved[name] = replace(definitions[name], change)
         return resolved[name]
 
-    def change(use: Slice) -> Expression:
+    def change(use: RtlilSlice) -> Expression:
         if use.wire not in definitions:
             return use
         value = resolve(use.wire)
@@ -400,7 +406,7 @@ def write_inline(module: Module) -> None:
         for statement in module.statements
         if not (
             isinstance(statement, Assign)
-            and isinstance(statement.target, Slice)
+            and isinstance(statement.target, RtlilSlice)
             and statement.target.wire in definitions
             and statement.target.wire not in left
         )
@@ -422,17 +428,17 @@ def _fixed(module: Module) -> set[str]:
 
 
 def _operands_of_arithmetic(value: Expression) -> Iterator[str]:
-    if isinstance(value, Operation):
+    if isinstance(value, VerilogOperation):
         wider = any(operand.bits != value.bits for operand in value.operands)
         if value.operator in ("+", "-", "*", "/", "%", "<<", ">>", ">>>") and wider:
             for operand in value.operands:
-                if not isinstance(operand, Operation) or operand.operator == "$signed":
+                if not isinstance(operand, VerilogOperation) or operand.operator == "$signed":
                     yield from (use.wire for use in slices(operand) if use.bits > 1)
         for operand in value.operands:
             yield from _operands_of_arithmetic(operand)
 
 
-def _is_self_contained(value: Operation) -> bool:
+def _is_self_contained(value: VerilogOperation) -> bool:
     """Whether it means the same in every context: what has one bit, and logic choices and sums of equal widths."""
     if value.operator in COMPARISONS or value.operator == "!":
         return True

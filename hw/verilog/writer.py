@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from .expressions import MemoryWord, number, slices
-from .module import Assign, Branch, Fill, Instance, Module, Process, Select, Set, Signal, Step, sets
+from .module import Assign, Branch, Fill, Instance, Module, Process, Set, Signal, Step, VerilogSelect, sets
 from .rtlil import Constant
 from .words import free
 
@@ -141,7 +141,7 @@ class _Writer:
                     yield f"{margin}{self.text(step.target)} {equals} {self.text(step.value)};"
                 case Branch():
                     yield from self._branch(step, margin, equals)
-                case Select():
+                case VerilogSelect():
                     yield from self._select(step, margin, equals)
 
     def _branch(self, branch: Branch, margin: str, equals: str) -> Iterator[str]:
@@ -156,7 +156,7 @@ class _Writer:
             before = f"{margin}end "
         yield f"{margin}end"
 
-    def _select(self, select: Select, margin: str, equals: str) -> Iterator[str]:
+    def _select(self, select: VerilogSelect, margin: str, equals: str) -> Iterator[str]:
         masked = any("-" in pattern for patterns, _ in select.arms for pattern in patterns)
         yield f"{margin}{'casez' if masked else 'case'} ({self.text(select.selector)})"
         for patterns, steps in select.arms:

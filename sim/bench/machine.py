@@ -27,7 +27,7 @@ class NoAnswer(Exception):
     """The control port did not behave."""
 
 
-class Machine:
+class BenchMachine:
     """One accelerator with external memory `memory` behind it. `stalls`: "random" or "none"."""
 
     def __init__(self, dut: Any, memory: GuardedMemory, seed: int, stalls: str, cores: int = 1):

@@ -6,7 +6,7 @@ from typing import Any
 import cocotb
 import numpy as np
 
-from .machine import Machine
+from .machine import BenchMachine
 from .memory import GuardedMemory
 from .simulation import exchange_folder
 
@@ -17,7 +17,7 @@ async def program(dut: Any) -> None:
     folder = exchange_folder()
     request = json.loads((folder / "request.json").read_text())
     memory = GuardedMemory(np.load(folder / "window.npy"), len(dut.m_axi_wstrb))
-    machine = Machine(dut, memory, request["seed"], request["stalls"], request["cores"])
+    machine = BenchMachine(dut, memory, request["seed"], request["stalls"], request["cores"])
     await machine.reset()
     (address, size), *others = request["streams"]
     ended = await machine.run(address, size, request["max_cycles"], others)

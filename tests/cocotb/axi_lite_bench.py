@@ -8,7 +8,7 @@ from copy_program import CONFIG, PROGRAM, copied, copy_program
 
 from tosaic.hw.csr_map import ID_VALUE, REGISTER, REGISTERS, VERSION_VALUE, FieldAccess
 from tosaic.hw.isa import ISA_HASH
-from tosaic.sim.bench.machine import Machine
+from tosaic.sim.bench.machine import BenchMachine
 from tosaic.sim.bench.memory import GuardedMemory
 
 UNMAPPED = (0x03C, 0x058, 0x0BC, 0x0D0, 0x800, 0xFFC)
@@ -16,7 +16,7 @@ UNMAPPED = (0x03C, 0x058, 0x0BC, 0x0D0, 0x800, 0xFFC)
 
 async def fresh(dut, seed=0, window=None):
     window = np.zeros(4096, np.uint8) if window is None else window
-    machine = Machine(dut, GuardedMemory(window, len(dut.m_axi_wstrb)), seed, "random")
+    machine = BenchMachine(dut, GuardedMemory(window, len(dut.m_axi_wstrb)), seed, "random")
     await machine.reset()
     return machine
 

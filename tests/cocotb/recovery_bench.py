@@ -20,7 +20,7 @@ from copy_program import (
 
 from tosaic.hw.isa import Error, Opcode, Unit
 from tosaic.sim.assembler import Assembler
-from tosaic.sim.bench.machine import Machine
+from tosaic.sim.bench.machine import BenchMachine
 from tosaic.sim.bench.memory import MEM_BASE, GuardedMemory
 
 W = CONFIG.word_bytes
@@ -34,7 +34,7 @@ def beat(offset):
 
 async def fresh(dut, seed):
     window, size = copy_program()
-    machine = Machine(dut, GuardedMemory(window, len(dut.m_axi_wstrb)), seed, "random")
+    machine = BenchMachine(dut, GuardedMemory(window, len(dut.m_axi_wstrb)), seed, "random")
     await machine.reset()
     # No channel stalls for so long; if the machine hangs, the test shall end soon.
     await machine.write("WATCHDOG", 5000)

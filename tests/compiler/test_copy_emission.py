@@ -13,7 +13,7 @@ from tosaic.compiler.emit.commands import Work
 from tosaic.compiler.emit.emitter import MAX_ROWS, Emitter
 from tosaic.compiler.emit.layout_copy import CopyEmission
 from tosaic.compiler.emit.turn import emit_turn
-from tosaic.compiler.fuse.moves import Move, Part
+from tosaic.compiler.fuse.moves import Move, MovedBox
 from tosaic.compiler.place.address import Address, Region, activation_span
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.placement import Placement, resident
@@ -42,7 +42,7 @@ def random_move(dice: random.Random) -> Move:
         counts = tuple(high - low if number == axis else count for number, count in enumerate(shape))
         lows = tuple(low if number == axis else 0 for number in range(rank))
         if dice.random() < 0.25:
-            parts.append(Part(None, lows, counts, fill=dice.randint(-128, 127)))
+            parts.append(MovedBox(None, lows, counts, fill=dice.randint(-128, 127)))
             continue
         strides = [dice.choice((0, 1, -1, 2, 3, 7)) for _ in shape]
         if dice.random() < 0.5:
@@ -53,7 +53,7 @@ def random_move(dice: random.Random) -> Move:
         reach = [(count - 1) * stride for count, stride in zip(counts, strides, strict=True)]
         below = -sum(min(0, each) for each in reach)
         above = SOURCE_ELEMENTS - 1 - sum(max(0, each) for each in reach)
-        parts.append(Part("x", lows, counts, dice.randint(below, above), tuple(strides)))
+        parts.append(MovedBox("x", lows, counts, dice.randint(below, above), tuple(strides)))
     return Move(shape, tuple(parts))
 
 
@@ -122,7 +122,7 @@ def test_any_move_in_any_blocks(kind: str, target_inside: bool, size: int) -> No
 
 def matrix(lines: int, line: int) -> Move:
     """A transpose of lines of a source."""
-    return Move((line, lines), (Part("x", (0, 0), (line, lines), 0, (1, line)),))
+    return Move((line, lines), (MovedBox("x", (0, 0), (line, lines), 0, (1, line)),))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_turned_copies(lines: int, line: int, size: int, scratch_bytes: int) -> 
 
 def test_as_many_elements_are_emitted_as_are_asked_for() -> None:
     """Blocks of 4 of 10 elements: those that hold the first ones, each once."""
-    move = Move((10,), (Part("x", (0,), (10,), 3, (1,)),))
+    move = Move((10,), (MovedBox("x", (0,), (10,), 3, (1,)),))
     copy = LayoutCopy(
         move,
         {"x": resident(HERE, 400)},
@@ -185,7 +185,7 @@ def test_pieces_of_a_source_that_is_fetched_whole(
     are not fetched again."""
     address = Address(Region.DATA, 64)
     place = Placement(address, 10000)
-    move = Move((count,), (Part("x", (0,), (count,), offset, (stride,)),))
+    move = Move((count,), (MovedBox("x", (0,), (count,), offset, (stride,)),))
     emitter = Emitter(CONFIG, ExternalMemory())
     copy = LayoutCopy(
         move, {"x": place}, resident(0, count), CopyBuffers(2048, [], {address: WHOLE}, None), 1
@@ -201,8 +201,8 @@ def test_pieces_of_a_source_that_is_fetched_whole(
 
 def test_what_load_brings_straight_to_its_place() -> None:
     """Three rows of 20 bytes, 30 bytes apart, between 5 bytes of filling each."""
-    part = Part("x", (0, 0), (3, 20), 7, (30, 1))
-    move = Move((3, 25), (part, Part(None, (0, 20), (3, 5), fill=9)))
+    part = MovedBox("x", (0, 0), (3, 20), 7, (30, 1))
+    move = Move((3, 25), (part, MovedBox(None, (0, 20), (3, 5), fill=9)))
     place = Placement(Address(Region.DATA, 0), 100)
     copy = LayoutCopy(
         move, {"x": place}, resident(512, 75), CopyBuffers(75, [], {}, None), 1, frozenset({"x"})
@@ -221,7 +221,7 @@ def test_what_load_brings_straight_to_its_place() -> None:
     assert machine.activations[512:587].reshape(3, 25).tolist() == wanted.tolist()
 
 
-def gathered(part: Part):
+def gathered(part: MovedBox):
     """The rows that are fetched, in bytes behind the source and the place that they come to."""
     address = Address(Region.DATA, 100)
     elements = math.prod(part.counts)
@@ -257,14 +257,14 @@ def gathered(part: Part):
 )
 def test_parts_that_are_fetched_densely(counts, offset, strides, rows, span) -> None:
     """Each element once, in the order of its place in the source."""
-    found = gathered(Part("x", (0,) * len(counts), counts, offset, strides))
+    found = gathered(MovedBox("x", (0,) * len(counts), counts, offset, strides))
     bases = [(size, count, GATHERED + at) for size, count, at in rows]
     elements = math.prod(count for count, stride in zip(counts, strides, strict=True) if stride)
     assert found == (bases, span, activation_span(GATHERED, GATHERED + elements))
 
 
 def test_very_many_rows_are_fetched_in_parts() -> None:
-    rows, span, _ = gathered(Part("x", (0,), (MAX_ROWS + 3,), 0, (2,)))
+    rows, span, _ = gathered(MovedBox("x", (0,), (MAX_ROWS + 3,), 0, (2,)))
     assert rows == [(1, MAX_ROWS, GATHERED), (1, 3, GATHERED + MAX_ROWS)]
     assert span == (0, 2 * (MAX_ROWS + 2) + 1)
 

@@ -27,7 +27,7 @@ from tosaic.compiler.place.placement import (
 )
 from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.place.tensors import Tensors
-from tosaic.compiler.tile.work import LayerWork, Parameters, TablePlace
+from tosaic.compiler.tile.work import LayerParameters, LayerWork, TablePlace
 from tosaic.hw.config_text import get_config
 
 CONFIG = get_config("small")
@@ -112,7 +112,7 @@ def test_a_piece_must_fit_its_buffer(size: int, fits: bool) -> None:
 
 
 def test_parameters_are_brought_unless_the_same_tiles_are_there() -> None:
-    parameters = Parameters(40, 4, True, 9000, Address(Region.CONSTANTS, 128))
+    parameters = LayerParameters(40, 4, True, 9000, Address(Region.CONSTANTS, 128))
     layer, recorder = emission(params=parameters, buffers={PARAMETERS: Buffer((100, 300), 80)})
     uses = []
     for first, tiles in ((2, 2), (2, 2), (3, 1), (2, 2), (3, 2)):
@@ -129,10 +129,10 @@ def test_parameters_are_brought_unless_the_same_tiles_are_there() -> None:
 
 
 def test_parameters_that_are_all_there_or_that_do_not_exist() -> None:
-    layer, recorder = emission(params=Parameters(40, 2, False, 9000))
+    layer, recorder = emission(params=LayerParameters(40, 2, False, 9000))
     layer.bring_params(1, 2)
     assert layer.params_of(3, 2) == ParamUse(9120, 2, False, 2)
-    none, other = emission(params=Parameters(0, 0, False, 0, Address(Region.CONSTANTS, 128)))
+    none, other = emission(params=LayerParameters(0, 0, False, 0, Address(Region.CONSTANTS, 128)))
     none.bring_params(0, 1)
     assert none.params_of(0) is None
     assert recorder.copies == other.copies == []

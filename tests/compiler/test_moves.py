@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from layer_graphs import LayerBuilder, feeds
 
-from tosaic.compiler.fuse.moves import Move, Part, blocks, moved, plan_move
+from tosaic.compiler.fuse.moves import Move, MovedBox, blocks, moved, plan_move
 from tosaic.compiler.ir import DType
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import Arena, OutOfMemory
@@ -20,7 +20,7 @@ from tosaic.hw.config_text import get_config
 from tosaic.sim.golden import evaluate
 
 
-def put_together(shape: tuple[int, ...], parts: list[Part], values: dict[str, np.ndarray]) -> np.ndarray:
+def put_together(shape: tuple[int, ...], parts: list[MovedBox], values: dict[str, np.ndarray]) -> np.ndarray:
     out = np.full(shape, 99, np.int8)
     for part in parts:
         where = tuple(slice(a, a + n) for a, n in zip(part.low, part.counts, strict=True))
@@ -86,11 +86,11 @@ def test_a_move(op: str) -> None:
 
 
 def test_a_box_that_meets_no_part() -> None:
-    part = Part("x", (2, 0), (3, 4), 5, (4, 1))
+    part = MovedBox("x", (2, 0), (3, 4), 5, (4, 1))
     assert part.within((0, 0), (2, 4)) is None
     assert part.within((5, 0), (2, 4)) is None
-    assert part.within((4, 3), (9, 9)) == Part("x", (4, 3), (1, 1), 5 + 2 * 4 + 3, (4, 1))
-    assert Part(None, (1,), (4,), fill=3).within((2,), (2,)) == Part(None, (2,), (2,), fill=3)
+    assert part.within((4, 3), (9, 9)) == MovedBox("x", (4, 3), (1, 1), 5 + 2 * 4 + 3, (4, 1))
+    assert MovedBox(None, (1,), (4,), fill=3).within((2,), (2,)) == MovedBox(None, (2,), (2,), fill=3)
     assert Move((2,), (part,)).parts == (part,)
 
 

@@ -11,7 +11,7 @@ import pytest
 from tosaic.compiler.emit import nest
 from tosaic.compiler.emit.emitter import Emitter
 from tosaic.compiler.emit.nest import Piece, even_lanes, pieces, split_lanes
-from tosaic.compiler.emit.nest_go import Nest, emit_move, emit_nest, filling, nest_gos
+from tosaic.compiler.emit.nest_go import GoNest, emit_move, emit_nest, filling, nest_gos
 from tosaic.compiler.emit.vector_go import Access, Dim, Entries, ParamUse
 from tosaic.compiler.fuse.expression import Load, Node, Reduced
 from tosaic.compiler.fuse.microprogram import assemble
@@ -203,7 +203,7 @@ def test_accesses_and_spans_of_a_copy() -> None:
     """Three rows of 20 elements of two bytes, backwards: 7, 7 and 6 at a time."""
     axes = [Axis(3, (-100, 40)), Axis(20, (2, 2))]
     params, table = ParamUse(5, 4, False), Entries(9, 256)
-    (go,) = nest_gos(Nest(COPY, axes, [1000, 3000], (2, 2), params=params, table=table), CONFIG)
+    (go,) = nest_gos(GoNest(COPY, axes, [1000, 3000], (2, 2), params=params, table=table), CONFIG)
     dims = [(Dim(3, 14), Dim(3, stride)) for stride in (-100, 40)]
     assert go.streams == {
         0: Access(1000, Element.INT16, dims[0]),
@@ -217,19 +217,19 @@ def test_accesses_and_spans_of_a_copy() -> None:
 
 def test_neighbouring_axes_are_joined_unless_they_are_kept() -> None:
     axes = [Axis(3, (10, 10)), Axis(5, (2, 2))]
-    (joined,) = nest_gos(Nest(COPY, axes, [0, 500], (2, 2)), CONFIG)
+    (joined,) = nest_gos(GoNest(COPY, axes, [0, 500], (2, 2)), CONFIG)
     assert (joined.vectors, joined.lanes, joined.tail_lanes) == (2, 8, 7)
-    (kept,) = nest_gos(Nest(COPY, axes, [0, 500], (2, 2), keep_axes=True), CONFIG)
+    (kept,) = nest_gos(GoNest(COPY, axes, [0, 500], (2, 2), keep_axes=True), CONFIG)
     assert (kept.vectors, kept.lanes, kept.tail_lanes) == (3, 5, 5)
-    (single,) = nest_gos(Nest(COPY, [Axis(1, (2, 2))], [0, 500], (2, 2)), CONFIG)
+    (single,) = nest_gos(GoNest(COPY, [Axis(1, (2, 2))], [0, 500], (2, 2)), CONFIG)
     assert (single.vectors, single.lanes) == (1, 1)
 
 
 def test_what_the_lanes_do_not_walk_goes_to_all_of_them() -> None:
     program = assemble(Node(Op.ADD, Load("x", Element.INT8), Load("z", Element.INT8)), CONFIG)
-    (go,) = nest_gos(Nest(program, [Axis(20, (1, 0, 1))], [0, 100, 200], (1, 1, 1)), CONFIG)
+    (go,) = nest_gos(GoNest(program, [Axis(20, (1, 0, 1))], [0, 100, 200], (1, 1, 1)), CONFIG)
     assert [go.streams[number].splat for number in (0, 1, STORE_STREAM)] == [False, True, False]
-    (one,) = nest_gos(Nest(program, [Axis(20, (2, 0, 1))], [0, 100, 200], (1, 1, 1)), CONFIG)
+    (one,) = nest_gos(GoNest(program, [Axis(20, (2, 0, 1))], [0, 100, 200], (1, 1, 1)), CONFIG)
     assert [one.streams[number].splat for number in (0, 1, STORE_STREAM)] == [False] * 3
     assert one.lanes == 1
 
@@ -239,7 +239,7 @@ def test_a_table_goes_with_the_first_go() -> None:
     table = Entries(0, 256)
     axes = [*(Axis(2, (10 << number,)) for number in range(6, -1, -1)), Axis(3, (1,))]
     axes[1:2] = [Axis(2, (5000,))]
-    found = list(nest_gos(Nest(filling(1, CONFIG), axes, [0], (1,), table=table, keep_axes=True), CONFIG))
+    found = list(nest_gos(GoNest(filling(1, CONFIG), axes, [0], (1,), table=table, keep_axes=True), CONFIG))
     assert [go.table for go in found] == [table, None, None, None]
 
 
@@ -247,7 +247,7 @@ def test_a_reduction_repeats_over_its_loops_and_stores_once() -> None:
     """The sum of six elements, three bytes and then two rows apart, for 20 results, 7 to a vector."""
     program = assemble(Reduced(Op.ADD, 0, Load("x", Element.INT8)), CONFIG)
     loops = [Axis(3, (100, 0)), Axis(2, (1000, 0))]
-    nest_of_all = Nest(program, [Axis(20, (1, 4))], [50, 4000], (1, 4), loops)
+    nest_of_all = GoNest(program, [Axis(20, (1, 4))], [50, 4000], (1, 4), loops)
     whole, rest = nest_gos(nest_of_all, CONFIG)
     assert [(go.vectors, go.slots, go.lanes) for go in (whole, rest)] == [(2, 2, 7), (1, 1, 6)]
     assert whole.streams[0].dims == (Dim(2, 7), Dim(3, 100), Dim(2, 1000))
@@ -266,7 +266,9 @@ def test_operands_behind_a_reduction_are_read_once() -> None:
     program = assemble(Node(Op.ADD, Reduced(Op.ADD, 0, body), Load("z", Element.INT32)), CONFIG)
     axes = [Axis(5, (2000, 0, 64, 32)), Axis(8, (1, 1, 4, 4))]
     loops = [Axis(3, (100, 8, 0, 0)), Axis(2, (-40, 24, 0, 0))]
-    (go,) = nest_gos(Nest(program, axes, [50, 900, 2000, 4000], (1, 1, 4, 4), loops, keep_axes=True), CONFIG)
+    (go,) = nest_gos(
+        GoNest(program, axes, [50, 900, 2000, 4000], (1, 1, 4, 4), loops, keep_axes=True), CONFIG
+    )
     assert {stream: access.dims for stream, access in go.streams.items()} == {
         0: (Dim(5, 2000), Dim(3, 100), Dim(2, -40), Dim(1, 8)),
         1: (Dim(5, 0), Dim(3, 8), Dim(2, 24), Dim(1, 8)),
@@ -281,20 +283,20 @@ def test_a_shared_stream_that_is_read_in_a_loop_repeats_nothing() -> None:
     """Without a body the loop is that of its reads: two of each element, 50 bytes apart, which are added up."""
     shared = Load("x", Element.INT8, shared=True)
     program = dataclasses.replace(assemble(Node(Op.ADD, shared, shared), CONFIG), body_loads=1)
-    (go,) = nest_gos(Nest(program, [Axis(8, (1, 1))], [0, 100], (1, 1), [Axis(2, (50, 0))]), CONFIG)
+    (go,) = nest_gos(GoNest(program, [Axis(8, (1, 1))], [0, 100], (1, 1), [Axis(2, (50, 0))]), CONFIG)
     assert (go.vectors, go.repeats) == (1, 1)
     assert go.streams[0].dims == (Dim(1, 8), Dim(2, 50))
 
 
 def test_reads_that_go_backwards_from_the_start_of_the_memory_begin_there() -> None:
-    (go,) = nest_gos(Nest(COPY, [Axis(3, (-16, 16)), Axis(8, (2, 2))], [20, 600], (2, 2)), CONFIG)
+    (go,) = nest_gos(GoNest(COPY, [Axis(3, (-16, 16)), Axis(8, (2, 2))], [20, 600], (2, 2)), CONFIG)
     assert go.reads == [activation_span(0, 36)]
 
 
 def test_moves_and_fillings() -> None:
     emitter = Emitter(CONFIG, ExternalMemory())
     emit_move(emitter, 100, 300, 20)
-    emit_nest(emitter, Nest(filling(-3, CONFIG), [Axis(9, (1,))], [500], (1,)))
+    emit_nest(emitter, GoNest(filling(-3, CONFIG), [Axis(9, (1,))], [500], (1,)))
     move, fill = emitter.blocks.current.work
     assert (move.reads, move.writes) == ([activation_span(100, 121)], [activation_span(300, 321)])
     assert (fill.reads, fill.writes) == ([], [activation_span(500, 510)])

@@ -6,7 +6,7 @@ import pytest
 from executed_work import Machine
 
 from tosaic.compiler.emit.emitter import Emitter
-from tosaic.compiler.emit.nest_go import Nest, emit_nest
+from tosaic.compiler.emit.nest_go import GoNest, emit_nest
 from tosaic.compiler.fuse.expression import Immediate, Iteration, Load, Node, Reduced, Value
 from tosaic.compiler.fuse.microprogram import assemble
 from tosaic.compiler.fuse.peeled import peeled
@@ -65,7 +65,7 @@ def test_reductions_are_the_same_with_their_ends_outside(term: str, after: str, 
             emitter = Emitter(CONFIG, external)
             axis = Axis(COUNT, (*[1] * streams, 4))
             loop = Axis(repeats, (*[COUNT] * streams, 0))
-            nest = Nest(program, [axis], [*[0] * streams, OUT], (*[1] * streams, 4), [loop])
+            nest = GoNest(program, [axis], [*[0] * streams, OUT], (*[1] * streams, 4), [loop])
             emit_nest(emitter, nest)
             machine = Machine(CONFIG, external)
             machine.activations[: values.size] = values.astype(np.int8).view(np.uint8).ravel()

@@ -8,18 +8,18 @@ from layer_graphs import LayerBuilder
 from tosaic.compiler.ir import DType
 from tosaic.compiler.place.geometry import View
 from tosaic.compiler.place.tensors import Tensors
-from tosaic.compiler.tile.views import Views
+from tosaic.compiler.tile.views import FoldedCopies
 from tosaic.hw.config_text import get_config
 
 BASE = get_config("base")
 
 
-def views_of(make: Callable[[LayerBuilder], object]) -> tuple[Views, list[str]]:
+def views_of(make: Callable[[LayerBuilder], object]) -> tuple[FoldedCopies, list[str]]:
     """Returns the views of the graph that `make` builds, and the names of the tensors that need no layer."""
     build = LayerBuilder(1)
     make(build)
     graph = build.finish()
-    views = Views(Tensors(graph, BASE), {})
+    views = FoldedCopies(Tensors(graph, BASE), {})
     return views, [graph.operators[number].outputs[0] for number in sorted(views.folded)]
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tosaic.compiler.cost.array import full_rows_cycles
-from tosaic.compiler.fuse.moves import Move, Part
+from tosaic.compiler.fuse.moves import Move, MovedBox
 from tosaic.compiler.ir import Tensor
 from tosaic.compiler.machine import group_sizes
 from tosaic.compiler.machine_numbers import PIXEL_GROUP_SHARE, PIXEL_GROUP_WM_PART
@@ -73,7 +73,7 @@ def _mapping(
         Blob(tile.first, tile.last - tile.first, tile.pixel * window.sx * window.ic, tile.chunks)
         for tile in tiles
     ]
-    move = Move(shape, (Part(name, (0, 0), shape, 0, (shape[1], 1)),))
+    move = Move(shape, (MovedBox(name, (0, 0), shape, 0, (shape[1], 1)),))
     layout = WeightLayout(move, blobs, shape[1], 1, max(tile.chunks for tile in tiles))
     return Mapping(wide, layout, pixels, (name, lambda: _packed(kernel, window, tiles, weight_zp, config)))
 

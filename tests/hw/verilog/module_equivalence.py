@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from tosaic.boards.tools import run_tool
 from tosaic.hw.verilog.convert import Converted, Original
-from tosaic.hw.verilog.rtlil import Cell, Constant, Netlist, Slice, read_rtlil
+from tosaic.hw.verilog.rtlil import Cell, Constant, Netlist, RtlilSlice, read_rtlil
 
 MEMORY = ("ABITS", "INIT", "MEMID", "OFFSET", "RD_CLK_ENABLE", "RD_PORTS", "SIZE", "WIDTH", "WR_CLK_ENABLE")
 """Parameters of memories that must be equal."""
@@ -127,7 +127,7 @@ def _starts(module: Netlist) -> dict[str, object]:
     }
     # Yosys says it of one name of a register.
     for target, value in module.connections * 2:
-        if len(value) == 1 and isinstance(value[0], Slice) and isinstance(target[0], Slice):
+        if len(value) == 1 and isinstance(value[0], RtlilSlice) and isinstance(target[0], RtlilSlice):
             names = (target[0].wire, value[0].wire)
             starts |= {names[i]: starts[names[1 - i]] for i in range(2) if names[1 - i] in starts}
     for cell in module.contents:
