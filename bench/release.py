@@ -3,9 +3,10 @@
     python bench/release.py -o dist
 
 Both builds start from `git archive` of the commit, in folders of different names, with another time zone, hash seed and
-language; SOURCE_DATE_EPOCH is the commit's time. A third wheel, from the sdist, must be the same. Beside them are the
-bill of materials (bench/materials.py) and SHA256SUMS. Whoever has the commit, the setuptools that `BACKEND` names and
-the same zlib makes the same bytes.
+language; SOURCE_DATE_EPOCH is the commit's time. A third wheel, from the sdist, must be the same. They hold the
+simulators of the named configurations as WebAssembly, built once from the commit's files. Beside them are the bill of
+materials (bench/materials.py) and SHA256SUMS. Whoever has the commit, the setuptools that `BACKEND` names, the packages
+of the extra `dev` and the same zlib makes the same bytes.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import importlib.metadata
 import io
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -26,6 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 BACKEND = "setuptools==84.2.1"
 """What builds; the extra `dev` installs it. Another release may write other bytes."""
 KINDS = {"sdist": "*.tar.gz", "wheel": "*.whl"}
+PREBUILT = pathlib.Path("sim/rtl/prebuilt")
 SURROUNDINGS = (
     {"TZ": "UTC", "PYTHONHASHSEED": "0", "LC_ALL": "C"},
     {"TZ": "Asia/Tokyo", "PYTHONHASHSEED": "1", "LC_ALL": "C.UTF-8"},
@@ -90,6 +93,16 @@ def normalize(sdist: pathlib.Path, epoch: int) -> None:
         out.write(packed.getvalue())
 
 
+def build_simulators(temporary: pathlib.Path) -> pathlib.Path:
+    """A folder in `temporary` with the simulators in WebAssembly of the commit's named configurations."""
+    source, folder = export(temporary / "simulated"), temporary / "simulators"
+    script = "import pathlib, sys; from tosaic.sim.rtl.prebuilt import write_prebuilt as write; "
+    script += "write(pathlib.Path(sys.argv[1]))"
+    environment = os.environ | {"PYTHONPATH": str(source)}
+    subprocess.run((sys.executable, "-c", script, folder), cwd=source, env=environment, check=True)
+    return folder
+
+
 def difference(first: pathlib.Path, second: pathlib.Path) -> str | None:
     """Where two files differ, in words; None where they are equal."""
     one, other = first.read_bytes(), second.read_bytes()
@@ -110,8 +123,10 @@ def release(out: pathlib.Path) -> list[pathlib.Path]:
     out.mkdir(parents=True, exist_ok=True)
     built: list[list[pathlib.Path]] = []
     with tempfile.TemporaryDirectory() as temporary:
+        simulators = build_simulators(pathlib.Path(temporary))
         for number, surroundings in enumerate(SURROUNDINGS):
             source = export(pathlib.Path(temporary) / f"{'source' * (number + 1)}")
+            shutil.copytree(simulators, source / PREBUILT)
             folder = pathlib.Path(temporary) / f"built{number}"
             built.append([build(kind, source, folder, epoch, surroundings) for kind in KINDS])
         sdist, wheel = built[0]

@@ -1,6 +1,8 @@
 """Cycles per second that the target `sim` simulates, of processor time: other work on the machine does not count.
 
 python bench/simulation_speed.py model.tosa --config base
+
+TOSAIC_SIMULATOR chooses between native code and WebAssembly.
 """
 
 import argparse

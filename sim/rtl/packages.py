@@ -8,13 +8,13 @@ from tosaic.errors import UnsupportedError
 from tosaic.install import install_command
 
 
-def simulator_package(name: str) -> str:
-    """The version of a package; UnsupportedError where it is not installed."""
+def simulator_package(name: str, extra: str = "sim") -> str:
+    """The version of a package, which `extra` installs; UnsupportedError where it is not there."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         raise UnsupportedError(
-            f"simulating the RTL needs the package {name}: {install_command('sim')}; the target emulator needs nothing"
+            f"simulating the RTL needs the package {name}: {install_command(extra)}; the target emulator needs nothing"
         ) from None
 
 

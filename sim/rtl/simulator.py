@@ -12,7 +12,8 @@ from tosaic.hw.isa import Stream
 from ..bandwidth import thousandths
 from ..registers import Registers
 from ..result import RunResult
-from .build import PLAIN, simulator_library
+from .build import simulator_library
+from .choice import machine_library
 from .library import INTERRUPT, PROTOCOL, Harness
 from .wave import ProgramWave
 
@@ -50,7 +51,9 @@ class RtlSimulator:
             None if offset is None else MEM_BASE + offset // config.bus_bytes * config.bus_bytes
             for offset in (read_error_at, write_error_at)
         )
-        self._library = simulator_library(config, PLAIN if wave is None else wave.wave.variant)
+        self._library = (
+            machine_library(config) if wave is None else simulator_library(config, wave.wave.variant)
+        )
 
     def run(
         self,
