@@ -39,7 +39,7 @@ class Outcome:
     """What became of a run."""
 
     digest: str
-    """Of the program; empty where there is none."""
+    """The digest of the program; empty where there is none."""
     cycles: int | None
     """None where the program is the one that was known."""
 

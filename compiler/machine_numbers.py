@@ -277,8 +277,8 @@ BOX_NARROW_COLUMNS = (64, 32, 16, 8, 4, 2, 1)
 """Widths of boxes that are cut along the channels too, the best first: many columns use weights often. Set by hand in
 6a7a9979 (2026-11-21)."""
 EVEN_PARTS_GROWTH_PART = 4
-"""Of more even parts than `EVEN_PARTS_COMPARED` each compared number is larger by 1/4. Set by hand in 15d42a4d
-(2026-11-29)."""
+"""The part by which each next number of even parts is larger, of more than `EVEN_PARTS_COMPARED`. Set by hand in
+15d42a4d (2026-11-29)."""
 EVEN_PARTS_COMPARED = 64
 """Even parts of an axis of up to this number are all compared. Set by hand in 15d42a4d (2026-11-29)."""
 STRIP_HEIGHTS_COMPARED = 4

@@ -24,7 +24,7 @@ def open_integers(path: pathlib.Path, bound: Bound) -> tuple[Graph, Encodings] |
 
 
 def open_nnr(path: pathlib.Path, bound: Bindings) -> tuple[Graph, Encodings] | None:
-    """Of an NNR bitstream: the TOSA graph that it carries with scales."""
+    """Reads an NNR bitstream: the TOSA graph that it carries with scales."""
     from tosaic.compiler.importers.nnr_models import import_nnr_integers
 
     carried = import_nnr_integers(path)
@@ -32,7 +32,7 @@ def open_nnr(path: pathlib.Path, bound: Bindings) -> tuple[Graph, Encodings] | N
 
 
 def open_tflite(path: pathlib.Path, bound: Bindings) -> tuple[Graph, Encodings]:
-    """Of a TFLite model: what is between QUANTIZE and DEQUANTIZE."""
+    """Reads a TFLite model: what is between QUANTIZE and DEQUANTIZE."""
     from tosaic.compiler.importers.tflite import import_tflite_integers
 
     graph, held = import_tflite_integers(path, bound.sizes)
@@ -46,7 +46,7 @@ def open_tflite(path: pathlib.Path, bound: Bindings) -> tuple[Graph, Encodings]:
 
 
 def open_torch(path: pathlib.Path, bound: Bindings) -> tuple[Graph, Encodings] | None:
-    """Of a PyTorch program: what is between PT2E's pairs."""
+    """Reads a PyTorch program: what is between PT2E's pairs."""
     from tosaic.driver.quantize.torch_modules import import_quantized
 
     found = import_quantized(path)
@@ -54,7 +54,7 @@ def open_torch(path: pathlib.Path, bound: Bindings) -> tuple[Graph, Encodings] |
 
 
 def open_onnx(path: pathlib.Path, bound: Bindings) -> tuple[Graph, Encodings] | None:
-    """Of an ONNX model: what is between QuantizeLinear and DequantizeLinear."""
+    """Reads an ONNX model: what is between QuantizeLinear and DequantizeLinear."""
     from tosaic.driver.quantize.kept_models import open_encoded
 
     return open_encoded(path, bound)

@@ -17,8 +17,9 @@ class PlanMemo:
     layers: dict[tuple[int, frozenset[int]], tuple[Graph, list[Layer]]] = dataclasses.field(
         default_factory=dict
     )
-    """By the identity of a graph that nobody changes any more, with it, and the operators that need no layer."""
+    """Graphs and their layers, by the identity of a graph that nobody changes any more, and the operators that need no
+    layer."""
     boxes: dict[Hashable, Tiling] = dataclasses.field(default_factory=dict)
-    """By all that chooses them: layers that differ in names, weights and scales only have the same."""
+    """The boxes, by all that chooses them: layers that differ in names, weights and scales only have the same."""
     passes: dict[Hashable, ReductionPlan] = dataclasses.field(default_factory=dict)
     """Those of reductions, by all that chooses them."""

@@ -27,7 +27,7 @@ class Demo:
     title: str
     """What readers choose it by."""
     programs: dict[str, Program]
-    """By configuration."""
+    """The program for each configuration, by its name."""
     shown: dict[str, Any]
     """What the page's part for this kind of network asks for; `kind` names the part."""
 

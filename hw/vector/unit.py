@@ -23,7 +23,7 @@ from .streams import Streams
 
 
 class VectorUnit(wiring.Component):
-    """Executes the VECTOR commands of isa.py; docs/timing.md says what they mean.
+    """Executes the VECTOR commands of the instruction set; docs/timing.md says what they mean.
 
     Ports:
         commands (Command, in), lookahead (Lookahead, in): instructions in program order, and the one that comes next.

@@ -1,4 +1,4 @@
-"""From RTLIL to Verilog's statements: one for each cell."""
+"""Turns RTLIL into Verilog's statements: one for each cell."""
 
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping

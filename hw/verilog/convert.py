@@ -1,4 +1,4 @@
-"""From Amaranth to Verilog: RTLIL as objects, simplified, named and written."""
+"""Converts Amaranth to Verilog: RTLIL as objects, simplified, named and written."""
 
 import dataclasses
 from collections.abc import Callable, Mapping

@@ -231,7 +231,7 @@ def merge_registers(module: Module) -> None:
 
 
 def _forget_aliases(module: Module) -> None:
-    """Of what is gone."""
+    """Names of what is gone."""
     module.aliases = [
         (name, value)
         for name, value in module.aliases

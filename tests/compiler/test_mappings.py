@@ -85,7 +85,7 @@ def test_a_new_mapping_is_one_function() -> None:
 
 
 def test_a_very_high_image_in_strips() -> None:
-    """Of its rows only a few fit at a time, though the four largest heights of boxes do not."""
+    """Only a few of its rows fit at a time, and not even the lowest of the four heights that are compared."""
     build = LayerBuilder(3)
     x = build.input("x", (1, 30000, 3, 1), DType.INT8)
     build.output(build.conv(x, 5, (3, 1), stride=(1, 2), pad=(1, 1, 1, 1)))

@@ -42,7 +42,7 @@ def both(monkeypatch, act):
 
 @pytest.mark.parametrize("name, count", [("digits/digits.tosa", 2), ("chat/chat.tosa", 3)])
 def test_outputs_cycles_and_counters_are_the_same(monkeypatch, name, count):
-    """Of a network without and of one with state, run after run."""
+    """They are, run after run, of a network without and of one with state."""
     random = np.random.default_rng(7)
     inputs = tosaic.Session(EXAMPLES / name, "golden").inputs
     samples = [
