@@ -15,6 +15,8 @@ AXIOMS = {
     "wraps": "the low bits of the low bits; (x * 2^k) ASR k, of the low 32 bits: the low 32 - k bits of x",
     "ring": "the low 32 bits of a sum are those of the sum of the low 32 bits",
     "choice": "of c in 0..1, b + c * (a - b) lies in the interval of a or in that of b",
+    "largest": "none of some numbers is more than their maximum",
+    "lookups": "what a chain of operators makes of a number of few values is an entry of the table of all results",
 }
 """The laws, by name."""
 

@@ -180,6 +180,8 @@ def _reduce(case: Case) -> Terms:
                 result = algebra.extreme(result, each, LARGEST if case.name[7:] == "MAX" else SMALLEST)
             case _:
                 result = algebra.bitwise("AND" if case.name == "REDUCE_ALL" else "OR", result, each)
+    if case.name == "REDUCE_MAX":
+        algebra.at_most(value, result)
     return result
 
 

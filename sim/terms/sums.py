@@ -8,11 +8,13 @@ import numpy as np
 
 from . import field
 from .axioms import WIDE, UndecidedError
-from .hashing import RandomFunctions
-from .values import CHOSEN, DIFFERENCE, PLAIN, RING, RING_SUM, Terms, aligned, constant
+from .hashing import RandomFunctions, digest
+from .values import CHOSEN, DIFFERENCE, LARGEST, PLAIN, RING, RING_SUM, Terms, aligned, constant
 
 EXACT_FLOAT32 = 1 << 24
 """Sums of integers are exact in float32 as long as none is larger."""
+MOST_COMPARED = 1 << 14
+"""Elements of which it is noted that another one is never less."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +26,38 @@ class Options:
     keyed: bool = False
     without: frozenset[str] = frozenset()
     """Axioms that are not used: to see who needs them."""
+
+
+class Lookups:
+    """What becomes of terms of few values: of each what a graph computes from it, by the table of all results."""
+
+    def __init__(self) -> None:
+        self._places = dict[bytes, dict[str, int]]()
+        """Of a term minus its low end the tensors that have it, and where."""
+        self._counts = dict[bytes, int]()
+        self._results = dict[tuple[str, str], Terms]()
+
+    def note(self, origin: str, terms: Terms, values: np.ndarray, results: Terms) -> None:
+        """The elements of tensor `origin` are `terms`; `results` are the entries of `values` that they lead to."""
+        own = dataclasses.replace(terms, field=field.subtract(terms.field, field.of_integers(terms.low)))
+        if (origin, "") not in self._results:
+            self._results[origin, ""] = terms
+            for number, name in enumerate(names_of(own, np.ones(terms.shape, bool))):
+                self._places.setdefault(name, {})[origin] = number
+                self._counts[name] = len(values)
+        self._results[origin, digest(values)] = results.reshape(-1)
+
+    def count(self, name: bytes) -> int:
+        """The number of values that a term has; 0 of unknown ones."""
+        return self._counts.get(name, 0)
+
+    def find(self, name: bytes, values: np.ndarray) -> Terms | None:
+        """The result [1] of a term, whose table this is; None where the graph computes no such."""
+        for origin, number in self._places[name].items():
+            results = self._results.get((origin, digest(values)))
+            if results is not None:
+                return results[number : number + 1]
+        return None
 
 
 class RandomPoints:
@@ -44,6 +78,9 @@ class RandomPoints:
         """Values of which only a REQUIRE says that they fit their type."""
         self._required = dict[bytes, tuple[int, int]]()
         """The interval in which a REQUIRE wants a term, by the term's values."""
+        self._at_most = set[bytes]()
+        """Values of a term and of another one that it never exceeds."""
+        self.lookups = Lookups()
 
     def uses(self, axiom: str) -> bool:
         """Whether the axiom is on."""
@@ -159,9 +196,37 @@ class RandomPoints:
         result = Terms(field.subtract(a.field, b.field), a.low - b.high, a.high - b.low, degree=degree)
         if a.constant and b.constant:
             return result
+        if self._at_most and b.kind is not None and (b.kind == LARGEST).any():
+            self._bound_difference(result, a, b)
         result.kind = np.full(result.shape, DIFFERENCE, np.uint8)
         result.base = np.broadcast_to(b.field, result.field.shape)
         return self._in_ring(result, a, b, field.subtract)
+
+    def at_most(self, a: Terms, b: Terms) -> None:
+        """Each of a is one of those of which b is the largest."""
+        if a.size <= MOST_COMPARED and self.uses("largest"):
+            every = np.ones(np.broadcast_shapes(a.shape, b.shape), bool)
+            pairs = zip(
+                names_of(a.broadcast(every.shape), every),
+                names_of(b.broadcast(every.shape), every),
+                strict=True,
+            )
+            self._at_most.update(one + other for one, other in pairs)
+
+    def _bound_difference(self, result: Terms, a: Terms, b: Terms) -> None:
+        """The `result` a - b is 0 at most, where b is the largest of some of which a is one."""
+        assert b.kind is not None
+        asked = (b.kind == LARGEST) & (result.high > 0)
+        if asked.any():
+            names = zip(
+                names_of(a.broadcast(result.shape), asked),
+                names_of(b.broadcast(result.shape), asked),
+                strict=True,
+            )
+            known = np.zeros(result.shape, bool)
+            known[asked] = [one + other in self._at_most for one, other in names]
+            result.high = np.where(known, 0, result.high)
+            self.note("largest", known.sum())
 
     def multiply(self, a: Terms, b: Terms, limit: int = WIDE) -> Terms:
         """a * b, below `limit` in magnitude."""
