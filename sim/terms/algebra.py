@@ -50,7 +50,22 @@ class Algebra(RandomPoints):
             before = self._required.get(name, ends)
             self._required[name] = max(ends[0], before[0]), min(ends[1], before[1])
         self.assumed += int(outside.sum())
-        return _within(terms, ends)
+        return self._ring_sums_within(_within(terms, ends), outside, ends)
+
+    def _ring_sums_within(self, terms: Terms, outside: np.ndarray, limits: tuple[int, int]) -> Terms:
+        """What fits 32 bits is its low 32 bits, and those of all that is equal modulo 2^32."""
+        if terms.kind is None or terms.base is None or not self.uses("ring"):
+            return terms
+        ring = outside & (terms.kind == RING_SUM)
+        if not ring.any() or limits[0] < INT32[0] or limits[1] > INT32[1]:
+            return terms
+        self.note("ring", ring.sum())
+        low, high = (np.full(terms.shape, end) for end in (-WIDE, WIDE))
+        wrapped = self._wrapped(Terms(terms.base, low, high, degree=terms.degree), 32)
+        wrapped.low, wrapped.high = terms.low, terms.high
+        ends = zip(terms.low[ring].tolist(), terms.high[ring].tolist(), strict=True)
+        self._wrapped_ends.update(zip(names_of(wrapped, ring), ends, strict=True))
+        return select(ring, wrapped, terms)
 
     def wrap(self, terms: Terms, bits: int) -> Terms:
         """The low bits, signed: the same number where it fits, or where REQUIRE says so."""
@@ -78,6 +93,10 @@ class Algebra(RandomPoints):
             if not outside.any():
                 return terms
         wrapped = self._wrapped(terms, bits)
+        if self._wrapped_ends and bits == 32:
+            known = [self._wrapped_ends.get(name, ends) for name in names_of(wrapped, outside)]
+            wrapped.low, wrapped.high = wrapped.low.copy(), wrapped.high.copy()
+            wrapped.low[outside], wrapped.high[outside] = np.array(known, np.int64).T
         return select(outside, wrapped, terms) if self.uses("intervals") else wrapped
 
     def _wrapped(self, terms: Terms, bits: int) -> Terms:

@@ -78,6 +78,8 @@ class RandomPoints:
         """Values of which only a REQUIRE says that they fit their type."""
         self._required = dict[bytes, tuple[int, int]]()
         """The interval in which a REQUIRE wants a term, by the term's values."""
+        self._wrapped_ends = dict[bytes, tuple[int, int]]()
+        """The interval that a REQUIRE leaves to low 32 bits, by the term's values."""
         self._at_most = set[bytes]()
         """Values of a term and of another one that it never exceeds."""
         self.lookups = Lookups()
