@@ -30,8 +30,8 @@ class Domain(Protocol):
     sum: np.dtype
     """NumPy type of the sums of depthwise products, before `total`."""
 
-    def begin(self, offset: int) -> None:
-        """The instruction at this byte of the program is executed next."""
+    def begin(self, address: int) -> None:
+        """The instruction at this byte of external memory is executed next."""
 
     def unwritten(self, shape: Sequence[int]) -> np.ndarray:
         """Cells that no program has written."""
@@ -139,7 +139,7 @@ class Bytes:
     constant, add, wrap = staticmethod(alu.constant), staticmethod(alu.add), staticmethod(alu.wrap)
     operate, clamp = staticmethod(alu.operate), staticmethod(alu.clamp)
 
-    def begin(self, offset: int) -> None:
+    def begin(self, address: int) -> None:
         pass
 
     def unwritten(self, shape: Sequence[int]) -> np.ndarray:

@@ -27,8 +27,8 @@ class TermsDomain:
         self._degree = 1
         """Degree of the operands that the array read last."""
 
-    def begin(self, offset: int) -> None:
-        self.pool.writer = offset
+    def begin(self, address: int) -> None:
+        self.pool.writer = address
 
     # Memory.
 

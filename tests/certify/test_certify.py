@@ -14,7 +14,7 @@ from tosaic.compiler.ir import DType, Graph, write_tosa
 from tosaic.compiler.ir.examples import examples
 from tosaic.compiler.program import Program
 from tosaic.hw.config_text import get_config
-from tosaic.hw.isa import INSTRUCTION_BYTES, Opcode, encode, make
+from tosaic.hw.isa import INSTRUCTION_BYTES, Opcode, decode, encode, make
 
 NANO = get_config("nano")
 
@@ -93,6 +93,32 @@ def test_the_first_wrong_instruction_is_named(graph: Graph, program: Program) ->
     assert done.place.instruction.startswith("VECTOR_GO")
     assert done.place.layer == program.layers[0].name
     assert done.place.tensor == program.layers[0].output
+
+
+def test_programs_of_several_cores_and_with_compressed_weights(graph: Graph) -> None:
+    for config, compress in (("nano,cores=2", None), ("base,cores=2", "nnr"), ("base", "nnr")):
+        program = compile_graph(graph, get_config(config), compress=compress)
+        assert bool(program.others) == (config[:4] == "nano") and (program.boot is None) == (compress is None)
+        assert tosaic.certify(graph, program).verdict == "EQUAL"
+
+
+def test_a_fault_of_another_core(graph: Graph) -> None:
+    """The limits of a VECTOR_GO, which only the second core's program has wrong. What is named is an instruction of the
+    core that is named."""
+    program = compile_graph(graph, get_config("nano,cores=2"))
+    ((start, size_bytes),) = program.others
+    image = bytearray(program.image)
+    for place in range(start, start + size_bytes, INSTRUCTION_BYTES):
+        old = decode(bytes(image[place : place + INSTRUCTION_BYTES]))
+        if old.opcode == Opcode.VECTOR_BOUNDS:
+            new = make(old.opcode, **{**old.fields, "low": old.fields["low"] + 1})
+            image[place : place + INSTRUCTION_BYTES] = encode(new)
+            break
+    done = tosaic.certify(graph, dataclasses.replace(program, image=bytes(image)))
+    assert done.verdict == "DIFFERENT" and done.witness is not None
+    assert done.place is not None and done.place.program_counter is not None
+    first = (program.program_address, start)[done.place.core] + done.place.program_counter
+    assert done.place.instruction == str(decode(bytes(image[first : first + INSTRUCTION_BYTES])))
 
 
 def constant_changed(graph: Graph, operand: int, by: int) -> Graph:
