@@ -330,9 +330,8 @@ class _Run:
         starts = addresses[..., None] if words == 1 else addresses[..., None] + columns * np.arange(words)
         if stream.indexed and self._late is not None:
             offsets = self._late[:, stream.turns(accesses)]
-            used = lanes_of(self._go, columns) * stream.element.bytes
-            read = functools.partial(self._words, starts)
-            data = self._domain.looked_up(offsets, read, min(used, words * columns))
+            used_bytes = min(lanes_of(self._go, columns) * stream.element.bytes, words * columns)
+            data = self._domain.looked_up(offsets, functools.partial(self._words, starts), used_bytes)
         else:
             data = self._words(starts, 0)
         # A splat's one lane stands for all.

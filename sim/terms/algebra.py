@@ -11,7 +11,7 @@ import numpy as np
 from . import field
 from .axioms import INT32, WIDE, UndecidedError
 from .hashing import digest
-from .sums import Options, RandomPoints, largest, names_of
+from .sums import Options, RandomPoints, largest, names_of, values_at
 from .values import (
     CHOSEN,
     CLAMPED,
@@ -30,6 +30,8 @@ from .values import (
     select,
 )
 
+MORE_BITS = 3
+"""Keys of an ARGMAX have that many numbers of bits for the index: what the index needs, or up to 2 more."""
 __all__ = ["INT32", "WIDE", "Algebra", "Options", "UndecidedError", "rescaled"]
 
 
@@ -193,7 +195,10 @@ class Algebra(RandomPoints):
         a, b = aligned(a, b)
         shape = np.broadcast_shapes(a.shape, b.shape)
         a, b = a.broadcast(shape), b.broadcast(shape)
-        base = field.add(self._member(a, kind), self._member(b, kind))
+        members = self._member(a, kind), self._member(b, kind)
+        base = field.add(*members)
+        if kind == SMALLEST and self.smallest.on:
+            self._note_keys(base, (a, b), members)
         if not self.uses("sets"):
             base = self._functions.value("PAIR", (), (a.field, b.field))
         pick = np.maximum if kind == LARGEST else np.minimum
@@ -218,6 +223,56 @@ class Algebra(RandomPoints):
         if terms.kind is None or terms.base is None:
             return alone
         return np.where(terms.kind == kind, terms.base, alone)
+
+    def _note_keys(
+        self, base: np.ndarray, parts: tuple[Terms, Terms], members: tuple[np.ndarray, ...]
+    ) -> None:
+        """Of which terms those of the sets `base` are the smallest."""
+        every = np.ones(parts[0].shape, bool)
+        for part, own in zip(parts, members, strict=True):
+            alone = every if part.kind is None else part.kind != SMALLEST
+            values = np.stack([np.broadcast_to(each, part.shape)[alone] for each in part.field])
+            self.smallest.alone(values_at(own, alone), values)
+        self.smallest.joined(*(values_at(each, every) for each in (base, *members)))
+
+    def first_largest(self, values: Terms, axis: int) -> Terms:
+        """The index along an axis of the first of the largest."""
+        values = values.along(axis, lambda x, at: np.moveaxis(x, at, -1)).plain()
+        count, shape = values.shape[-1], values.shape[:-1]
+        known = (values.low == values.high).all(axis=-1)
+        computed = np.argmax(values.low, axis=-1)
+        if known.all() or count == 1:
+            return self.constant(computed)
+        bits, self.smallest.on = (count - 1).bit_length(), True
+        sets = [self._keys(values, bits + more) for more in range(MORE_BITS)]
+        ends = np.where(known, computed, 0), np.where(known, computed, count - 1)
+        result = self.settled(Terms(self._functions.value("ARGMAX", (), (sets[0],)), *ends))
+        self.values += result.size
+        if self.uses("keys"):
+            for more, own in enumerate(sets):
+                names = values_at(own, np.ones(shape, bool))
+                for place, name in zip(np.ndindex(shape), names, strict=True):
+                    self.smallest.note_index(name, bits + more, result[place])
+        return result
+
+    def _keys(self, values: Terms, bits: int) -> np.ndarray:
+        """uint64 [seeds, ...]: the sets of i - x_i * 2^bits of values [.., n]."""
+        places = self.constant(np.arange(values.shape[-1]))
+        keys = self.add(self.multiply(values, self.constant(np.int64(-(1 << bits)))), places)
+        self.values += keys.size
+        return field.total(self._functions.value("MEMBER", (), (keys.field,)))
+
+    def _index_of_key(self, keys: Terms, bits: int, otherwise: Terms) -> Terms:
+        """The low bits of keys, where they are an index that the graph computes."""
+        if keys.kind is None or keys.base is None or not (own := keys.kind == SMALLEST).any():
+            return otherwise
+        result = otherwise.copy()
+        for place, name in zip(np.argwhere(own), values_at(keys.base, own), strict=True):
+            found = self.smallest.index(name, bits)
+            if found is not None:
+                self.note("keys", 1)
+                result[tuple(place)] = found
+        return result
 
     def table(self, a: Terms, entries: np.ndarray) -> Terms:
         """Entry a + 128 of 256."""
@@ -285,6 +340,11 @@ class Algebra(RandomPoints):
         concrete = {"AND": np.bitwise_and, "OR": np.bitwise_or, "XOR": np.bitwise_xor}[name]
         # In one order: they are commutative.
         a, b = aligned(*((b, a) if b.constant and not a.constant else (a, b)))
+        if name == "AND" and self.smallest.on and a.constant and a.size == 1 and b.kind is not None:
+            mask = int(a.low.reshape(-1)[0])
+            if mask & (mask + 1) == 0:
+                whole = self.bitwise(name, a, b.plain())
+                return self._index_of_key(b, mask.bit_length(), whole)
         a, b = a.plain(), b.plain()
         if name == "AND" and (a.is_number(255) or a.is_number(65535)):
             return self.unsigned(b, 8 if a.is_number(255) else 16)
@@ -292,7 +352,12 @@ class Algebra(RandomPoints):
         most = np.maximum(np.maximum(ends[0], ends[1]), np.maximum(ends[2], ends[3]))
         bits = np.frexp(most.astype(np.float64))[1]
         limit = np.int64(1) << np.minimum(bits, 62).astype(np.int64)
-        result = self.function(name, [a, b], (-limit, limit - 1), concrete)
+        low, high = -limit, limit - 1
+        if name == "AND":
+            for own in (a, b):
+                low = np.where(own.low >= 0, 0, low)
+                high = np.where(own.low >= 0, np.minimum(own.high, high), high)
+        result = self.function(name, [a, b], (low, high), concrete)
         both = (a.low >= 0) & (a.high <= 1) & (b.low >= 0) & (b.high <= 1)
         if both.any() and self.uses("booleans"):
             self.note("booleans", both.sum())

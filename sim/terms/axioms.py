@@ -16,6 +16,8 @@ AXIOMS = {
     "ring": "the low 32 bits of a sum are those of the sum of the low 32 bits",
     "choice": "of c in 0..1, b + c * (a - b) lies in the interval of a or in that of b",
     "largest": "none of some numbers is more than their maximum",
+    "keys": "of i - x_i * 2^k, i < 2^k, the smallest has the index of the first maximum in its low k bits; c > 0 "
+    "times the smallest, plus d, is the smallest of all times c, plus d",
     "lookups": "what a chain of operators makes of a number of few values is an entry of the table of all results",
 }
 """The laws, by name."""

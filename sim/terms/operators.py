@@ -185,6 +185,11 @@ def _reduce(case: Case) -> Terms:
     return result
 
 
+@reads("ARGMAX")
+def _argmax(case: Case) -> Terms:
+    return case.algebra.first_largest(case.term(0), int(case.attribute("axis")))
+
+
 @reads("RESHAPE")
 def _reshape(case: Case) -> Terms:
     return case.term(0).reshape(tuple(case.output.shape))

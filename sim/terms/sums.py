@@ -9,7 +9,8 @@ import numpy as np
 from . import field
 from .axioms import WIDE, UndecidedError
 from .hashing import RandomFunctions, digest
-from .values import CHOSEN, DIFFERENCE, LARGEST, PLAIN, RING, RING_SUM, Terms, aligned, constant
+from .smallest import SmallestKeys
+from .values import CHOSEN, DIFFERENCE, LARGEST, PLAIN, RING, RING_SUM, SMALLEST, Terms, aligned, constant
 
 EXACT_FLOAT32 = 1 << 24
 """Sums of integers are exact in float32 as long as none is larger."""
@@ -83,6 +84,7 @@ class RandomPoints:
         self._at_most = set[bytes]()
         """Values of a term and of another one that it never exceeds."""
         self.lookups = Lookups()
+        self.smallest = SmallestKeys()
 
     def uses(self, axiom: str) -> bool:
         """Whether the axiom is on."""
@@ -155,7 +157,11 @@ class RandomPoints:
         for part, other in ((a, b), (b, a)):
             if part.kind is not None and part.base is not None and (part.kind == CHOSEN).any():
                 self._bound_choice(result, part, other)
-        return self._in_ring(result, a, b, field.add)
+        result = self._in_ring(result, a, b, field.add)
+        for part, other in ((a, b), (b, a)):
+            if self.smallest.on and other.constant and other.size == 1:
+                result = self._changed_keys(result, part, field.add, other)
+        return result
 
     def _in_ring(
         self, result: Terms, a: Terms, b: Terms, do: Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -246,12 +252,42 @@ class RandomPoints:
         if a.digits is not None and b.size == 1 and b.constant:
             result.digits = _shifted_digits(a.digits, int(b.low.reshape(-1)[0]))
         for part, other in ((a, b), (b, a)):
+            positive = other.constant and other.size == 1 and int(other.low.reshape(-1)[0]) > 0
+            if self.smallest.on and positive:
+                result = self._changed_keys(result, part, field.multiply, other)
             if part.kind is not None and part.base is not None and (part.kind == DIFFERENCE).any():
                 chosen = (part.kind == DIFFERENCE) & (other.low >= 0) & (other.high <= 1)
                 result.kind = np.where(chosen, CHOSEN, PLAIN).astype(np.uint8)
                 result.base = np.broadcast_to(part.base, result.field.shape)
                 return result
         return result
+
+    def _changed_keys(
+        self, result: Terms, part: Terms, do: Callable[[np.ndarray, np.ndarray], np.ndarray], number: Terms
+    ) -> Terms:
+        """The `result` of `do(part, number)`, which increases with `part`: the smallest of what it makes of the same
+        set."""
+        if part.kind is None or not self.uses("keys"):
+            return result
+        own = np.broadcast_to(part.kind == SMALLEST, result.shape)
+        if not own.any():
+            return result
+        other, base = field.of_integers(number.low.reshape(1, 1)), part.broadcast(result.shape).base
+        assert base is not None
+        result = result.with_kind().copy()
+        assert result.kind is not None and result.base is not None
+        for place, name in zip(np.argwhere(own), values_at(base, own), strict=True):
+            found = self.smallest.changed(name, lambda members: do(members, other), self._set_of)
+            if found is not None:
+                result.kind[tuple(place)] = SMALLEST
+                result.base[(slice(None), *place)] = found
+                self.note("keys", 1)
+        return result
+
+    def _set_of(self, members: np.ndarray) -> np.ndarray:
+        """uint64 [seeds]: the set of members [seeds, n]."""
+        self.values += members.shape[1]
+        return field.total(self._functions.value("MEMBER", (), (members,)))
 
     def scaled(self, a: Terms, factor: int) -> Terms:
         """a * factor."""
@@ -348,8 +384,13 @@ def _shifted_digits(digits: np.ndarray, factor: int) -> np.ndarray | None:
 
 def names_of(terms: Terms, which: np.ndarray) -> list[bytes]:
     """The values of all seeds, of those of the terms that are chosen."""
-    values = np.stack([np.broadcast_to(own, terms.shape)[which] for own in terms.field], axis=-1)
-    return [row.tobytes() for row in values]
+    return values_at(terms.field, np.broadcast_to(which, terms.shape))
+
+
+def values_at(values: np.ndarray, which: np.ndarray) -> list[bytes]:
+    """[seeds, ...] of all seeds, where chosen."""
+    rows = np.stack([np.broadcast_to(own, which.shape)[which] for own in values], axis=-1)
+    return [row.tobytes() for row in rows]
 
 
 def _interval_sums(ends: np.ndarray, factors: np.ndarray, most: int) -> np.ndarray:

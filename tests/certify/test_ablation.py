@@ -110,6 +110,14 @@ def looked_up() -> Graph:
     return build.finish()
 
 
+def first_largest() -> Graph:
+    """ARGMAX along a long axis, in several passes."""
+    build = LayerBuilder(1)
+    x = build.input("x", (1, 300), DType.INT8)
+    build.output(build.add("ARGMAX", [x], axis=1, nan_mode="PROPAGATE"))
+    return build.finish()
+
+
 NEEDED = {
     "intervals": scaled,
     "scales": turned,
@@ -122,6 +130,7 @@ NEEDED = {
     "wraps": left,
     "ring": summed,
     "choice": chosen,
+    "keys": first_largest,
     "largest": looked_up,
     "lookups": looked_up,
 }
@@ -152,6 +161,48 @@ def test_a_table_with_another_entry_is_not_equal(config: str) -> None:
     program = compile_graph(other, get_config(config))
     assert tosaic.certify(other, program).verdict == "EQUAL"
     done = tosaic.certify(graph, program)
+    assert done.verdict == "DIFFERENT" and done.witness is not None
+
+
+@pytest.mark.parametrize("config", ["nano", "base"])
+@pytest.mark.parametrize(
+    ("shape", "axis", "dtype"),
+    [
+        ((1, 1000), 1, DType.INT8),
+        ((3, 40), 0, DType.INT8),
+        ((1, 7, 6, 5), 1, DType.INT16),
+        ((2, 1), 1, DType.INT8),
+    ],
+)
+def test_the_first_of_the_largest(shape, axis: int, dtype: DType, config: str) -> None:
+    build = LayerBuilder(1)
+    x = build.input("x", shape, dtype)
+    build.output(build.add("ARGMAX", [x], axis=axis, nan_mode="PROPAGATE"))
+    assert tosaic.certify(build.finish(), config=config).verdict == "EQUAL"
+
+
+@pytest.mark.parametrize("reverse", [0, 1])
+def test_the_last_of_the_largest_is_another_one(reverse: int) -> None:
+    """The index counted from the other end, and back: it differs where two are the largest."""
+    graphs = []
+    for turned_around in (False, True):
+        build = LayerBuilder(1)
+        x = build.input("x", (2, 20), DType.INT8)
+        x = build.add("REVERSE", [x], axis=1) if turned_around else x
+        index = build.add("ARGMAX", [x], axis=1, nan_mode="PROPAGATE")
+        last = build.constant(np.full((1,), 19), DType.INT32)
+        index = build.add(
+            "SUB", [last, index] if turned_around else [index, build.constant(np.zeros(1), DType.INT32)]
+        )
+        build.output(index)
+        build.graph.tensors["y"] = dataclasses.replace(build.graph.tensors[index], name="y")
+        graph = build.finish()
+        last_operator = graph.operators[-1]
+        graph.operators[-1] = dataclasses.replace(last_operator, outputs=["y"])
+        graph.outputs = ["y"]
+        graphs.append(graph)
+    program = compile_graph(graphs[1 - reverse], get_config("base"))
+    done = tosaic.certify(graphs[reverse], program)
     assert done.verdict == "DIFFERENT" and done.witness is not None
 
 

@@ -33,6 +33,7 @@ PROVED = {
     "wraps": "test_the_low_bits_of_the_low_bits",
     "ring": "test_low_bits_of_sums",
     "choice": "test_a_choice_is_one_of_two",
+    "keys": "test_the_smallest_key_has_the_index",
     "largest": "test_none_is_more_than_the_largest",
     "lookups": "test_a_chain_is_its_table",
 }
@@ -184,6 +185,23 @@ def test_none_is_more_than_the_largest() -> None:
     """All orders of 4 numbers."""
     numbers = np.stack(grid(0, 4, 4))
     assert (numbers - numbers.max(axis=0) <= 0).all()
+
+
+def test_the_smallest_key_has_the_index() -> None:
+    """All orders of 4 numbers, with all ties; and products with positive numbers do not change an order."""
+    numbers = np.stack(grid(-2, 2, 4))
+    first = np.argmax(numbers, axis=0)
+    for bits in (2, 3, 5):
+        keys = np.arange(4)[:, None] - numbers * (1 << bits)
+        assert ((keys.min(axis=0) & ((1 << bits) - 1)) == first).all()
+    for factor, number in itertools.product((1, 2, 7), (-3, 0, 5)):
+        assert ((numbers * factor + number).min(axis=0) == numbers.min(axis=0) * factor + number).all()
+
+
+def test_the_bits_of_both_are_no_more_than_a_number_from_0_on() -> None:
+    """The interval of AND."""
+    a, b = grid(-16, 16, 2)
+    assert ((a & b >= 0) & (a & b <= b))[b >= 0].all()
 
 
 def test_a_chain_is_its_table() -> None:
