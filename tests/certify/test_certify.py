@@ -203,6 +203,20 @@ def test_what_the_method_does_not_reach_is_undecided() -> None:
     assert done.reason == "the method does not reach INTDIV"
 
 
+def test_inputs_without_axes_are_tried_too() -> None:
+    """Of tensors of rank 0, as other inputs, those that may show a difference."""
+    build = LayerBuilder(1)
+    build.output(build.add("INTDIV", [build.input(name, (), DType.INT32) for name in "xy"]))
+    graph = build.finish()
+    done = tosaic.certify(graph, compile_graph(graph, NANO))
+    assert (done.verdict, done.reason) == ("UNDECIDED", "the method does not reach INTDIV")
+    build = LayerBuilder(1)
+    build.output(build.clamp(build.input("x", (), DType.INT8), -5, 90))
+    faulty, _ = with_field(compile_graph(build.graph, NANO), Opcode.VECTOR_BOUNDS, "low", 1)
+    done = tosaic.certify(build.finish(), faulty)
+    assert done.verdict == "DIFFERENT" and done.witness is not None and done.witness.index == ()
+
+
 def test_an_input_that_requires_more_than_intervals_show() -> None:
     """Sums of int32 may overflow: the certificate says that it relies on the specification's REQUIRE."""
     build = LayerBuilder(1)
