@@ -19,6 +19,7 @@ from .values import (
     FLIPPED,
     LARGEST,
     LEFT,
+    LEFT_RING,
     LEFT_WRAPPED,
     PLAIN,
     RING,
@@ -116,9 +117,10 @@ class Algebra(RandomPoints):
         whole = Terms(before, terms.low, terms.high, degree=terms.degree)
         result = self.function(f"WRAP{bits}", [whole], ends, low_bits)
         kind, base = np.where(known, PLAIN, RING if bits >= 32 else WRAPPED).astype(np.uint8), before
-        if bits == 32 and terms.kind is not None and terms.base is not None:
-            left = (terms.kind >= LEFT) & (terms.kind < LEFT_WRAPPED)
-            kind = np.where(left, terms.kind + (LEFT_WRAPPED - LEFT), kind).astype(np.uint8)
+        if bits >= 32 and terms.kind is not None and terms.base is not None:
+            left = (terms.kind >= LEFT) & (terms.kind < LEFT_WRAPPED) | (terms.kind >= LEFT_RING)
+            now = LEFT_WRAPPED if bits == 32 else LEFT_RING
+            kind = np.where(left, now + terms.kind % LEFT, kind).astype(np.uint8)
             base = np.where(left, terms.base, before)
         result.kind, result.base = kind, base
         return result
@@ -159,9 +161,12 @@ class Algebra(RandomPoints):
         result = self.function(
             name, [a.plain()], (np.minimum(*ends), np.maximum(*ends)), concrete, integers=parts
         )
-        exact = (s == 0) & self.uses("scales")
+        factor, exact = _whole_factor(a, m, s)
+        exact &= ~twice & self.uses("scales")
         if exact.any():
-            product = self.multiply(a, self.constant(m))
+            self.note("scales", exact.sum())
+            zero = self.constant(np.zeros((1,) * a.ndim))
+            product = self.multiply(select(exact, a, zero), self.constant(factor))
             result = select(np.broadcast_to(exact, result.shape), product, result)
         return result
 
@@ -321,8 +326,11 @@ class Algebra(RandomPoints):
         """a * 2^bits."""
         result = self.multiply(a, self.constant(np.int64(1 << bits)), 2 * WIDE)
         if bits:
-            result.kind = np.full(result.shape, LEFT + bits, np.uint8)
-            result.base = a.field
+            result.kind, result.base = np.full(result.shape, LEFT + bits, np.uint8), a.field
+            if a.kind is not None and a.base is not None and self.uses("wraps"):
+                ring = a.kind == RING
+                result.kind = np.where(ring, LEFT_RING + bits, result.kind).astype(np.uint8)
+                result.base = np.where(ring, a.base, a.field)
         return result
 
     def exclusive_or(self, a: Terms, number: int) -> Terms:
@@ -338,7 +346,6 @@ class Algebra(RandomPoints):
     def bitwise(self, name: str, a: Terms, b: Terms) -> Terms:
         """AND, OR or XOR: as narrow as the wider operand."""
         concrete = {"AND": np.bitwise_and, "OR": np.bitwise_or, "XOR": np.bitwise_xor}[name]
-        # In one order: they are commutative.
         a, b = aligned(*((b, a) if b.constant and not a.constant else (a, b)))
         if name == "AND" and self.smallest.on and a.constant and a.size == 1 and b.kind is not None:
             mask = int(a.low.reshape(-1)[0])
@@ -348,6 +355,9 @@ class Algebra(RandomPoints):
         a, b = a.plain(), b.plain()
         if name == "AND" and (a.is_number(255) or a.is_number(65535)):
             return self.unsigned(b, 8 if a.is_number(255) else 16)
+        # In one order: they are commutative.
+        later = a.field[0] > b.field[0]
+        a, b = select(later, b, a), select(later, a, b)
         ends = [np.where(end < 0, ~end, end) for end in (a.low, a.high, b.low, b.high)]
         most = np.maximum(np.maximum(ends[0], ends[1]), np.maximum(ends[2], ends[3]))
         bits = np.frexp(most.astype(np.float64))[1]
@@ -430,6 +440,16 @@ def rescaled(values: np.ndarray, multiplier: np.ndarray, shift: np.ndarray, doub
     if double:
         product = product + np.where(shift > 31, np.where(values >= 0, 1 << 30, -(1 << 30)), 0)
     return (product >> shift) + np.where(shift > 0, (product >> np.maximum(shift - 1, 0)) & 1, 0)
+
+
+def _whole_factor(a: Terms, multiplier: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(q, where a * multiplier / 2^shift is q * a when rounded), of q * 2^shift + e, with e * a below half of
+    2^shift."""
+    half = (np.int64(1) << shift) >> 1
+    factor = (multiplier + half) >> shift
+    rest = np.abs(multiplier - (factor << shift))
+    exact = rest * np.maximum(np.abs(a.low), np.abs(a.high)) < np.maximum(half, 1)
+    return factor, exact & (factor != 0)
 
 
 def _within(terms: Terms, ends: tuple[int, int]) -> Terms:

@@ -5,7 +5,8 @@ WIDE = 1 << 61
 """Intervals stay within this magnitude."""
 AXIOMS = {
     "intervals": "a CLAMP, or a wrap to a width, that changes no value is nothing",
-    "scales": "RESCALE by (m * 2^k, s + k) is RESCALE by (m, s), and with a shift of 0 a product",
+    "scales": "RESCALE by (m * 2^k, s + k) is RESCALE by (m, s), and with a shift of 0 a product; by "
+    "(q * 2^s + e, s) it is a product with q where |e * x| < 2^(s-1)",
     "clamps": "a CLAMP of a CLAMP is a CLAMP",
     "sets": "MAX and MIN are associative, commutative and idempotent",
     "products": "MUL by a constant c with shift s is RESCALE by (c, s)",

@@ -77,7 +77,7 @@ def left() -> Graph:
 
 def any_of() -> Graph:
     build = LayerBuilder(1)
-    build.output(build.add("REDUCE_ANY", [build.input("x", (2, 3), DType.BOOL)], axis=1))
+    build.output(build.add("REDUCE_ANY", [build.input("x", (2, 40), DType.BOOL)], axis=1))
     return build.finish()
 
 
@@ -179,6 +179,24 @@ def test_the_first_of_the_largest(shape, axis: int, dtype: DType, config: str) -
     x = build.input("x", shape, dtype)
     build.output(build.add("ARGMAX", [x], axis=axis, nan_mode="PROPAGATE"))
     assert tosaic.certify(build.finish(), config=config).verdict == "EQUAL"
+
+
+def test_shifts_by_numbers_of_few_bits_that_an_input_has() -> None:
+    """int8 and int16 on lanes of 32 bits: what is shifted left is shifted left again, and back."""
+    for dtype, most in ((DType.INT8, 7), (DType.INT16, 15)):
+        build = LayerBuilder(1)
+        x, count = (build.input(name, (2, 9), dtype) for name in "xn")
+        build.output(build.add("LOGICAL_LEFT_SHIFT", [x, build.clamp(count, 0, most)]))
+        assert tosaic.certify(build.finish(), config="base").verdict == "EQUAL"
+
+
+def test_bits_with_constants_in_some_lanes() -> None:
+    """Lanes that no store writes do not change which operand counts as the first one."""
+    build = LayerBuilder(1)
+    other = build.constant(np.arange(-7, 8).reshape(3, 5), DType.INT8)
+    build.output(build.add("BITWISE_XOR", [build.input("x", (3, 5), DType.INT8), other]))
+    for config in ("nano", "base"):
+        assert tosaic.certify(build.graph, config=config).verdict == "EQUAL"
 
 
 @pytest.mark.parametrize("reverse", [0, 1])

@@ -77,6 +77,19 @@ def test_a_scale_of_powers_of_two_is_reduced(k: int, tmp_path) -> None:
         assert (whole == (product + half) >> shift).all()
 
 
+def test_a_scale_near_a_whole_number_is_a_product() -> None:
+    """(x * (q * 2^s + e) + 2^(s-1)) >> s is q * x where |e * x| < 2^(s-1): all q of 1..3, e of -9..9, x of 12 bits; and
+    the second reader takes no other one for a product."""
+    x, algebra = np.arange(-(1 << 11), 1 << 11), Algebra(entropy=1)
+    for q, e, s in itertools.product((1, 2, 3), range(-9, 10), range(1, 18)):
+        near = np.abs(e * x) < 1 << (s - 1)
+        assert (((x * (q * (1 << s) + e) + (1 << (s - 1))) >> s) == q * x)[near].all()
+    for most, same in ((1 << 29) - 1, True), (1 << 29, False):
+        term = algebra.fresh((1,), 0, most)
+        scaled = algebra.rescale(term, np.array([(1 << 30) + 1]), np.array([30]), double=False)
+        assert (scaled.field == term.field).all() == same
+
+
 def test_a_clamp_of_a_clamp() -> None:
     """All orders of 5 numbers are tried; a clamp is min(max(x, low), high)."""
     x, low, high, low2, high2 = grid(0, 5, 5)
