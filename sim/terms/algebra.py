@@ -355,9 +355,6 @@ class Algebra(RandomPoints):
         a, b = a.plain(), b.plain()
         if name == "AND" and (a.is_number(255) or a.is_number(65535)):
             return self.unsigned(b, 8 if a.is_number(255) else 16)
-        # In one order: they are commutative.
-        later = a.field[0] > b.field[0]
-        a, b = select(later, b, a), select(later, a, b)
         ends = [np.where(end < 0, ~end, end) for end in (a.low, a.high, b.low, b.high)]
         most = np.maximum(np.maximum(ends[0], ends[1]), np.maximum(ends[2], ends[3]))
         bits = np.frexp(most.astype(np.float64))[1]
@@ -367,7 +364,9 @@ class Algebra(RandomPoints):
             for own in (a, b):
                 low = np.where(own.low >= 0, 0, low)
                 high = np.where(own.low >= 0, np.minimum(own.high, high), high)
-        result = self.function(name, [a, b], (low, high), concrete)
+        # In one order: they are commutative.
+        later = a.field[0] > b.field[0]
+        result = self.function(name, [select(later, b, a), select(later, a, b)], (low, high), concrete)
         both = (a.low >= 0) & (a.high <= 1) & (b.low >= 0) & (b.high <= 1)
         if both.any() and self.uses("booleans"):
             self.note("booleans", both.sum())

@@ -42,6 +42,8 @@ class Pool:
         known = terms.low == terms.high
         if known.all():
             return _constants(terms.low, width)
+        if terms.degree > np.iinfo(self._degree.dtype).max:
+            raise UndecidedError("a product of more than 65535 values")
         start = self._reserve(terms.size)
         if not self._writers or self._writers[-1][1] != self.writer:
             self._writers.append((start, self.writer))

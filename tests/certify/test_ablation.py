@@ -190,6 +190,15 @@ def test_shifts_by_numbers_of_few_bits_that_an_input_has() -> None:
         assert tosaic.certify(build.finish(), config="base").verdict == "EQUAL"
 
 
+def test_all_of_many_have_no_larger_degree_than_there_are() -> None:
+    """The product of 40 bits."""
+    build = LayerBuilder(1)
+    build.output(build.add("REDUCE_ALL", [build.input("x", (2, 40), DType.BOOL)], axis=1))
+    for config in ("nano", "base"):
+        done = tosaic.certify(build.graph, config=config)
+        assert done.verdict == "EQUAL" and done.degree <= 40
+
+
 def test_bits_with_constants_in_some_lanes() -> None:
     """Lanes that no store writes do not change which operand counts as the first one."""
     build = LayerBuilder(1)
