@@ -34,13 +34,14 @@ class OutputVerdict:
 
 @dataclasses.dataclass(frozen=True)
 class Divergence:
-    """Where a program first leaves its graph: a tensor, the layer that computes it, and the program counter and the
-    text of the first instruction that stores another term."""
+    """Where a program first leaves its graph: a tensor, the layer that computes it, and the program counter, the text
+    and the core of the first instruction that stores another term."""
 
     tensor: str
     layer: str
     program_counter: int | None
     instruction: str
+    core: int = 0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -90,6 +90,15 @@ def _wrong(found: Terms, wanted: Terms) -> np.ndarray:
     return (found.field != np.broadcast_to(wanted.field, found.field.shape)).any(axis=0)
 
 
+def _counter(program: Program, address: int) -> tuple[int, int | None]:
+    """(core, program counter) of the instruction at an address; of one that the boot program executes, none."""
+    streams = [(program.program_address, program.program_bytes), *program.others]
+    for core, (start, size_bytes) in enumerate(streams):
+        if start <= address < start + size_bytes:
+            return core, address - start
+    return 0, None
+
+
 def _first_place(
     graph: Graph, program: Program, inputs: dict[str, Terms], algebra: Algebra, domain: TermsDomain
 ) -> Divergence | None:
@@ -116,7 +125,7 @@ def _first_place(
         own = np.isin(values[0], known)
         before |= wanted is not None and bool(np.isin(values[0], wanted).any())
         if before and not own.all():
-            raw = program.image[program.program_address + writer :][:INSTRUCTION_BYTES]
-            name = place.output if place else ""
-            return Divergence(name, place.name if place else "", writer, str(decode(raw)))
+            core, counter = _counter(program, writer)
+            text = str(decode(program.image[writer:][:INSTRUCTION_BYTES]))
+            return Divergence(place.output if place else "", place.name if place else "", counter, text, core)
     return None if place is None else Divergence(place.output, place.name, None, "")

@@ -102,4 +102,4 @@ def _values(shape: tuple[int, ...], dtype: object, number: int, rng: np.random.G
         values = np.clip(rng.normal(0, max(high / 64, 1), shape), low, high)
     else:
         values = np.broadcast_to(rng.integers(low, high, shape[-1:], endpoint=True), shape)
-    return np.ascontiguousarray(values).astype(dtype.numpy)  # type: ignore[attr-defined]
+    return np.array(values, order="C").astype(dtype.numpy)  # type: ignore[attr-defined]

@@ -5,7 +5,7 @@ know or compute, they ask their domain. What a domain returns as lanes or sums h
 and `copy`, and is taken by `np.concatenate` and `np.broadcast_to`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,8 +30,8 @@ class Domain(Protocol):
     sum: np.dtype
     """NumPy type of the sums of depthwise products, before `total`."""
 
-    def begin(self, offset: int) -> None:
-        """The instruction at this byte of the program is executed next."""
+    def begin(self, address: int) -> None:
+        """The instruction at this byte of external memory is executed next."""
 
     def unwritten(self, shape: Sequence[int]) -> np.ndarray:
         """Cells that no program has written."""
@@ -41,6 +41,16 @@ class Domain(Protocol):
 
     def known(self, cells: np.ndarray) -> np.ndarray:
         """uint8 of cells; an error where they are no constants."""
+
+    def offsets(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """(int64 [samples, n], None) of the int32 in cells [samples, 4 * n]; where they are no constants (zeros, cells
+        [samples, n, 4])."""
+
+    def looked_up(
+        self, offsets: np.ndarray, read: Callable[[int], np.ndarray], used_bytes: int
+    ) -> np.ndarray:
+        """Cells [.., bytes] that lie at offsets that are no constants, in cells [.., 4]. `read` returns those at the
+        same offset for all; of each the first `used_bytes` count."""
 
     def operands(self, cells: np.ndarray, unsigned: bool, zero_point: int, dtype: np.dtype) -> np.ndarray:
         """Floats of 8-bit operands minus their zero point; the first axis may be longer, 0 stands for 0."""
@@ -129,7 +139,7 @@ class Bytes:
     constant, add, wrap = staticmethod(alu.constant), staticmethod(alu.add), staticmethod(alu.wrap)
     operate, clamp = staticmethod(alu.operate), staticmethod(alu.clamp)
 
-    def begin(self, offset: int) -> None:
+    def begin(self, address: int) -> None:
         pass
 
     def unwritten(self, shape: Sequence[int]) -> np.ndarray:
@@ -140,6 +150,14 @@ class Bytes:
 
     def known(self, cells: np.ndarray) -> np.ndarray:
         return cells
+
+    def offsets(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        return np.ascontiguousarray(cells).view("<i4").astype(np.int64), None
+
+    def looked_up(
+        self, offsets: np.ndarray, read: Callable[[int], np.ndarray], used_bytes: int
+    ) -> np.ndarray:
+        raise AssertionError("all offsets are constants")
 
     def operands(self, cells: np.ndarray, unsigned: bool, zero_point: int, dtype: np.dtype) -> np.ndarray:
         operands = (cells if unsigned else cells.view(np.int8)).astype(dtype, order="C")

@@ -139,7 +139,7 @@ class Execution:
     def _execute(self, instruction: Instruction, offset: int) -> None:
         if self._state.hazards:
             self._state.hazards.begin(instruction, offset, self._core)
-        self._begins(offset)
+        self._begins(self.trace.address + offset)
         getattr(self, _EXECUTED_BY[instruction.opcode])(instruction)
 
     def _nothing(self, _: Instruction) -> None:

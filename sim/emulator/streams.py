@@ -90,8 +90,12 @@ class Stream:
         start; `offsets` int64 [samples, n]."""
         result = self.address + _walk(accesses, tuple(self.counts), tuple(self.strides))
         if self.indexed:
-            return result + offsets[:, accesses.numbers // self.counts[0] % self.counts[1]]
+            return result + offsets[:, self.turns(accesses)]
         return result[None]
+
+    def turns(self, accesses: "Accesses") -> np.ndarray:
+        """Returns the turns of dimension 1, which choose offsets, of accesses."""
+        return accesses.numbers // self.counts[0] % self.counts[1]
 
     def address_of(self, access: int) -> int:
         """Byte address (before wrapping, without offset) of one access."""

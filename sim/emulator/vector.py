@@ -1,5 +1,6 @@
 """VECTOR: micro-programs over batches of vectors, executed for many batches at once."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ from .micro_ops import (
     beats_of,
     check_index,
     check_uop,
+    lanes_of,
     needs_bounds,
     uses,
 )
@@ -49,6 +51,8 @@ class Vector:
         self._loaded: set[str] = set()
         self._streams = [Stream() for _ in range(STORE_STREAM + 1)]
         self._offsets = np.zeros((1, 0), np.int64)
+        self._late: np.ndarray | None = None
+        """Cells [samples, n, 4] of offsets that are no constants, and 0 in `_offsets`."""
         self._parameters = VectorParameters.empty(config.columns)
         self.defined_lanes: dict[int, int] = {}
         """Number of defined lanes of the registers that earlier GOs left: up to the last lane that they stored.
@@ -101,8 +105,8 @@ class Vector:
             case Opcode.VECTOR_OFFSETS:
                 if not 1 <= instruction.count <= OFFSETS_MAX:
                     raise Fault(Error.ILLEGAL, f"there are 1..{OFFSETS_MAX} offsets, not {instruction.count}")
-                raw = self._domain.known(self._read(instruction.address, 4 * instruction.count))
-                self._offsets = np.ascontiguousarray(raw).view("<i4").astype(np.int64)
+                raw = self._read(instruction.address, 4 * instruction.count)
+                self._offsets, self._late = self._domain.offsets(raw)
 
     def _load_parameters(self, instruction: Instruction) -> None:
         self._params_end, self._params = instruction.address, instruction
@@ -182,7 +186,7 @@ class _Run:
 
     def __init__(self, vector: Vector, go: Instruction):
         self._state, self._domain, self._go = vector._state, vector._domain, go
-        self._streams, self._offsets = vector._streams, vector._offsets
+        self._streams, self._offsets, self._late = vector._streams, vector._offsets, vector._late
         self._parameters, self._registers = vector._parameters, vector._registers
         self._program = [vector._uops[index] for index in range(go.uops)]
         self._bounds = vector._bounds
@@ -324,11 +328,21 @@ class _Run:
             self._state.hazards.read(AM, places[..., np.arange(columns * size) < size * used[..., None]])
         words = 1 if stream.splat else stream.element.bytes
         starts = addresses[..., None] if words == 1 else addresses[..., None] + columns * np.arange(words)
-        data = self._state.am.read_words(starts)
-        data = data.reshape(-1, accesses.batches, accesses.slots, words * columns)
+        if stream.indexed and self._late is not None:
+            offsets = self._late[:, stream.turns(accesses)]
+            used_bytes = min(lanes_of(self._go, columns) * stream.element.bytes, words * columns)
+            data = self._domain.looked_up(offsets, functools.partial(self._words, starts), used_bytes)
+        else:
+            data = self._words(starts, 0)
         # A splat's one lane stands for all.
         value = self._domain.load(data[..., : stream.element.bytes] if stream.splat else data, stream.element)
         return self._domain.wrap(value, self._state.config.vector_bits)
+
+    def _words(self, starts: np.ndarray, offset: int) -> np.ndarray:
+        """Cells [samples, batches, slots, bytes] of words from addresses [1 or samples, batches, slots, words] on,
+        moved by an offset."""
+        data = self._state.am.read_words(starts + offset if offset else starts)
+        return data.reshape(len(data), *starts.shape[1:3], -1)
 
     def _store(self, accesses: Accesses, lanes: Any, lanes_stored: int) -> None:
         stored = self._domain.store(lanes, self._streams[STORE_STREAM].element)
@@ -378,7 +392,10 @@ class _Run:
 
     def _places(self, accesses: Accesses) -> np.ndarray:
         """Byte addresses [1 or samples, n] of stores."""
-        starts = self._streams[STORE_STREAM].addresses(accesses, self._offsets)
+        stream = self._streams[STORE_STREAM]
+        if stream.indexed and self._late is not None:
+            self._domain.known(self._late)
+        starts = stream.addresses(accesses, self._offsets)
         return starts.reshape(len(starts), -1)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from . import field
 from .axioms import INT32, WIDE, UndecidedError
 from .hashing import digest
-from .sums import Options, RandomPoints, largest, names_of
+from .sums import Options, RandomPoints, largest, names_of, values_at
 from .values import (
     CHOSEN,
     CLAMPED,
@@ -19,6 +19,7 @@ from .values import (
     FLIPPED,
     LARGEST,
     LEFT,
+    LEFT_RING,
     LEFT_WRAPPED,
     PLAIN,
     RING,
@@ -30,6 +31,8 @@ from .values import (
     select,
 )
 
+MORE_BITS = 3
+"""Keys of an ARGMAX have that many numbers of bits for the index: what the index needs, or up to 2 more."""
 __all__ = ["INT32", "WIDE", "Algebra", "Options", "UndecidedError", "rescaled"]
 
 
@@ -50,7 +53,22 @@ class Algebra(RandomPoints):
             before = self._required.get(name, ends)
             self._required[name] = max(ends[0], before[0]), min(ends[1], before[1])
         self.assumed += int(outside.sum())
-        return _within(terms, ends)
+        return self._ring_sums_within(_within(terms, ends), outside, ends)
+
+    def _ring_sums_within(self, terms: Terms, outside: np.ndarray, limits: tuple[int, int]) -> Terms:
+        """What fits 32 bits is its low 32 bits, and those of all that is equal modulo 2^32."""
+        if terms.kind is None or terms.base is None or not self.uses("ring"):
+            return terms
+        ring = outside & (terms.kind == RING_SUM)
+        if not ring.any() or limits[0] < INT32[0] or limits[1] > INT32[1]:
+            return terms
+        self.note("ring", ring.sum())
+        low, high = (np.full(terms.shape, end) for end in (-WIDE, WIDE))
+        wrapped = self._wrapped(Terms(terms.base, low, high, degree=terms.degree), 32)
+        wrapped.low, wrapped.high = terms.low, terms.high
+        ends = zip(terms.low[ring].tolist(), terms.high[ring].tolist(), strict=True)
+        self._wrapped_ends.update(zip(names_of(wrapped, ring), ends, strict=True))
+        return select(ring, wrapped, terms)
 
     def wrap(self, terms: Terms, bits: int) -> Terms:
         """The low bits, signed: the same number where it fits, or where REQUIRE says so."""
@@ -78,6 +96,10 @@ class Algebra(RandomPoints):
             if not outside.any():
                 return terms
         wrapped = self._wrapped(terms, bits)
+        if self._wrapped_ends and bits == 32:
+            known = [self._wrapped_ends.get(name, ends) for name in names_of(wrapped, outside)]
+            wrapped.low, wrapped.high = wrapped.low.copy(), wrapped.high.copy()
+            wrapped.low[outside], wrapped.high[outside] = np.array(known, np.int64).T
         return select(outside, wrapped, terms) if self.uses("intervals") else wrapped
 
     def _wrapped(self, terms: Terms, bits: int) -> Terms:
@@ -95,9 +117,10 @@ class Algebra(RandomPoints):
         whole = Terms(before, terms.low, terms.high, degree=terms.degree)
         result = self.function(f"WRAP{bits}", [whole], ends, low_bits)
         kind, base = np.where(known, PLAIN, RING if bits >= 32 else WRAPPED).astype(np.uint8), before
-        if bits == 32 and terms.kind is not None and terms.base is not None:
-            left = (terms.kind >= LEFT) & (terms.kind < LEFT_WRAPPED)
-            kind = np.where(left, terms.kind + (LEFT_WRAPPED - LEFT), kind).astype(np.uint8)
+        if bits >= 32 and terms.kind is not None and terms.base is not None:
+            left = (terms.kind >= LEFT) & (terms.kind < LEFT_WRAPPED) | (terms.kind >= LEFT_RING)
+            now = LEFT_WRAPPED if bits == 32 else LEFT_RING
+            kind = np.where(left, now + terms.kind % LEFT, kind).astype(np.uint8)
             base = np.where(left, terms.base, before)
         result.kind, result.base = kind, base
         return result
@@ -138,9 +161,12 @@ class Algebra(RandomPoints):
         result = self.function(
             name, [a.plain()], (np.minimum(*ends), np.maximum(*ends)), concrete, integers=parts
         )
-        exact = (s == 0) & self.uses("scales")
+        factor, exact = _whole_factor(a, m, s)
+        exact &= ~twice & self.uses("scales")
         if exact.any():
-            product = self.multiply(a, self.constant(m))
+            self.note("scales", exact.sum())
+            zero = self.constant(np.zeros((1,) * a.ndim))
+            product = self.multiply(select(exact, a, zero), self.constant(factor))
             result = select(np.broadcast_to(exact, result.shape), product, result)
         return result
 
@@ -174,7 +200,10 @@ class Algebra(RandomPoints):
         a, b = aligned(a, b)
         shape = np.broadcast_shapes(a.shape, b.shape)
         a, b = a.broadcast(shape), b.broadcast(shape)
-        base = field.add(self._member(a, kind), self._member(b, kind))
+        members = self._member(a, kind), self._member(b, kind)
+        base = field.add(*members)
+        if kind == SMALLEST and self.smallest.on:
+            self._note_keys(base, (a, b), members)
         if not self.uses("sets"):
             base = self._functions.value("PAIR", (), (a.field, b.field))
         pick = np.maximum if kind == LARGEST else np.minimum
@@ -199,6 +228,56 @@ class Algebra(RandomPoints):
         if terms.kind is None or terms.base is None:
             return alone
         return np.where(terms.kind == kind, terms.base, alone)
+
+    def _note_keys(
+        self, base: np.ndarray, parts: tuple[Terms, Terms], members: tuple[np.ndarray, ...]
+    ) -> None:
+        """Of which terms those of the sets `base` are the smallest."""
+        every = np.ones(parts[0].shape, bool)
+        for part, own in zip(parts, members, strict=True):
+            alone = every if part.kind is None else part.kind != SMALLEST
+            values = np.stack([np.broadcast_to(each, part.shape)[alone] for each in part.field])
+            self.smallest.alone(values_at(own, alone), values)
+        self.smallest.joined(*(values_at(each, every) for each in (base, *members)))
+
+    def first_largest(self, values: Terms, axis: int) -> Terms:
+        """The index along an axis of the first of the largest."""
+        values = values.along(axis, lambda x, at: np.moveaxis(x, at, -1)).plain()
+        count, shape = values.shape[-1], values.shape[:-1]
+        known = (values.low == values.high).all(axis=-1)
+        computed = np.argmax(values.low, axis=-1)
+        if known.all() or count == 1:
+            return self.constant(computed)
+        bits, self.smallest.on = (count - 1).bit_length(), True
+        sets = [self._keys(values, bits + more) for more in range(MORE_BITS)]
+        ends = np.where(known, computed, 0), np.where(known, computed, count - 1)
+        result = self.settled(Terms(self._functions.value("ARGMAX", (), (sets[0],)), *ends))
+        self.values += result.size
+        if self.uses("keys"):
+            for more, own in enumerate(sets):
+                names = values_at(own, np.ones(shape, bool))
+                for place, name in zip(np.ndindex(shape), names, strict=True):
+                    self.smallest.note_index(name, bits + more, result[place])
+        return result
+
+    def _keys(self, values: Terms, bits: int) -> np.ndarray:
+        """uint64 [seeds, ...]: the sets of i - x_i * 2^bits of values [.., n]."""
+        places = self.constant(np.arange(values.shape[-1]))
+        keys = self.add(self.multiply(values, self.constant(np.int64(-(1 << bits)))), places)
+        self.values += keys.size
+        return field.total(self._functions.value("MEMBER", (), (keys.field,)))
+
+    def _index_of_key(self, keys: Terms, bits: int, otherwise: Terms) -> Terms:
+        """The low bits of keys, where they are an index that the graph computes."""
+        if keys.kind is None or keys.base is None or not (own := keys.kind == SMALLEST).any():
+            return otherwise
+        result = otherwise.copy()
+        for place, name in zip(np.argwhere(own), values_at(keys.base, own), strict=True):
+            found = self.smallest.index(name, bits)
+            if found is not None:
+                self.note("keys", 1)
+                result[tuple(place)] = found
+        return result
 
     def table(self, a: Terms, entries: np.ndarray) -> Terms:
         """Entry a + 128 of 256."""
@@ -247,8 +326,11 @@ class Algebra(RandomPoints):
         """a * 2^bits."""
         result = self.multiply(a, self.constant(np.int64(1 << bits)), 2 * WIDE)
         if bits:
-            result.kind = np.full(result.shape, LEFT + bits, np.uint8)
-            result.base = a.field
+            result.kind, result.base = np.full(result.shape, LEFT + bits, np.uint8), a.field
+            if a.kind is not None and a.base is not None and self.uses("wraps"):
+                ring = a.kind == RING
+                result.kind = np.where(ring, LEFT_RING + bits, result.kind).astype(np.uint8)
+                result.base = np.where(ring, a.base, a.field)
         return result
 
     def exclusive_or(self, a: Terms, number: int) -> Terms:
@@ -264,8 +346,12 @@ class Algebra(RandomPoints):
     def bitwise(self, name: str, a: Terms, b: Terms) -> Terms:
         """AND, OR or XOR: as narrow as the wider operand."""
         concrete = {"AND": np.bitwise_and, "OR": np.bitwise_or, "XOR": np.bitwise_xor}[name]
-        # In one order: they are commutative.
         a, b = aligned(*((b, a) if b.constant and not a.constant else (a, b)))
+        if name == "AND" and self.smallest.on and a.constant and a.size == 1 and b.kind is not None:
+            mask = int(a.low.reshape(-1)[0])
+            if mask & (mask + 1) == 0:
+                whole = self.bitwise(name, a, b.plain())
+                return self._index_of_key(b, mask.bit_length(), whole)
         a, b = a.plain(), b.plain()
         if name == "AND" and (a.is_number(255) or a.is_number(65535)):
             return self.unsigned(b, 8 if a.is_number(255) else 16)
@@ -273,7 +359,14 @@ class Algebra(RandomPoints):
         most = np.maximum(np.maximum(ends[0], ends[1]), np.maximum(ends[2], ends[3]))
         bits = np.frexp(most.astype(np.float64))[1]
         limit = np.int64(1) << np.minimum(bits, 62).astype(np.int64)
-        result = self.function(name, [a, b], (-limit, limit - 1), concrete)
+        low, high = -limit, limit - 1
+        if name == "AND":
+            for own in (a, b):
+                low = np.where(own.low >= 0, 0, low)
+                high = np.where(own.low >= 0, np.minimum(own.high, high), high)
+        # In one order: they are commutative.
+        later = a.field[0] > b.field[0]
+        result = self.function(name, [select(later, b, a), select(later, a, b)], (low, high), concrete)
         both = (a.low >= 0) & (a.high <= 1) & (b.low >= 0) & (b.high <= 1)
         if both.any() and self.uses("booleans"):
             self.note("booleans", both.sum())
@@ -346,6 +439,16 @@ def rescaled(values: np.ndarray, multiplier: np.ndarray, shift: np.ndarray, doub
     if double:
         product = product + np.where(shift > 31, np.where(values >= 0, 1 << 30, -(1 << 30)), 0)
     return (product >> shift) + np.where(shift > 0, (product >> np.maximum(shift - 1, 0)) & 1, 0)
+
+
+def _whole_factor(a: Terms, multiplier: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(q, where a * multiplier / 2^shift is q * a when rounded), of q * 2^shift + e, with e * a below half of
+    2^shift."""
+    half = (np.int64(1) << shift) >> 1
+    factor = (multiplier + half) >> shift
+    rest = np.abs(multiplier - (factor << shift))
+    exact = rest * np.maximum(np.abs(a.low), np.abs(a.high)) < np.maximum(half, 1)
+    return factor, exact & (factor != 0)
 
 
 def _within(terms: Terms, ends: tuple[int, int]) -> Terms:

@@ -5,7 +5,8 @@ WIDE = 1 << 61
 """Intervals stay within this magnitude."""
 AXIOMS = {
     "intervals": "a CLAMP, or a wrap to a width, that changes no value is nothing",
-    "scales": "RESCALE by (m * 2^k, s + k) is RESCALE by (m, s), and with a shift of 0 a product",
+    "scales": "RESCALE by (m * 2^k, s + k) is RESCALE by (m, s), and with a shift of 0 a product; by "
+    "(q * 2^s + e, s) it is a product with q where |e * x| < 2^(s-1)",
     "clamps": "a CLAMP of a CLAMP is a CLAMP",
     "sets": "MAX and MIN are associative, commutative and idempotent",
     "products": "MUL by a constant c with shift s is RESCALE by (c, s)",
@@ -15,6 +16,10 @@ AXIOMS = {
     "wraps": "the low bits of the low bits; (x * 2^k) ASR k, of the low 32 bits: the low 32 - k bits of x",
     "ring": "the low 32 bits of a sum are those of the sum of the low 32 bits",
     "choice": "of c in 0..1, b + c * (a - b) lies in the interval of a or in that of b",
+    "largest": "none of some numbers is more than their maximum",
+    "keys": "of i - x_i * 2^k, i < 2^k, the smallest has the index of the first maximum in its low k bits; c > 0 "
+    "times the smallest, plus d, is the smallest of all times c, plus d",
+    "lookups": "what a chain of operators makes of a number of few values is an entry of the table of all results",
 }
 """The laws, by name."""
 

@@ -11,6 +11,7 @@ from ..emulator.alu import Value, VectorParameters, operate
 from ..emulator.streams import ELEMENT_DTYPES
 from .algebra import INT32, Algebra, UndecidedError
 from .functions import multiplied, named, shifted
+from .lookups import origin_of
 from .pool import CELL, CONSTANTS, Pool
 from .values import LARGEST, SMALLEST, Terms, select
 
@@ -26,8 +27,8 @@ class TermsDomain:
         self._degree = 1
         """Degree of the operands that the array read last."""
 
-    def begin(self, offset: int) -> None:
-        self.pool.writer = offset
+    def begin(self, address: int) -> None:
+        self.pool.writer = address
 
     # Memory.
 
@@ -42,6 +43,50 @@ class TermsDomain:
         if (cells >= 8 * CONSTANTS).any():
             raise UndecidedError("a program, a parameter, an offset or a branch that is computed at run time")
         return (cells >> 3).astype(np.uint8)
+
+    def offsets(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        if (cells < 8 * CONSTANTS).all():
+            return self.known(cells).view("<i4").astype(np.int64), None
+        elements = cells.reshape(len(cells), -1, 4)
+        return np.zeros(elements.shape[:2], np.int64), elements
+
+    def looked_up(
+        self, offsets: np.ndarray, read: Callable[[int], np.ndarray], used_bytes: int
+    ) -> np.ndarray:
+        shape, places = offsets.shape[:-1], self.pool.load(offsets, np.dtype(np.int32)).reshape(-1)
+        cells = self.unwritten((places.size, read(0).shape[-1]))
+        for low, high in np.unique(np.stack([places.low, places.high]), axis=1).T.tolist():
+            own = np.flatnonzero((places.low == low) & (places.high == high))
+            found = None if low == high else origin_of(self.algebra, places[own])
+            if found is None and low < high:
+                raise UndecidedError("an offset that is computed at run time")
+            step, names = found or (1, [b""] * len(own))
+            tables = np.stack([read(at).reshape(places.size, -1)[own] for at in range(low, high + 1, step)])
+            tables = self.known(tables[..., :used_bytes])
+            for number, (place, name) in enumerate(zip(own, names, strict=True)):
+                self._look_up(cells[place], tables[:, number], name)
+        return cells.reshape(*shape, -1)
+
+    def _look_up(self, cells: np.ndarray, table: np.ndarray, name: bytes) -> None:
+        """Puts what a term leads to in a table [values, bytes] into cells. Of what the graph does not compute nothing
+        is known."""
+        at = 0
+        while at < table.shape[1]:
+            for width in (4, 2, 1):
+                if at + width > table.shape[1]:
+                    continue
+                values = (
+                    np.ascontiguousarray(table[:, at : at + width]).view(f"<i{width}")[:, 0].astype(np.int64)
+                )
+                if (values == values[0]).all():
+                    terms: Terms | None = self.algebra.constant(values[:1])
+                else:
+                    terms = self.algebra.lookups.find(name, values)
+                if terms is not None:
+                    self.algebra.note("lookups", 1)
+                    cells[at : at + width] = self.pool.store(terms, width)[0]
+                    break
+            at += width
 
     # The array.
 

@@ -36,14 +36,16 @@ def shifted(algebra: Algebra, name: str, x: Terms, count: Terms | int) -> Terms:
             rest = None if positive.all() else shifted(algebra, name, x, algebra.constant(np.int64(count)))
             return whole if rest is None else select(positive, whole, rest)
         count = algebra.constant(np.int64(count))
-    concrete, most = _SHIFTS[name], np.maximum(np.abs(x.low), np.abs(x.high)) + 1
+    concrete = _SHIFTS[name]
     if name == "LSL":
 
         def low_bits(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
             return (concrete(values, counts) << 16) >> 16
 
         return algebra.function(name, [x.plain(), count.plain()], (-(1 << 47), (1 << 47) - 1), low_bits)
-    ends = (0, (1 << 32) - 1) if name == "LSR" else (-most, most)
+    # Shifted right, numbers come nearer to 0.
+    nearer = np.minimum(x.low, 0), np.maximum(x.high, 0)
+    ends = (0, (1 << 32) - 1) if name == "LSR" else nearer
     return algebra.function(name, [x.plain(), count.plain()], ends, concrete)
 
 

@@ -2,7 +2,7 @@
 
 import collections
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from tosaic.compiler.ir import DType, Graph, Operator, Tensor
 
 from .algebra import Algebra, UndecidedError
+from .lookups import Curves
 from .values import Terms
 
 Reader = Callable[["Case"], Terms]
@@ -129,10 +130,11 @@ def evaluate(
     values, kept = dict(inputs), dict[str, Terms]()
     readers = collections.Counter(name for operator in graph.operators for name in operator.inputs)
     readers.update(graph.outputs)
-    required = collections.Counter[str]()
+    required, curves = collections.Counter[str](), Curves(graph, algebra, _read)
     for operator in graph.operators:
         before = algebra.assumed
         values[operator.outputs[0]] = _evaluated(graph, operator, values, algebra)
+        curves.follow(operator, values)
         if algebra.assumed > before:
             required[str(operator)] += algebra.assumed - before
         if operator.outputs[0] in keep:
@@ -149,15 +151,21 @@ def evaluate(
 
 
 def _evaluated(graph: Graph, operator: Operator, values: Mapping[str, Terms], algebra: Algebra) -> Terms:
-    reader = READERS.get(operator.op)
-    if reader is None or len(operator.outputs) != 1:
+    if len(operator.outputs) != 1:
         raise UndecidedError(operator.op)
-    tensors = tuple(graph.tensor(name) for name in operator.inputs)
     output = graph.tensor(operator.outputs[0])
     if not (output.dtype.is_integer or output.dtype is DType.BOOL):
         raise UndecidedError(f"{operator.op} of type {output.dtype.name}")
-    given = tuple(values.get(name) for name in operator.inputs)
-    result = reader(Case(algebra, operator, tensors, output, given))
+    result = _read(graph, operator, [values.get(name) for name in operator.inputs], algebra)
     shape = tuple(output.shape)
     # Of tensors without axes, functions with parameters make arrays of one element.
     return result.reshape(shape) if result.ndim > len(shape) else result.broadcast(shape)
+
+
+def _read(graph: Graph, operator: Operator, given: Sequence[Terms | None], algebra: Algebra) -> Terms:
+    """What the operator makes of operands, of which None stands for the constant of the graph."""
+    reader = READERS.get(operator.op)
+    if reader is None:
+        raise UndecidedError(operator.op)
+    tensors = tuple(graph.tensor(name) for name in operator.inputs)
+    return reader(Case(algebra, operator, tensors, graph.tensor(operator.outputs[0]), tuple(given)))

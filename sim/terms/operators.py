@@ -180,7 +180,14 @@ def _reduce(case: Case) -> Terms:
                 result = algebra.extreme(result, each, LARGEST if case.name[7:] == "MAX" else SMALLEST)
             case _:
                 result = algebra.bitwise("AND" if case.name == "REDUCE_ALL" else "OR", result, each)
+    if case.name == "REDUCE_MAX":
+        algebra.at_most(value, result)
     return result
+
+
+@reads("ARGMAX")
+def _argmax(case: Case) -> Terms:
+    return case.algebra.first_largest(case.term(0), int(case.attribute("axis")))
 
 
 @reads("RESHAPE")

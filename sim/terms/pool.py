@@ -21,7 +21,7 @@ class Pool:
     def __init__(self, algebra: Algebra):
         self._algebra = algebra
         self.writer = -1
-        """Program counter of the instruction whose terms are stored now."""
+        """Address of the instruction whose terms are stored now."""
         self._writers: list[tuple[int, int]] = []
         """(first term, its writer)."""
         size, self.count = 1 << 20, 2 * CONSTANTS
@@ -42,6 +42,8 @@ class Pool:
         known = terms.low == terms.high
         if known.all():
             return _constants(terms.low, width)
+        if terms.degree > np.iinfo(self._degree.dtype).max:
+            raise UndecidedError("a product of more than 65535 values")
         start = self._reserve(terms.size)
         if not self._writers or self._writers[-1][1] != self.writer:
             self._writers.append((start, self.writer))
@@ -65,7 +67,7 @@ class Pool:
         return cells
 
     def stored(self) -> Iterator[tuple[int, np.ndarray]]:
-        """(program counter, uint64 [seeds, terms]): what each GO stored that stored terms, in order."""
+        """(address of the instruction, uint64 [seeds, terms]): what each GO stored that stored terms, in order."""
         ends = [first for first, _ in self._writers[1:]] + [self.count]
         for (first, writer), end in zip(self._writers, ends, strict=True):
             yield writer, self._field[:, first:end]

@@ -8,11 +8,14 @@ import numpy as np
 
 from . import field
 from .axioms import WIDE, UndecidedError
-from .hashing import RandomFunctions
-from .values import CHOSEN, DIFFERENCE, PLAIN, RING, RING_SUM, Terms, aligned, constant
+from .hashing import RandomFunctions, digest
+from .smallest import SmallestKeys
+from .values import CHOSEN, DIFFERENCE, LARGEST, PLAIN, RING, RING_SUM, SMALLEST, Terms, aligned, constant
 
 EXACT_FLOAT32 = 1 << 24
 """Sums of integers are exact in float32 as long as none is larger."""
+MOST_COMPARED = 1 << 14
+"""Elements of which it is noted that another one is never less."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +27,38 @@ class Options:
     keyed: bool = False
     without: frozenset[str] = frozenset()
     """Axioms that are not used: to see who needs them."""
+
+
+class Lookups:
+    """What becomes of terms of few values: of each what a graph computes from it, by the table of all results."""
+
+    def __init__(self) -> None:
+        self._places = dict[bytes, dict[str, int]]()
+        """Of a term minus its low end the tensors that have it, and where."""
+        self._counts = dict[bytes, int]()
+        self._results = dict[tuple[str, str], Terms]()
+
+    def note(self, origin: str, terms: Terms, values: np.ndarray, results: Terms) -> None:
+        """The elements of tensor `origin` are `terms`; `results` are the entries of `values` that they lead to."""
+        own = dataclasses.replace(terms, field=field.subtract(terms.field, field.of_integers(terms.low)))
+        if (origin, "") not in self._results:
+            self._results[origin, ""] = terms
+            for number, name in enumerate(names_of(own, np.ones(terms.shape, bool))):
+                self._places.setdefault(name, {})[origin] = number
+                self._counts[name] = len(values)
+        self._results[origin, digest(values)] = results.reshape(-1)
+
+    def count(self, name: bytes) -> int:
+        """The number of values that a term has; 0 of unknown ones."""
+        return self._counts.get(name, 0)
+
+    def find(self, name: bytes, values: np.ndarray) -> Terms | None:
+        """The result [1] of a term, whose table this is; None where the graph computes no such."""
+        for origin, number in self._places[name].items():
+            results = self._results.get((origin, digest(values)))
+            if results is not None:
+                return results[number : number + 1]
+        return None
 
 
 class RandomPoints:
@@ -44,6 +79,12 @@ class RandomPoints:
         """Values of which only a REQUIRE says that they fit their type."""
         self._required = dict[bytes, tuple[int, int]]()
         """The interval in which a REQUIRE wants a term, by the term's values."""
+        self._wrapped_ends = dict[bytes, tuple[int, int]]()
+        """The interval that a REQUIRE leaves to low 32 bits, by the term's values."""
+        self._at_most = set[bytes]()
+        """Values of a term and of another one that it never exceeds."""
+        self.lookups = Lookups()
+        self.smallest = SmallestKeys()
 
     def uses(self, axiom: str) -> bool:
         """Whether the axiom is on."""
@@ -116,7 +157,11 @@ class RandomPoints:
         for part, other in ((a, b), (b, a)):
             if part.kind is not None and part.base is not None and (part.kind == CHOSEN).any():
                 self._bound_choice(result, part, other)
-        return self._in_ring(result, a, b, field.add)
+        result = self._in_ring(result, a, b, field.add)
+        for part, other in ((a, b), (b, a)):
+            if self.smallest.on and other.constant and other.size == 1:
+                result = self._changed_keys(result, part, field.add, other)
+        return result
 
     def _in_ring(
         self, result: Terms, a: Terms, b: Terms, do: Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -159,9 +204,37 @@ class RandomPoints:
         result = Terms(field.subtract(a.field, b.field), a.low - b.high, a.high - b.low, degree=degree)
         if a.constant and b.constant:
             return result
+        if self._at_most and b.kind is not None and (b.kind == LARGEST).any():
+            self._bound_difference(result, a, b)
         result.kind = np.full(result.shape, DIFFERENCE, np.uint8)
         result.base = np.broadcast_to(b.field, result.field.shape)
         return self._in_ring(result, a, b, field.subtract)
+
+    def at_most(self, a: Terms, b: Terms) -> None:
+        """Each of a is one of those of which b is the largest."""
+        if a.size <= MOST_COMPARED and self.uses("largest"):
+            every = np.ones(np.broadcast_shapes(a.shape, b.shape), bool)
+            pairs = zip(
+                names_of(a.broadcast(every.shape), every),
+                names_of(b.broadcast(every.shape), every),
+                strict=True,
+            )
+            self._at_most.update(one + other for one, other in pairs)
+
+    def _bound_difference(self, result: Terms, a: Terms, b: Terms) -> None:
+        """The `result` a - b is 0 at most, where b is the largest of some of which a is one."""
+        assert b.kind is not None
+        asked = (b.kind == LARGEST) & (result.high > 0)
+        if asked.any():
+            names = zip(
+                names_of(a.broadcast(result.shape), asked),
+                names_of(b.broadcast(result.shape), asked),
+                strict=True,
+            )
+            known = np.zeros(result.shape, bool)
+            known[asked] = [one + other in self._at_most for one, other in names]
+            result.high = np.where(known, 0, result.high)
+            self.note("largest", known.sum())
 
     def multiply(self, a: Terms, b: Terms, limit: int = WIDE) -> Terms:
         """a * b, below `limit` in magnitude."""
@@ -179,12 +252,42 @@ class RandomPoints:
         if a.digits is not None and b.size == 1 and b.constant:
             result.digits = _shifted_digits(a.digits, int(b.low.reshape(-1)[0]))
         for part, other in ((a, b), (b, a)):
+            positive = other.constant and other.size == 1 and int(other.low.reshape(-1)[0]) > 0
+            if self.smallest.on and positive:
+                result = self._changed_keys(result, part, field.multiply, other)
             if part.kind is not None and part.base is not None and (part.kind == DIFFERENCE).any():
                 chosen = (part.kind == DIFFERENCE) & (other.low >= 0) & (other.high <= 1)
                 result.kind = np.where(chosen, CHOSEN, PLAIN).astype(np.uint8)
                 result.base = np.broadcast_to(part.base, result.field.shape)
                 return result
         return result
+
+    def _changed_keys(
+        self, result: Terms, part: Terms, do: Callable[[np.ndarray, np.ndarray], np.ndarray], number: Terms
+    ) -> Terms:
+        """The `result` of `do(part, number)`, which increases with `part`: the smallest of what it makes of the same
+        set."""
+        if part.kind is None or not self.uses("keys"):
+            return result
+        own = np.broadcast_to(part.kind == SMALLEST, result.shape)
+        if not own.any():
+            return result
+        other, base = field.of_integers(number.low.reshape(1, 1)), part.broadcast(result.shape).base
+        assert base is not None
+        result = result.with_kind().copy()
+        assert result.kind is not None and result.base is not None
+        for place, name in zip(np.argwhere(own), values_at(base, own), strict=True):
+            found = self.smallest.changed(name, lambda members: do(members, other), self._set_of)
+            if found is not None:
+                result.kind[tuple(place)] = SMALLEST
+                result.base[(slice(None), *place)] = found
+                self.note("keys", 1)
+        return result
+
+    def _set_of(self, members: np.ndarray) -> np.ndarray:
+        """uint64 [seeds]: the set of members [seeds, n]."""
+        self.values += members.shape[1]
+        return field.total(self._functions.value("MEMBER", (), (members,)))
 
     def scaled(self, a: Terms, factor: int) -> Terms:
         """a * factor."""
@@ -281,8 +384,13 @@ def _shifted_digits(digits: np.ndarray, factor: int) -> np.ndarray | None:
 
 def names_of(terms: Terms, which: np.ndarray) -> list[bytes]:
     """The values of all seeds, of those of the terms that are chosen."""
-    values = np.stack([np.broadcast_to(own, terms.shape)[which] for own in terms.field], axis=-1)
-    return [row.tobytes() for row in values]
+    return values_at(terms.field, np.broadcast_to(which, terms.shape))
+
+
+def values_at(values: np.ndarray, which: np.ndarray) -> list[bytes]:
+    """[seeds, ...] of all seeds, where chosen."""
+    rows = np.stack([np.broadcast_to(own, which.shape)[which] for own in values], axis=-1)
+    return [row.tobytes() for row in rows]
 
 
 def _interval_sums(ends: np.ndarray, factors: np.ndarray, most: int) -> np.ndarray:

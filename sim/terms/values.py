@@ -9,8 +9,8 @@ import numpy as np
 from . import field
 
 PLAIN, CLAMPED, LARGEST, SMALLEST, FLIPPED, WRAPPED, DIFFERENCE, CHOSEN, RING, RING_SUM = range(10)
-LEFT, LEFT_WRAPPED = 64, 128
-"""Plus k: 2^k times a term, and the low 32 bits of it."""
+LEFT, LEFT_WRAPPED, LEFT_RING = 64, 128, 192
+"""Plus k: 2^k times a term, the low 32 bits of it, and what is equal to it modulo 2^32."""
 """What the last step of a term was, as far as an axiom looks through it."""
 DIGITS = np.dtype([("0", "i4"), ("1", "i4"), ("2", "i4"), ("3", "i4"), ("signed", "i4")])
 """The bytes that a sum of 256^k times unsigned bytes has: of each its cell, 0 for the byte 0, or -1: not known.

@@ -11,7 +11,7 @@ from tosaic.compiler.ir.examples import examples
 from tosaic.sim.terms import READERS, UndecidedError
 
 SMALL = 1 << 20
-WITHOUT_READER = {"ARGMAX", "COND_IF", "CUSTOM", "INTDIV", "WHILE_LOOP"}
+WITHOUT_READER = {"COND_IF", "CUSTOM", "INTDIV", "WHILE_LOOP"}
 """Operators that `certify` does not decide."""
 
 

@@ -120,6 +120,13 @@ def test_shifts(name: str) -> None:
         for count in (amount, algebra.constant(np.full(1, amount))):
             own = algebra.wrap(shifted(algebra, name, algebra.constant(values), count), 32)
             assert (own.low == wanted).all()
+        if name.startswith("ASR"):
+            # The interval of a term that is shifted by another one.
+            ends = algebra.fresh((1,), int(values.min()), -5), algebra.fresh((1,), 7, int(values.max()))
+            for end in ends:
+                own = shifted(algebra, name, end, algebra.fresh((1,), 0, 63))
+                inside = wanted[(values >= end.low) & (values <= end.high)]
+                assert own.low[0] <= inside.min() and inside.max() <= own.high[0]
 
 
 def test_low_bits() -> None:

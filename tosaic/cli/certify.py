@@ -88,10 +88,11 @@ def report(done: Certificate, model: str, output: pathlib.Path | None) -> None:
         )
     if done.place is not None:
         place = done.place
+        core = f" of core {place.core}" if place.core else ""
         at = (
             ""
             if place.program_counter is None
-            else f" at program counter {place.program_counter}: {place.instruction}"
+            else f" at program counter {place.program_counter}{core}: {place.instruction}"
         )
         where = f"tensor {place.tensor!r} of layer {place.layer!r}" if place.tensor else "the program"
         print(f"the first term that is not the model's: {where}{at}")
