@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph, Operator
+from tosaic.compiler.ir import Graph, Operator, Trait, operators_with
 
 from . import field
 from .algebra import Algebra, UndecidedError
@@ -14,31 +14,9 @@ from .values import Terms
 
 MOST_VALUES, MOST_ELEMENTS = 512, 1 << 14
 """Terms of more values, and tensors of more elements, are not enumerated."""
-_RENAMES = frozenset(["IDENTITY", "RESHAPE"])
-_ELEMENTWISE = _RENAMES | {
-    *(
-        "ABS",
-        "ADD",
-        "ARITHMETIC_RIGHT_SHIFT",
-        "BITWISE_AND",
-        "BITWISE_NOT",
-        "BITWISE_OR",
-        "BITWISE_XOR",
-        "CAST",
-    ),
-    *(
-        "CLAMP",
-        "CLZ",
-        "INTDIV",
-        "LOGICAL_LEFT_SHIFT",
-        "LOGICAL_RIGHT_SHIFT",
-        "MAXIMUM",
-        "MINIMUM",
-        "MUL",
-        "NEGATE",
-    ),
-    *("RESCALE", "SUB", "TABLE"),
-}
+_RENAMES = operators_with(Trait.RENAMES)
+_ELEMENTWISE = _RENAMES | operators_with(Trait.ELEMENTWISE) - operators_with(Trait.COMPARES)
+"""Each element of their results is of the elements at its place, which tests/golden/test_traits.py tries on golden."""
 
 Read = Callable[[Graph, Operator, Sequence[Terms | None], Algebra], Terms]
 """What an operator makes of operands, of which None stands for the constant of the graph."""
