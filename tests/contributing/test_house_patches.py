@@ -14,6 +14,7 @@ HOUSE = SHARED / "cases" / "house"
 HERE = pathlib.Path(__file__).parent
 PORTED = {
     "pure_refactor_2.patch": HERE / "house/pure_refactor_2.patch",
+    "pure_refactor_3.patch": HERE / "house/pure_refactor_3.patch",
     "abs_difference.patch": HERE / "operator.patch",
 }
 """The same changes of today's lines, where those of the examination have moved."""
