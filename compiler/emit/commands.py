@@ -37,7 +37,7 @@ class CommandTable:
         self.dims: dict[Hashable, dict[tuple, Command]] = {}
         """Dimensions of streams by what they walk over (`vector_go.py`)."""
         self._made: dict[Hashable, Command] = {}
-        """By what was asked for, in the order in which it was told."""
+        """Commands by what was asked for, in the order in which it was told."""
         self._equal: dict[Hashable, Command] = {}
         self._wrapped: dict[int, tuple[Instruction, Command]] = {}
         """By identity of the instruction, with it, so that none comes to its place."""

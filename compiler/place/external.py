@@ -46,7 +46,7 @@ class Digests:
 
     def __init__(self) -> None:
         self._known: dict[Hashable, tuple[np.ndarray, bytes]] = {}
-        """By place and form, with the array, so that nothing else comes to its place."""
+        """Bytes by place and form, with the array, so that nothing else comes to its place."""
 
     def of(self, values: np.ndarray) -> bytes:
         """The digest of a contiguous array's bytes."""

@@ -23,7 +23,7 @@ class Demo:
     """A network of a page."""
 
     name: str
-    """In the names of its files."""
+    """Its name, as in the names of its files."""
     title: str
     """What readers choose it by."""
     programs: dict[str, Program]

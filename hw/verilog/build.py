@@ -177,7 +177,7 @@ class _Builder:
         self._add(Process((("posedge", self._port(cell, "CLK")),), steps))
 
     def _lanes(self, cell: Cell) -> Iterator[tuple[Expression, int, Expression]]:
-        """Of a write port: bits with the same enable, the place of the lowest one, and what is written."""
+        """The parts of a write port: bits with the same enable, the place of the lowest one, and what is written."""
         data, enable, low = self._port(cell, "DATA"), self._port(cell, "EN"), 0
         while low < data.bits:
             bit, bits = cut(enable, low, 1), 1
@@ -304,7 +304,7 @@ def _of_synthesis(of: Wire | Memory) -> dict[str, object]:
 
 
 def _steps(body: list[rtlil.RtlilAssignment | Switch]) -> list[Step]:
-    """Of a process; a switch that does nothing is none."""
+    """The steps of a process; a switch that does nothing is none."""
     steps: list[Step] = []
     for item in body:
         if isinstance(item, rtlil.RtlilAssignment):

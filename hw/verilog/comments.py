@@ -26,7 +26,7 @@ def comment(source: str) -> str:
 
 
 def _docstring(path: str, line: int) -> str:
-    """Of the innermost class around a line, as it is when its module is loaded: a library may make it by then."""
+    """The docstring of the innermost class around a line, as it is when its module is loaded; a library may make it."""
     around = [(first, name) for first, last, name in _classes(path) if first <= line <= last]
     module = next((m for m in list(sys.modules.values()) if getattr(m, "__file__", None) == path), None)
     if not around or module is None:
@@ -36,7 +36,7 @@ def _docstring(path: str, line: int) -> str:
 
 @functools.cache
 def _classes(path: str) -> list[tuple[int, int, str]]:
-    """Of a file: first line, last line, path of names."""
+    """The classes of a file: first line, last line, path of names."""
     found = []
 
     def visit(node: ast.AST, names: tuple[str, ...]) -> None:

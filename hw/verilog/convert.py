@@ -60,7 +60,7 @@ def convert(
 def convert_design(
     design: object, name: str, platform: object | None = None, progress: Progress = unseen
 ) -> list[Converted]:
-    """As `convert`, with what lint and proofs are told of each module."""
+    """The modules of `convert`, with what lint and proofs are told of each."""
     progress(f"{name}: RTLIL by Amaranth", 0, 1)
     return convert_rtlil(rtlil.convert(design, name=name, platform=platform), name, progress)
 

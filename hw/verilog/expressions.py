@@ -42,7 +42,7 @@ class VerilogOperation:
 Expression = RtlilSlice | Constant | Concatenation | MemoryWord | VerilogOperation
 COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 REDUCTIONS = frozenset(("|", "&", "^"))
-"""Of one operand."""
+"""Operators of one operand."""
 
 
 def constant(value: int, bits: int) -> Constant:
@@ -168,7 +168,7 @@ def operation(operator: str, operands: tuple[Expression, ...], bits: int) -> Exp
 
 
 def _comparison(operator: str, a: Expression, b: Expression) -> Expression:
-    """Of the bits that are not constants of both."""
+    """A comparison of the bits that are not constants of both."""
     bits = [(cut(a, low, 1), cut(b, low, 1)) for low in reversed(range(a.bits))] if _have_bits(a, b) else []
     if not any(isinstance(left, Constant) and isinstance(right, Constant) for left, right in bits):
         return VerilogOperation(operator, (a, b), 1)
@@ -194,7 +194,7 @@ def _have_bits(*values: Expression) -> bool:
 
 
 def complement(value: Expression) -> Expression:
-    """Of one bit; that of a complement is the bit itself."""
+    """The complement of one bit; that of a complement is the bit itself."""
     if isinstance(value, VerilogOperation) and value.operator == "!":
         return value.operands[0]
     if isinstance(value, Constant) and value.digits in "01":

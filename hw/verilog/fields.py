@@ -16,7 +16,7 @@ def is_python(name: str) -> bool:
 
 
 def fields_of(module: Module) -> dict[str, dict[str, RtlilSlice]]:
-    """Of each wire, the parts that have a name, by it."""
+    """The parts of each wire that have a name, by it."""
     fields: dict[str, list[tuple[RtlilSlice, str]]] = collections.defaultdict(list)
     for name, value in module.aliases:
         if (

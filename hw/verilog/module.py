@@ -17,7 +17,7 @@ class Signal:
     initial: Constant | None = None
     depth: int = 0
     attributes: dict[str, object] = dataclasses.field(default_factory=dict)
-    """Of synthesis, such as `no_rw_check`."""
+    """Attributes of synthesis, such as `no_rw_check`."""
 
     @property
     def whole(self) -> RtlilSlice:

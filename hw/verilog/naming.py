@@ -90,7 +90,7 @@ class _Hierarchy:
         return given
 
     def _word_of_output(self, module: Module, port: str) -> str:
-        """Of an output: its name, else an alias, what drives it further down, or its expression."""
+        """The word for an output: its name, else an alias, what drives it further down, or its expression."""
         if is_python(port):
             return port
         key = (module.original, port)

@@ -119,7 +119,7 @@ def _bus_interface(interfaces: ET.Element, prefix: str, kind: str, ports: Sequen
 
 
 def _signals(prefix: str, ports: Sequence[Signal]) -> list[tuple[str, str]]:
-    """Of a bus: (AMBA's name, the port's)."""
+    """The signals of a bus: (AMBA's name, the port's)."""
     named = [port.name for port in ports if port.name.startswith(f"{prefix}_")]
     return [(name.removeprefix(f"{prefix}_").upper(), name) for name in named]
 

@@ -31,7 +31,7 @@ _BINARY = {
 }
 _UNARY = {"~": "not", "!": "not", "|": "any", "&": "all", "^": "parity", "-": "minus"}
 _ROLES = {"": "{}", "term": "{}_term", "next": "next_{}", "when": "{}_when", "case": "{}_case"}
-"""Of what a signal is to the one that is made of it."""
+"""Names by what a signal is to the one that is made of it."""
 
 
 class Phrases:
@@ -100,7 +100,7 @@ class Phrases:
         return name if name and len(name) <= LONGEST and not name[0].isdigit() else None
 
     def by_expression(self, signal: str) -> str | None:
-        """By operators and operands, where all of these have names."""
+        """A name by operators and operands, where all of these have names."""
         if signal not in self._made:
             self._made[signal] = None  # what a signal says of itself says nothing
             expression = self.definitions.get(signal)
@@ -108,7 +108,7 @@ class Phrases:
         return self._made[signal]
 
     def _by_use(self, signal: str) -> str | None:
-        """By the nearest signal with a name that depends on it."""
+        """A name by the nearest named signal that depends on it."""
         seen, waiting = {signal}, collections.deque([(signal, 1)])
         while waiting:
             current, steps = waiting.popleft()

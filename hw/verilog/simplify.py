@@ -2,7 +2,7 @@
 
 import collections
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 from .expressions import (
     COMPARISONS,
@@ -250,7 +250,7 @@ def write_choices(module: Module) -> None:
 
 
 def _value_of(steps: list[Step], target: RtlilSlice) -> Expression | None:
-    """Of the whole target after the steps, where there are few."""
+    """The value of the whole target after the steps, where there are few."""
     first, *more = steps
     if not isinstance(first, Set) or first.target != target:
         return None
@@ -289,16 +289,21 @@ def share_values(module: Module) -> None:
                 same[target] = module.signals[kept].whole
         if not same:
             return
-        module.statements = [
-            statement
-            for statement in module.statements
-            if not (
-                isinstance(statement, Assign)
-                and isinstance(statement.target, RtlilSlice)
-                and statement.target.wire in same
-            )
-        ]
+        _remove_assigns(module, same.keys())
         _substitute(module, same)
+
+
+def _remove_assigns(module: Module, names: Container[str]) -> None:
+    """Removes the assignments to signals of these names."""
+    module.statements = [
+        statement
+        for statement in module.statements
+        if not (
+            isinstance(statement, Assign)
+            and isinstance(statement.target, RtlilSlice)
+            and statement.target.wire in names
+        )
+    ]
 
 
 def _whole_assigns(module: Module) -> Iterator[tuple[str, VerilogOperation]]:
@@ -387,7 +392,7 @@ def write_inline(module: Module) -> None:
     resolved: dict[str, Expression] = {}
 
     def resolve(name: str) -> Expression:
-        """With what is inline in it; what would be too long keeps its name."""
+        """The definition with what is inline in it; what would be too long keeps its name."""
         if name not in resolved:
             resolved[name] = module.signals[name].whole  # while it is looked at
             resolved[name] = replace(definitions[name], change)
@@ -401,19 +406,10 @@ def write_inline(module: Module) -> None:
 
     module.change(change)
     left = {use.wire for use in module.uses()}
-    module.statements = [
-        statement
-        for statement in module.statements
-        if not (
-            isinstance(statement, Assign)
-            and isinstance(statement.target, RtlilSlice)
-            and statement.target.wire in definitions
-            and statement.target.wire not in left
-        )
-    ]
-    for name in definitions:
-        if name not in left:
-            del module.signals[name]
+    unused = definitions.keys() - left
+    _remove_assigns(module, unused)
+    for name in unused:
+        del module.signals[name]
 
 
 def _fixed(module: Module) -> set[str]:

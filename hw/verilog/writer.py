@@ -184,7 +184,7 @@ def _attributes(attributes: Mapping[str, object]) -> str:
 
 
 def _value(value: object) -> str:
-    """Of an attribute or a parameter."""
+    """The value of an attribute or a parameter."""
     if isinstance(value, Constant):
         return f"{value.bits}'b{value.digits}"
     if isinstance(value, str):

@@ -8,7 +8,7 @@ from tosaic.compiler.tile.mapping import Asked, Mapping, Offer, offers, on_array
 
 @offers
 def as_stored(asked: Asked) -> Iterator[Offer]:
-    """For every operator."""
+    """Offers operands as they are stored, for every operator."""
     config, operator, window = asked.config, asked.operator, asked.window
     if operator.op != "MATMUL":
         window = window.simplified()
