@@ -10,53 +10,25 @@ import numpy as np
 import pytest
 
 from tosaic.compiler.build import compile_graph
-from tosaic.compiler.ir import DType, Graph, GraphBuilder, Tensor, read_tosa, write_tosa
+from tosaic.compiler.ir import read_tosa, write_tosa
 from tosaic.compiler.program import Program
 from tosaic.errors import ModelError, UnsupportedError
 from tosaic.hw.config_text import get_config
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+
+from compile_time import matrices  # noqa: E402 (the path comes first)
 
 NANO, BASE = get_config("nano"), get_config("base")
 WIDTH = 4096
 LARGE_BYTES = WIDTH * WIDTH
 
 
-def connected(width: int, count: int = 1, seed: int = 1) -> Graph:
-    """`count` fully connected layers of int8 weights, the sums of each by 2^-12."""
-    build, random = GraphBuilder("connected"), np.random.default_rng(seed)
-    value = build.input("x", (1, 1, 1, width), DType.INT8)
-    zero, wide_zero = build.constant([0], DType.INT8), build.constant([0], DType.INT32)
-    bias = build.constant(np.arange(width), DType.INT32)
-    scale, shift = build.constant([1 << 30], DType.INT32), build.constant([42], DType.INT8)
-    for number in range(count):
-        values = np.frombuffer(random.bytes(width * width), np.int8).reshape(width, 1, 1, width)
-        build.graph.tensors[f"w{number}"] = Tensor(f"w{number}", values.shape, DType.INT8, values)
-        sums = build.add(
-            "CONV2D",
-            [value, f"w{number}", bias, zero, zero],
-            pad=[0, 0, 0, 0],
-            stride=[1, 1],
-            dilation=[1, 1],
-            acc_type=DType.INT32,
-        )
-        value = build.add(
-            "RESCALE",
-            [sums, scale, shift, wide_zero, zero],
-            dtype=DType.INT8,
-            scale32=True,
-            rounding_mode="SINGLE_ROUND",
-            per_channel=False,
-            input_unsigned=False,
-            output_unsigned=False,
-        )
-    build.output(value)
-    return build.finish()
-
-
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A model of 32 MiB of weights."""
     path = tmp_path_factory.mktemp("large") / "large.tosa"
-    write_tosa(connected(WIDTH, 2), path)
+    write_tosa(matrices(2, WIDTH), path)
     return path
 
 
@@ -72,7 +44,7 @@ def test_weights_of_a_file_are_not_held_twice(large: pathlib.Path, tmp_path: pat
         "print([line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')][0])\n"
     )
     small = tmp_path / "small.tosa"
-    write_tosa(connected(64, 2), small)
+    write_tosa(matrices(2, 64), small)
     peaks = []
     for model in (small, large):
         command = [sys.executable, "-c", text, str(model), str(tmp_path / "program.tsc")]
@@ -87,10 +59,10 @@ def test_a_file_that_is_in_use_is_replaced(large: pathlib.Path, tmp_path: pathli
     path = tmp_path / "model.tosa"
     path.write_bytes(large.read_bytes())
     first = read_tosa(path)
-    wanted = {name: first.tensors[name].data.copy() for name in ("w0", "w1")}
-    write_tosa(connected(64), path)
+    wanted = {name: first.tensors[name].data.copy() for name in ("weights.0", "weights.1")}
+    write_tosa(matrices(1, 64), path)
     assert all(np.array_equal(first.tensors[name].data, values) for name, values in wanted.items())
-    assert read_tosa(path).tensors["w0"].shape == (64, 1, 1, 64)
+    assert read_tosa(path).tensors["weights.0"].shape == (64, 1, 1, 64)
 
 
 def test_a_large_file_that_is_cut_off_is_refused(large: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -101,10 +73,10 @@ def test_a_large_file_that_is_cut_off_is_refused(large: pathlib.Path, tmp_path: 
 
 
 def test_what_no_file_holds_is_told_before_it_is_made() -> None:
-    graph = connected(64)
-    graph.tensors["w0"].data = np.broadcast_to(np.int8(1), (1 << 31,))
+    graph = matrices(1, 64)
+    graph.tensors["weights.0"].data = np.broadcast_to(np.int8(1), (1 << 31,))
     with pytest.raises(
-        UnsupportedError, match=r"^graph 'connected' has constants of 2,147,\d\d\d,\d\d\d bytes"
+        UnsupportedError, match=r"^graph 'matrices' has constants of 2,147,\d\d\d,\d\d\d bytes"
     ):
         write_tosa(graph)
 
@@ -112,7 +84,7 @@ def test_what_no_file_holds_is_told_before_it_is_made() -> None:
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.parametrize("fails", [True, False])
 def test_the_collector_is_as_it_was(enabled: bool, fails: bool) -> None:
-    graph = connected(16)
+    graph = matrices(1, 16)
     if fails:
         graph.outputs.append("nothing")
     (gc.enable if enabled else gc.disable)()
@@ -129,7 +101,7 @@ def test_the_collector_is_as_it_was(enabled: bool, fails: bool) -> None:
 
 def test_a_program_is_the_same_in_every_way(tmp_path: pathlib.Path) -> None:
     """Written before its image is put together and after, read, copied by pickle."""
-    program = compile_graph(connected(64, 2), NANO)
+    program = compile_graph(matrices(2, 64), NANO)
     program.save(tmp_path / "parts.tsc")
     raw = (tmp_path / "parts.tsc").read_bytes()
     assert program.to_bytes() == raw
@@ -142,6 +114,6 @@ def test_a_program_is_the_same_in_every_way(tmp_path: pathlib.Path) -> None:
 
 def test_equal_layers_take_equal_instructions() -> None:
     """Layers that differ in names and weights are planned alike: from the second on each takes as many instructions."""
-    (layers,) = compile_graph(connected(512, 6), BASE).instruction_layers
+    (layers,) = compile_graph(matrices(6, 512), BASE).instruction_layers
     counts = [layers.count(number) for number in range(6)]
     assert len(set(counts[1:-1])) == 1, counts
