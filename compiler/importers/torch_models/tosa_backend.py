@@ -19,7 +19,6 @@ from tosaic.compiler.ir import DType, Graph, read_tosa, validate
 from tosaic.compiler.ir.building import fresh_name, rename_tensor
 from tosaic.errors import ModelWarning, UnsupportedError
 
-_BACKEND = "TOSABackend"
 _QUANTIZE, _DEQUANTIZE = "quantize_per_tensor", "dequantize_per_tensor"
 _CASTS = ("_to_dim_order_copy", "_to_copy")
 _WAY_OUT = "use road='onnx', or compute it outside the module"

