@@ -43,7 +43,8 @@ TELL_DAYS, FAIL_DAYS = 14, 30
 NEVER = "0000-00-00"
 NEW_TEST_SECONDS = 10.0
 """What a test is expected to take that never passed."""
-TORCH_FOLDER = "tests/pytorch/"
+OF_TORCH = ("tests/pytorch/", "tests/docs/test_notebooks.py::test_a_notebook_runs[pytorch]")
+"""How names of tests begin that run only where torch is installed."""
 COMPLETE = "complete: "
 PRODUCT = {
     "rtl": ("hw", "sim"),
@@ -132,21 +133,21 @@ def collected(record: dict[str, Pass]) -> list[str]:
     ids = [line for line in done.stdout.splitlines() if "::" in line and not line.startswith("ERROR")]
     if done.returncode not in (0, 5):
         sys.exit(f"the nightly tests cannot be collected:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    if not any(test.startswith(TORCH_FOLDER) for test in ids):
-        ids += [name for name in record if name.startswith(TORCH_FOLDER)]
+    if not any(test.startswith(OF_TORCH[0]) for test in ids):
+        ids += [name for name in record if name.startswith(OF_TORCH[0])]
     return ids
 
 
 def works(record: dict[str, Pass]) -> list[Work]:
     """All that the nightly has: tests by file, in groups that one part's time holds, then the parts."""
-    by_file: dict[str, list[str]] = collections.defaultdict(list)
+    by_file: dict[tuple[str, bool], list[str]] = collections.defaultdict(list)
     for test in collected(record):
-        by_file[test.split("::")[0]].append(test)
+        by_file[test.split("::")[0], test.startswith(OF_TORCH)].append(test)
     found = []
-    for file, tests in by_file.items():
+    for (file, of_torch), tests in by_file.items():
         folder = file.split("/")[1]
         covers = (str(pathlib.PurePath(file).parent), *PRODUCT.get(folder, (folder,)))
-        needs = (".venv/installed-torch",) if file.startswith(TORCH_FOLDER) else ()
+        needs = (".venv/installed-torch",) if of_torch else ()
         for group in _groups(tests, record):
             command = (str(PYTHON), "-m", "pytest", *PYTEST_OPTIONS, *group)
             found.append(Work(tuple(group), command, covers, needs, is_tests=True))

@@ -139,6 +139,9 @@ class Algebra(RandomPoints):
         """(a * multiplier * 2^-shift), rounded; `double`: with the second rounding of shifts above 31."""
         multiplier, shift = np.broadcast_arrays(np.atleast_1d(multiplier), np.atleast_1d(shift))
         multiplier, shift = multiplier.astype(np.int64), shift.astype(np.int64)
+        if multiplier.size == 1:
+            # Terms without axes stay so.
+            multiplier, shift = multiplier.reshape((1,) * a.ndim), shift.reshape((1,) * a.ndim)
         if largest(a) * int(np.abs(multiplier).max()) + (1 << 30) >= 1 << 63:
             raise UndecidedError("a product to scale of more than 63 bits")
         twice = np.asarray(double & (shift > 31))

@@ -370,7 +370,7 @@ def _attempt(name: str, data: bytes) -> None:
     # `check` tells what is wrong with a model that it could read on stdout.
     assert lines or command[0] == "check", "exit code 1 without a line"
     assert all(line.startswith("tosaic: error: ") for line in lines), told
-    assert not re.search(r"0x[0-9a-f]{8,}|Traceback|\.cc:|\.cpp:|frame #", told), told
+    assert not re.search(r"0x[0-9a-f]{9,}|Traceback|\.cc:|\.cpp:|frame #", told), told
     raise Error(told or "refused")
 
 
