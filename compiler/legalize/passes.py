@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 
 from tosaic.compiler.ir import Graph
+from tosaic.compiler.legalize.bias_terms import add_to_biases
 from tosaic.compiler.legalize.cheaper_pool import cheaper_pools
 from tosaic.compiler.legalize.custom import without_custom
 from tosaic.compiler.legalize.decompose import decompose
@@ -32,6 +33,7 @@ class Pass:
 
 PASSES = (
     Pass("fold constants, sink reshapes", lambda graph, config: normalise(graph)),
+    Pass("add constants to biases", lambda graph, config: add_to_biases(graph), optional=True),
     Pass("turn tensors where they are smallest", lambda graph, config: sink_transposes(graph), optional=True),
     Pass("turn rows of a few elements", turn_short_rows, optional=True),
     Pass("look chains of tables up at once", lambda graph, config: tabulate(graph), optional=True),
