@@ -6,9 +6,6 @@ from tosaic.compiler.ir import DType, Graph, GraphIndex, Operator
 from tosaic.compiler.ir.building import add_constant, fresh_name
 from tosaic.compiler.legalize.constant_channels import weights_of
 
-_LARGEST_INT8_DIFFERENCE = 255
-"""The most by which an int8 differs from its zero point."""
-
 
 def add_to_biases(graph: Graph) -> Graph:
     """A graph with the same outputs, without ADD and SUB of a constant for each channel behind a convolution whose sums
@@ -64,7 +61,8 @@ def _with_term(graph: Graph, convolution: Operator, term: np.ndarray) -> np.ndar
         return None
     weights, bias = found
     axes = (0, 1) if convolution.op == "DEPTHWISE_CONV2D" else (1, 2, 3)
-    most = np.abs(weights).sum(axis=axes).reshape(-1) * _LARGEST_INT8_DIFFERENCE
+    # No int8 differs from its zero point by more than the type's range.
+    most = np.abs(weights).sum(axis=axes).reshape(-1) * (DType.INT8.max - DType.INT8.min)
     total = bias + term
     largest = most + np.maximum(np.abs(total), np.abs(bias) + np.abs(term))
     return total if int(largest.max()) <= DType.INT32.max else None
