@@ -1,4 +1,4 @@
-"""Queries of a decoder, a few at a time, with its keys: these are multiplied as they are stored."""
+"""Queries of a decoder, a few at a time, with its cache of keys: these are multiplied as they are stored."""
 
 import numpy as np
 from layer_graphs import LayerBuilder
@@ -30,3 +30,16 @@ def test_nothing_is_packed() -> None:
 
 def test_of_many_rows_the_matrix_is_packed() -> None:
     assert _cycles(64, turned=False) <= 1.4 * _cycles(64, turned=True)
+
+
+def test_a_cache_that_grows_by_a_row_goes_through_once() -> None:
+    """The keys before and a new one: what comes goes out again, and VECTOR has nothing to do with it."""
+    build = LayerBuilder(4)
+    old, new = build.input("old", (3, 4095, 64), DType.INT8), build.input("new", (3, 1, 64), DType.INT8)
+    build.output(build.add("CONCAT", [old, new], axis=1))
+    session = Session(build.finish(), "emulator", "base")
+    random = np.random.default_rng(5)
+    feed = {each.name: random.integers(-128, 128, each.shape).astype(np.int8) for each in session.inputs}
+    session.run(feed, check=True)
+    one_way_cycles = 3 * 4096 * 64 // 16
+    assert session.stats["cycles"] < 1.2 * one_way_cycles
