@@ -190,6 +190,10 @@ a5db8b7f (2026-11-21)."""
 MATMUL_ROW_AM_PART = 4
 """A row of a MATMUL's first operand takes 1/4 of the activation memory at most, or the inner dimension is split. Set by
 hand in 475e9d4f (2026-11-21)."""
+FEW_ROWS_DEPTH_PART = 4
+"""Rows of a MATMUL are few beside a matrix that must be turned where they are at most 1/4 of its depth: to turn the
+sums takes 0.85 cycles an element, to pack the matrix 0.25 a byte. Measured with a decoder's 3 queries and 2,048 keys
+on 2026-11-29, with decision 0014."""
 WEIGHT_PIECE_WM_PART = 2
 """A part of a split kernel or MATMUL, and a piece of weights that are streamed, takes 1/2 of the weight memory: one is
 fetched while the other is in use. Set by hand in 250694c1 (2026-11-21)."""

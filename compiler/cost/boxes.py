@@ -68,6 +68,8 @@ class BoxWork:
     """Bytes of its channels' weights."""
     stays: bool
     """They are still there for the next box of these channels."""
+    late_weight_bytes: int = 0
+    """Bytes of weights that come only when the array has done with the channels before: there is no room for both."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,6 +145,8 @@ def _box_time(box: BoxDemand, time: BoxTime, speed: MemorySpeed, *, doubled: boo
     """The time of a box among others."""
     work, moved = box.work, box.moved
     computing = box_cycles(work.array_cycles, work.tiles, box.tile_beats) * time.per_cycle
+    if not work.stays:
+        computing += work.late_weight_bytes * time.per_byte
     # Weights that do not stay come for every box.
     fetched_bytes = box_instruction_bytes(work.tiles) + (0 if work.stays else work.weight_bytes)
     fetching = fetched_bytes * time.per_byte

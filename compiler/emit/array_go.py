@@ -28,17 +28,92 @@ class ArrayGo:
     blocks: int = 1
     streamed: bool = False
     """The array waits for each word of the weights."""
+    in_halves: bool = False
+    """One tile of pixels goes through the kernel in two parts: the weights of the first one are done with early."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Taps:
+    """Some rows of a kernel, or some chunks of its only row."""
+
+    first_row: int
+    rows: int
+    first_chunk: int
+    chunks: int
+    first_word: int
+    """The number of the first one of their words of weights."""
+    words: int
+
+
+def _taps(plan: ConvolutionPlan, go: ArrayGo) -> list[_Taps]:
+    """The kernel of a GO: in one part, or in two."""
+    rows, runs = go.source.window.kh, plan.layout.run_count
+    chunks = go.tile.blob.chunks or plan.layout.chunks
+    whole = _Taps(0, rows, 0, chunks, 0, rows * runs * chunks)
+    if not go.in_halves:
+        return [whole]
+    if rows > 1:
+        first = -(-rows // 2)
+        word = first * runs * chunks
+        return [
+            dataclasses.replace(whole, rows=first, words=word),
+            dataclasses.replace(
+                whole, first_row=first, rows=rows - first, first_word=word, words=whole.words - word
+            ),
+        ]
+    first = -(-chunks // 2)
+    return [
+        dataclasses.replace(whole, chunks=first, words=first),
+        dataclasses.replace(
+            whole, first_chunk=first, chunks=chunks - first, first_word=first, words=chunks - first
+        ),
+    ]
 
 
 def emit_array(emitter: Emitter, plan: ConvolutionPlan, go: ArrayGo) -> None:
     """The GO, or GOs, with their configuration. Steps that are never taken are zero: they might not fit their
     fields."""
-    wm = emitter.ring.spans(go.weights, go.blocks * go.tile.bytes)
-    goes, image = _dense, go.source.span
+    config, table = emitter.config, emitter.table
     if plan.layout.depthwise:
-        goes, image = _depthwise, go.source.span_of(_x_start(go, 0), emitter.config.columns)
-    for setup, command_go in goes(plan, go, emitter.config, emitter.table):
-        emitter.array(setup, command_go, image, wm, streamed=go.streamed)
+        wm, image = (
+            emitter.ring.spans(go.weights, go.tile.bytes),
+            go.source.span_of(_x_start(go, 0), config.columns),
+        )
+        for setup, command_go in _depthwise(plan, go, config, table):
+            emitter.array(setup, command_go, image, wm)
+        return
+    parts = _taps(plan, go)
+    for taps in parts:
+        weights = go.weights + taps.first_word * config.columns**2
+        size = go.blocks * go.tile.bytes if len(parts) == 1 else taps.words * config.columns**2
+        # Most GOs of a box differ in their weights only.
+        known, key = go.source.setups, (go.tile.blob.input_offset, taps)
+        if key not in known:
+            known[key] = _dense_setup(plan, go, taps, config, table)
+        command_go = table.command(
+            Opcode.ARRAY_GO,
+            weights=weights % config.wm_bytes // config.columns,
+            pixels=go.source.window.oh * go.source.window.ow,
+            accumulate=taps is not parts[0],
+            drain=taps is parts[-1],
+            more_blocks=go.blocks - 1,
+            streamed=go.streamed,
+        )
+        wm = emitter.ring.spans(weights % config.wm_bytes, size)
+        emitter.array(known[key], command_go, go.source.span, wm, streamed=go.streamed)
+
+
+def last_tile_apart(plan: ConvolutionPlan, source: BoxSource, config: Config) -> list[BoxSource]:
+    """The image of a tile of channels in two parts, of which the second one is the last tile of pixels; in one where it
+    has no other, or where rows go on behind it."""
+    window = source.window
+    first = plan.pixels_before_the_last_tile(window.oh, window.ow, config)
+    if not first:
+        return [source]
+    if window.pixelwise and not plan.keeps_rows and _fits_a_row(window):
+        return [_of_pixels(source, 0, first), _of_pixels(source, first, window.oh * window.ow)]
+    rows = first // window.ow
+    return [_of_rows(source, 0, rows), _of_rows(source, rows, window.oh)]
 
 
 def begun_early(
@@ -117,54 +192,35 @@ def _wrapped(step: int, config: Config) -> int:
     return step if abs(step) <= largest(Opcode.ARRAY_WINDOW, "y_step_bytes") else step % config.am_bytes
 
 
-def _dense(
-    plan: ConvolutionPlan, go: ArrayGo, config: Config, table: CommandTable
-) -> Iterator[tuple[list[Command], Command]]:
-    blob, window = go.tile.blob, go.source.window
-    # Of the tiles of a box most differ in their weights only.
-    known, key = go.source.setups, (blob.input_offset, blob.chunks)
-    if key not in known:
-        known[key] = _dense_setup(plan, go, config, table)
-    yield (
-        known[key],
-        table.command(
-            Opcode.ARRAY_GO,
-            weights=go.weights // config.columns,
-            pixels=window.oh * window.ow,
-            accumulate=0,
-            drain=1,
-            more_blocks=go.blocks - 1,
-            streamed=go.streamed,
-        ),
-    )
-
-
-def _dense_setup(plan: ConvolutionPlan, go: ArrayGo, config: Config, table: CommandTable) -> list[Command]:
+def _dense_setup(
+    plan: ConvolutionPlan, go: ArrayGo, taps: _Taps, config: Config, table: CommandTable
+) -> list[Command]:
     """The image, the windows' steps, and the kernel's."""
     command, window = table.command, go.source.window
-    pitch, x_start = window.view.pitch, _x_start(go, -window.left)
+    pitch, dy = window.view.pitch, window.dy if window.kh > 1 else 0
+    y_start = taps.first_row * dy - window.top
+    x_start = _x_start(go, -window.left) + taps.first_chunk * config.columns
     x_step = window.sx * window.ic if window.ow > 1 else 0
     y_step = window.sy if window.oh > 1 else 0
-    dy = window.dy if window.kh > 1 else 0
     return [
-        _input(plan, go, (-window.top, x_start), config, table),
+        _input(plan, go, (y_start, x_start), config, table),
         command(
             Opcode.ARRAY_WINDOW,
             x_start=x_start,
             x_step=x_step,
-            y_start=-window.top,
+            y_start=y_start,
             y_step=y_step,
             y_step_bytes=_wrapped(y_step * pitch, config),
             width=window.ow,
         ),
         command(
             Opcode.ARRAY_KERNEL,
-            ky_count=window.kh,
+            ky_count=taps.rows,
             ky_step=dy,
             ky_step_bytes=_wrapped(dy * pitch, config),
             run_count=plan.layout.run_count,
             run_step=window.dx * window.ic if plan.layout.run_count > 1 else 0,
-            chunks=go.tile.blob.chunks or plan.layout.chunks,
+            chunks=taps.chunks,
         ),
     ]
 

@@ -1,6 +1,7 @@
 """Boxes of a windowed layer on their way in and out."""
 
 import dataclasses
+from collections.abc import Hashable
 
 from tosaic.compiler.emit.commands import Command
 from tosaic.compiler.emit.layer_emission import ImageColumns, ImageStrips, LayerEmission
@@ -45,10 +46,10 @@ class BoxSource:
     address: int
     span: Span
     channel: int
-    setups: dict[tuple[int, int], list[Command]] = dataclasses.field(
+    setups: dict[Hashable, list[Command]] = dataclasses.field(
         default_factory=dict, init=False, compare=False, repr=False
     )
-    """What sets the array up for it, by a tile's place among the input channels and its chunks."""
+    """What sets the array up for it, by a tile's place among the input channels and its part of the kernel."""
 
     def span_of(self, first_byte: int, size_bytes: int) -> Span:
         """Returns the span of the same bytes of all pixels, if they are bytes of these pixels only."""

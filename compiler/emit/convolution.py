@@ -5,7 +5,7 @@ import dataclasses
 import enum
 
 from tosaic.compiler.cost.array import vectors_in_turn
-from tosaic.compiler.emit.array_go import ArrayGo, begun_early, emit_array
+from tosaic.compiler.emit.array_go import ArrayGo, begun_early, emit_array, last_tile_apart
 from tosaic.compiler.emit.box_transfers import BoxPlace, BoxSource, BoxTransfers
 from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.layout_copy import CopyEmission
@@ -176,8 +176,12 @@ class ConvolutionEmission:
         self.packing.ready(tile)
         group = self.emitter.weights(tile.group_address, tile.group_bytes)
         weights = (group.address + (tile.address - tile.group_address)) % self.config.wm_bytes
+        in_halves = self._in_halves(sources[-1])
+        if in_halves:
+            sources = [*sources[:-1], *last_tile_apart(self.plan, sources[-1], self.config)]
         for source in sources:
-            emit_array(self.emitter, self.plan, ArrayGo(tile, weights, source))
+            halves = in_halves and source is sources[-1]
+            emit_array(self.emitter, self.plan, ArrayGo(tile, weights, source, in_halves=halves))
         while self._late:
             self.emitter.copy(self._late.pop(0))
         parts, params = [placed], self.emission.params_of(number)
@@ -188,6 +192,13 @@ class ConvolutionEmission:
         for part in parts:
             self._drain(part, tile.blob, params)
             params = None
+
+    def _in_halves(self, source: BoxSource) -> bool:
+        """Whether the weights of the next tile of channels have room only when the array is done with some of this
+        one's."""
+        window = source.window
+        parts = self.plan.pixels_before_the_last_tile(window.oh, window.ow, self.config) is not None
+        return parts and self.plan.late_weight_bytes(self.config) > 0
 
     def _drain(self, part: BoxOnArray, blob: Blob, params: ParamUse | None) -> None:
         """The vector GO that takes the array's results for some pixels and a tile of output channels."""

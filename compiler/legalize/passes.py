@@ -4,15 +4,16 @@ import dataclasses
 from collections.abc import Callable
 
 from tosaic.compiler.ir import Graph
+from tosaic.compiler.legalize.bias_terms import add_to_biases
 from tosaic.compiler.legalize.cheaper_pool import cheaper_pools
 from tosaic.compiler.legalize.custom import without_custom
 from tosaic.compiler.legalize.decompose import decompose
+from tosaic.compiler.legalize.few_rows import turn_few_rows
 from tosaic.compiler.legalize.integers import require_lanes
 from tosaic.compiler.legalize.interleaved_planes import interleave_planes
 from tosaic.compiler.legalize.normalise import normalise
 from tosaic.compiler.legalize.oversize import split_oversize
 from tosaic.compiler.legalize.short_rows import turn_short_rows
-from tosaic.compiler.legalize.single_row import turn_single_rows
 from tosaic.compiler.legalize.sunk_transposes import sink_transposes
 from tosaic.compiler.legalize.tabulated import tabulate
 from tosaic.compiler.legalize.verify import verify
@@ -32,11 +33,12 @@ class Pass:
 
 PASSES = (
     Pass("fold constants, sink reshapes", lambda graph, config: normalise(graph)),
+    Pass("add constants to biases", lambda graph, config: add_to_biases(graph), optional=True),
+    Pass("multiply few rows by matrices as they are", turn_few_rows),
     Pass("turn tensors where they are smallest", lambda graph, config: sink_transposes(graph), optional=True),
     Pass("turn rows of a few elements", turn_short_rows, optional=True),
     Pass("look chains of tables up at once", lambda graph, config: tabulate(graph), optional=True),
     Pass("decompose operators that the machine has not", lambda graph, config: decompose(graph)),
-    Pass("multiply single rows by matrices as they are", lambda graph, config: turn_single_rows(graph)),
     Pass("turn images of planes on the array", interleave_planes, optional=True),
     Pass("pool where it takes the fewest cycles", cheaper_pools, optional=True),
     Pass("split what exceeds the memory", lambda graph, config: split_oversize(graph, config)),

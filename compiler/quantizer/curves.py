@@ -12,6 +12,9 @@ from tosaic.compiler.quantizer.encoding import Encoding, Integers
 from tosaic.compiler.quantizer.tables import INTERPOLATION, TableSegment, counted, is_counted, pieces
 from tosaic.compiler.quantizer.wide_range import reads_logarithm, small_squares
 
+_COARSEST_UNIT = 8.0
+"""Steps of a table's input that a unit of a convolution's sums may be where the table's centre is taken from these: the
+centre is then off by at most 4 steps, a 64th of a step of int8."""
 _STEEPEST = 2.0**28
 """Units of a table's input that one unit of its source may be."""
 
@@ -74,7 +77,9 @@ def _in_pieces(emission: Emission, source: Integers, parts: list[TableSegment]) 
 
 def _looked_up(emission: Emission, source: Integers, part: TableSegment) -> str:
     """TABLE of a piece, int32; inputs outside of it saturate."""
-    if abs(part.centre) > part.step:
+    if abs(part.centre) > part.step and (centred := _in_the_bias(emission, source, part)) is not None:
+        source = centred
+    elif abs(part.centre) > part.step:
         source = emission.as_uniform(emission.as_int32(source))
         offset = np.rint(part.centre / source.step)
         if abs(offset) + source.bound >= 2**31:
@@ -86,3 +91,16 @@ def _looked_up(emission: Emission, source: Integers, part: TableSegment) -> str:
     step = max(part.step, float(np.max(source.scale)) / _STEEPEST)
     index = emission.convert(source, Encoding(DType.INT16, step))
     return emission.emit("TABLE", index, emission.low.constant(part.entries, DType.INT16), dtype=DType.INT32)
+
+
+def _in_the_bias(emission: Emission, source: Integers, part: TableSegment) -> Integers | None:
+    """Sums of a convolution less the centre of a table, in units of each channel: the compiler adds this to the bias.
+    None for other integers, and where such a unit is coarse beside the table's."""
+    if not emission.are_sums(source.tensor) or source.dtype is not DType.INT32 or source.bounded:
+        return None
+    offset = np.rint(part.centre / source.scale)
+    bound = source.bound + float(np.abs(offset).max())
+    if float(np.max(source.scale)) > _COARSEST_UNIT * part.step or bound >= 2.0**31:
+        return None
+    shifted = emission.emit("SUB", source.tensor, emission.line(offset, source.tensor))
+    return Integers(shifted, DType.INT32, source.scale, 0, bound)

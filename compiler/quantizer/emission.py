@@ -350,12 +350,21 @@ class Emission:
             per_channel=len(pairs) > 1,
         )
 
-    def _scales_by_channel(self, tensor: str) -> bool:
-        """Whether the layer that computes a tensor begins with sums that it scales by channel: it does so once."""
+    def are_sums(self, tensor: str) -> bool:
+        """Whether a convolution of the array computes a tensor of the integer graph."""
+        maker = self._maker(tensor)
+        return maker is not None and maker.op in ("CONV2D", "DEPTHWISE_CONV2D")
+
+    def _maker(self, tensor: str) -> Operator | None:
         operators = self.low.build.operators
         for op in operators[self._known :]:
             self._makers |= dict.fromkeys(op.outputs, op)
-        self._known, maker = len(operators), self._makers.get(tensor)
+        self._known = len(operators)
+        return self._makers.get(tensor)
+
+    def _scales_by_channel(self, tensor: str) -> bool:
+        """Whether the layer that computes a tensor begins with sums that it scales by channel: it does so once."""
+        maker = self._maker(tensor)
         while maker is not None and maker.op in _ON_THE_WAY:
             if maker.op == "RESCALE" and maker.attributes["per_channel"]:
                 before = self._makers.get(maker.inputs[0])

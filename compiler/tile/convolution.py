@@ -80,6 +80,20 @@ class ConvolutionPlan:
         layout, window = self.layout, self.window.without_name()
         return layout.blob_bytes, len(layout.blobs), layout.passes, self.tile_channels, window
 
+    def late_weight_bytes(self, config: Config) -> int:
+        """Bytes of a tile's weights for which there is no room beside those of the tile before it."""
+        return max(0, 2 * self.tiles[0].group_bytes - config.wm_bytes)
+
+    def pixels_before_the_last_tile(self, rows: int, columns: int, config: Config) -> int | None:
+        """Pixels of a box before its last tile of pixels, which can go through the kernel in two parts. None where it
+        cannot: it begins within a row, or the kernel has no parts."""
+        window, layout = self.window, self.layout
+        parts = window.kh if window.kh > 1 else layout.chunks * (layout.run_count == 1)
+        if layout.depthwise or self.strips or parts < 2:
+            return None
+        first = (rows * columns - 1) // config.rows * config.rows
+        return None if first % columns and (not window.pixelwise or self.keeps_rows) else first
+
     @property
     def keeps_rows(self) -> bool:
         """Whether even a 1×1 convolution cares where image rows end."""
@@ -193,8 +207,10 @@ def box_work(
         cycles = depthwise_cycles(streams_of(box, layout.passes, config))
     else:
         cycles = dense_cycles(layout.blob_bytes // config.columns**2, rows * columns, config)
-    weight_bytes = tiles * layout.blob_bytes
-    return BoxWork(tiles, tiles * cycles, weight_bytes, weight_bytes <= config.wm_bytes)
+    weight_bytes, late_bytes = tiles * layout.blob_bytes, 0
+    if plan.pixels_before_the_last_tile(rows, columns, config) is None:
+        late_bytes = tiles * plan.late_weight_bytes(config)
+    return BoxWork(tiles, tiles * cycles, weight_bytes, weight_bytes <= config.wm_bytes, late_bytes)
 
 
 def works_in_blocks(plan: ConvolutionPlan, cut: ImageBoxes, extent: Extent, config: Config) -> bool:

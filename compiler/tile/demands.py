@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterator
 
+from tosaic.compiler.cost.boxes import box_cycles
 from tosaic.compiler.cost.layers import (
     BufferDemand,
     Demand,
@@ -85,16 +86,16 @@ def _fetched_weights(body: ArrayBody, config: Config) -> int:
 
 def _computing(work: LayerWork, config: Config) -> int:
     body, tensors, layer = work.body, work.tensors, work.layer
+    elements, beats = tensors.elements(layer.output), layer.program.beats(tensors.element(layer.output))
     if isinstance(body, ArrayBody):
         window, extent = body.cut.window, body.extent
         whole, rest = divmod(_rows(body), extent.rows)
         columns, turns = min(extent.columns, window.ow), window.n * -(-window.ow // extent.columns)
+        boxes = [(count, rows) for count, rows in ((whole, extent.rows), (1, rest)) if rows]
+        found = [(count, rows * columns, box_work(body.plan, config, rows, columns)) for count, rows in boxes]
         return turns * sum(
-            count * box_work(body.plan, config, rows, columns).array_cycles
-            for count, rows in ((whole, extent.rows), (1, rest))
-            if rows
+            count * box_cycles(box.array_cycles, box.tiles, pixels * beats) for count, pixels, box in found
         )
-    elements, beats = tensors.elements(layer.output), layer.program.beats(tensors.element(layer.output))
     if isinstance(body, PoolBody):
         window = body.cut.window
         return window_cycles(elements * _rows(body) // window.oh, window.kh * window.kw, beats, config)

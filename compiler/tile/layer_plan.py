@@ -127,7 +127,7 @@ class LayerPlanner:
         return PlannedLayer(work, taken)
 
     def _straight(self, layer: Layer, reads: list[str]) -> frozenset[str]:
-        """The sources of a layout operator that LOAD brings to their places in its result, which then is resident. They
+        """The sources of a layout operator that LOAD brings to their places in its result, or in a block of it. They
         are outside, and nothing else reads them."""
         if KIND[layer.root.op] is not Kind.LAYOUT:
             return frozenset()
@@ -146,7 +146,7 @@ class LayerPlanner:
         for name in reads:
             placer.locate(name)
         placer.place_output(layer.output, reads, ahead=True)
-        return found if placer.placements[storage[layer.output]].resident else frozenset()
+        return found
 
     def placements(self, layer: Layer, reads: list[str]) -> dict:
         """Where the layer's tensors are now."""

@@ -71,8 +71,8 @@ def straight_rows(move: Move, part: MovedBox, element_bytes: int) -> list[Axis]:
 
 
 def goes_straight(config: Config, move: Move, name: str, element_bytes: int) -> bool:
-    """Whether LOAD can bring a source in external memory to its places in a resident target: in rows that are long
-    enough to keep the bus busy."""
+    """Whether LOAD can bring a source in external memory to its places in the target, or in a block of it: in rows that
+    are long enough to keep the bus busy."""
     for part in move.parts:
         if part.source == name:
             rows = straight_rows(move, part, element_bytes)
@@ -156,6 +156,7 @@ class _CopyCuts:
             for name, place in self.sources.items()
             if not place.resident and name not in straight
         }
+        self.read_bytes = sum({p.address: p.bytes for p in self.sources.values() if not p.resident}.values())
         self.largest = min(math.prod(move.shape), limits.elements or math.prod(move.shape))
         # Blocks below a sixteenth of the memory cost more commands than they are worth: other tensors are spilled.
         self.smallest = min(
@@ -217,7 +218,7 @@ class _CopyCuts:
             -(-math.prod(self.move.shape) // tiles.elements),
             moving,
             len(self.turns),
-            sum(self.external.values()),
+            self.read_bytes,
             self._bursts(tiles.elements) if gathered else 0,
             0 if self.target.resident else tiles.elements * self.element_bytes,
         )

@@ -140,7 +140,22 @@ def planes() -> Iterator[Make]:
             yield make
 
 
+def bias_terms() -> Iterator[Make]:
+    """Convolutions with a constant added behind them, or subtracted, in every shape that it may have."""
+    for op, depthwise, shape in itertools.product(
+        ("ADD", "SUB"), (False, True), itertools.product((1,), (1, 2), (1, 2), (1, 3))
+    ):
+
+        def make(b: LayerBuilder, op=op, depthwise=depthwise, shape=shape) -> str:
+            x = b.input("x", (1, 2, 2, 3), DType.INT8)
+            y = b.conv(x, 1 if depthwise else 3, (1, 1), input_zp=7, depthwise=depthwise)
+            return b.add(op, [y, b.random_constant(shape, DType.INT32, -(10**6), 10**6)])
+
+        yield make
+
+
 FAMILIES = {
+    "bias terms": (bias_terms, BASE),
     "planes": (planes, BASE),
     "short rows": (short_rows, BASE),
     "widened": (widened, BASE),
@@ -151,10 +166,11 @@ FAMILIES = {
     "pools": (exhaustive.pools, exhaustive.SMALL),
     "convolutions": (exhaustive.convolutions, exhaustive.SMALL),
     "volumes": (exhaustive.volumes, exhaustive.CONFIG),
-    "single rows": (exhaustive.single_rows, exhaustive.CONFIG),
+    "few rows": (exhaustive.few_rows, exhaustive.CONFIG),
 }
 SPLIT, SINK = "split what exceeds the memory", "turn tensors where they are smallest"
 CHANGED = {
+    "bias terms": ("add constants to biases", 8),
     "planes": ("turn images of planes on the array", 5),
     "short rows": ("turn rows of a few elements", 56),
     "widened": ("widen bytes where they are read", 72),
@@ -165,12 +181,12 @@ CHANGED = {
     "pools": ("pool where it takes the fewest cycles", 1),
     "convolutions": (SPLIT, 30),
     "volumes": ("decompose operators that the machine has not", 108),
-    "single rows": ("multiply single rows by matrices as they are", 12),
+    "few rows": ("multiply few rows by matrices as they are", 36),
 }
 """For each family, a pass that it is for, and how many of its graphs that pass changes."""
 FOLDS = {"fold constants, sink reshapes", "fold what these left"}
 """Passes that run `normalise`, which most families need."""
-OWN_EXHAUSTIVE = {"pools", "convolutions", "volumes", "single rows"}
+OWN_EXHAUSTIVE = {"pools", "convolutions", "volumes", "few rows"}
 """Families of the other file, which compares their results."""
 
 

@@ -219,9 +219,9 @@ def convolutions() -> Iterator[Make]:
         yield make
 
 
-def single_rows() -> Iterator[Make]:
-    """MATMULs of one row with what a TRANSPOSE makes, and of two rows, which stay."""
-    for n, h, c, w in shapes(4):
+def few_rows() -> Iterator[Make]:
+    """MATMULs of one row, of a few and of too many, with what a TRANSPOSE makes."""
+    for n, h, c, w in (*shapes(4), *itertools.product((1, 2), (1, 2, 3), (8, 12), (15, 16, 17))):
 
         def make(b: LayerBuilder, n=n, h=h, c=c, w=w) -> str:
             keys = b.add("TRANSPOSE", [b.input("keys", (n, w, c), DType.INT8)], perms=[0, 2, 1])
@@ -269,7 +269,7 @@ def run_time_zero_points() -> Iterator[Make]:
 
 
 CASES = {
-    "single rows": (single_rows, CONFIG, 81),
+    "few rows": (few_rows, CONFIG, 117),
     "idle": (idle, CONFIG, 405),
     "run-time zero points": (run_time_zero_points, CONFIG, 81),
     "transposes": (transposes, CONFIG, 972),
