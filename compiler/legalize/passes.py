@@ -11,6 +11,7 @@ from tosaic.compiler.legalize.integers import require_lanes
 from tosaic.compiler.legalize.interleaved_planes import interleave_planes
 from tosaic.compiler.legalize.normalise import normalise
 from tosaic.compiler.legalize.oversize import split_oversize
+from tosaic.compiler.legalize.port_orders import order_ports
 from tosaic.compiler.legalize.short_rows import turn_short_rows
 from tosaic.compiler.legalize.single_row import turn_single_rows
 from tosaic.compiler.legalize.sunk_transposes import sink_transposes
@@ -28,11 +29,19 @@ class Pass:
     run: Callable[[Graph, Config], Graph]
     optional: bool = False
     """The graph runs without it, too, and shows more of the model's tensors."""
+    turns_ports: bool = False
+    """Inputs and outputs may have other axes behind it, as `Graph.orders` tells: a whole program's only."""
 
 
 PASSES = (
     Pass("fold constants, sink reshapes", lambda graph, config: normalise(graph)),
     Pass("turn tensors where they are smallest", lambda graph, config: sink_transposes(graph), optional=True),
+    Pass(
+        "lay inputs and outputs out as they are read and made",
+        lambda graph, config: order_ports(graph),
+        optional=True,
+        turns_ports=True,
+    ),
     Pass("turn rows of a few elements", turn_short_rows, optional=True),
     Pass("look chains of tables up at once", lambda graph, config: tabulate(graph), optional=True),
     Pass("decompose operators that the machine has not", lambda graph, config: decompose(graph)),
@@ -51,14 +60,16 @@ def legalize(
     on_pass: Callable[[str, Graph], None] | None = None,
     *,
     optimize: bool = True,
+    turn_ports: bool = False,
 ) -> Graph:
     """Puts traced kernels in the place of CUSTOM, then runs all passes (without `optimize` only those that are needed),
-    and verifies the graph after each one; `on_pass` is told its name and the graph. Graphs that its control flow runs
+    and verifies the graph after each one; `on_pass` is told its name and the graph. `turn_ports`: a program's inputs and
+    outputs may get other axes (`Graph.orders`). Graphs that its control flow runs
     are left for later: what they can become depends on the place they are run from. UnsupportedError for integers wider
     than the configuration's lanes."""
     graph, verified = without_custom(graph), False
     for step in PASSES:
-        if step.optional and not optimize:
+        if step.optional and not optimize or step.turns_ports and not turn_ports:
             continue
         before, graph = graph, step.run(graph, config)
         verify(graph, after=step.name, before=before if verified else None)
