@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 
 from tosaic.compiler.ir import Graph
+from tosaic.compiler.legalize.agreed_axes import agree_on_axes
 from tosaic.compiler.legalize.cheaper_pool import cheaper_pools
 from tosaic.compiler.legalize.custom import without_custom
 from tosaic.compiler.legalize.decompose import decompose
@@ -35,6 +36,7 @@ class Pass:
 
 PASSES = (
     Pass("fold constants, sink reshapes", lambda graph, config: normalise(graph)),
+    Pass("work in the order of axes that turns least", lambda graph, config: agree_on_axes(graph), optional=True),
     Pass("turn tensors where they are smallest", lambda graph, config: sink_transposes(graph), optional=True),
     Pass(
         "lay inputs and outputs out as they are read and made",

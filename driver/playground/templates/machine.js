@@ -23,7 +23,7 @@ export function parse(file, catalog) {
 }
 
 // Of each element of a tensor in memory, whose axes lie there in `order`, the place in row-major order.
-function places({shape, order}) {
+export function places({shape, order}) {
   const strides = shape.map((_, axis) => shape.slice(axis + 1).reduce((a, b) => a * b, 1));
   return order.reduce((found, axis) => found.flatMap(
     place => Array.from({length: shape[axis]}, (_, i) => place + i * strides[axis])), [0]);
