@@ -10,6 +10,7 @@ from tosaic.compiler.legalize.custom import without_custom
 from tosaic.compiler.legalize.decompose import decompose
 from tosaic.compiler.legalize.integers import require_lanes
 from tosaic.compiler.legalize.interleaved_planes import interleave_planes
+from tosaic.compiler.legalize.interpolated import interpolate_by_convolutions
 from tosaic.compiler.legalize.normalise import normalise
 from tosaic.compiler.legalize.oversize import split_oversize
 from tosaic.compiler.legalize.port_orders import order_ports
@@ -36,7 +37,16 @@ class Pass:
 
 PASSES = (
     Pass("fold constants, sink reshapes", lambda graph, config: normalise(graph)),
-    Pass("work in the order of axes that turns least", lambda graph, config: agree_on_axes(graph), optional=True),
+    Pass(
+        "interpolate by convolutions",
+        lambda graph, config: interpolate_by_convolutions(graph),
+        optional=True,
+    ),
+    Pass(
+        "work in the order of axes that turns least",
+        lambda graph, config: agree_on_axes(graph),
+        optional=True,
+    ),
     Pass("turn tensors where they are smallest", lambda graph, config: sink_transposes(graph), optional=True),
     Pass(
         "lay inputs and outputs out as they are read and made",
@@ -65,10 +75,10 @@ def legalize(
     turn_ports: bool = False,
 ) -> Graph:
     """Puts traced kernels in the place of CUSTOM, then runs all passes (without `optimize` only those that are needed),
-    and verifies the graph after each one; `on_pass` is told its name and the graph. `turn_ports`: a program's inputs and
-    outputs may get other axes (`Graph.orders`). Graphs that its control flow runs
-    are left for later: what they can become depends on the place they are run from. UnsupportedError for integers wider
-    than the configuration's lanes."""
+    and verifies the graph after each one; `on_pass` is told its name and the graph. `turn_ports`: inputs and
+    outputs may get other axes (`Graph.orders`). Graphs that its control flow runs are left for later: what they can
+    become depends on the place they are run from. UnsupportedError for integers wider than the configuration's
+    lanes."""
     graph, verified = without_custom(graph), False
     for step in PASSES:
         if step.optional and not optimize or step.turns_ports and not turn_ports:

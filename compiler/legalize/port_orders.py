@@ -1,7 +1,7 @@
 """Inputs and outputs that lie in external memory in the order of axes that the network works in.
 
 An ONNX or PyTorch network takes an image of planes, and turns it before its first convolution. The host writes the
-input's bytes anyway: it writes them pixel by pixel, and the TRANSPOSE is gone. Graph and users go on speaking of planes;
+input's bytes anyway: it writes them pixel by pixel, and the TRANSPOSE is gone. Graphs and users go on with planes;
 `Graph.orders` and `Port.order` tell how they lie in memory. An output that a TRANSPOSE makes likewise.
 """
 
@@ -144,7 +144,9 @@ def _replace(graph: Graph, way: _Way, source: str, result: str) -> None:
         current = new.add(step.op, inputs, shape, new.dtype(step.outputs[0]), output, **step.attributes)
         new.operators[-1].name = step.name
     gone = {id(step) for step in (*way.steps, way.transpose)}
-    ends = way.transpose if result == way.transpose.outputs[0] else way.steps[-1] if way.steps else way.transpose
+    ends = (
+        way.transpose if result == way.transpose.outputs[0] else way.steps[-1] if way.steps else way.transpose
+    )
     done = list[Operator]()
     for operator in graph.operators:
         if operator is ends:
