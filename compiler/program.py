@@ -437,7 +437,9 @@ def _ports(header: dict, field: str) -> list[Port]:
         if port.bytes != needed:
             raise HeaderError(f"{path}.bytes", f"must be {needed} by shape and dtype, not {port.bytes}")
         if order and sorted(order) != list(range(len(shape))):
-            raise HeaderError(f"{path}.order", f"must have each of the {len(shape)} axes once, not {list(order)}")
+            raise HeaderError(
+                f"{path}.order", f"must have each of the {len(shape)} axes once, not {list(order)}"
+            )
         if port.address + port.bytes > header["memory_bytes"]:
             raise HeaderError(
                 f"{path}.address", f"must leave {port.bytes} bytes of memory, not {port.address}"

@@ -1,8 +1,8 @@
 """One order of axes for operators that work in any: that in which the fewest bytes are turned around them.
 
 A U-Net of an ONNX file joins two images as planes, between convolutions that have channels last: both are turned to
-planes, joined, and the result is turned back. Elementwise operators, CONCAT, PAD and SLICE do the same in every order.
-Those that read each other's results are a group, and the group takes the order in which the TRANSPOSEs of what enters
+planes, joined, and the result is turned back. Elementwise operators, reductions, CONCAT, PAD and SLICE do the same in
+every order. Those that read each other's results are a group; it takes the order in which the TRANSPOSEs of what enters
 and of what leaves move the fewest bytes.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from tosaic.compiler.ir import Graph, GraphIndex, Operator, Tensor, data_inputs
 from tosaic.compiler.legalize.rewriting import Rewriting
+from tosaic.compiler.legalize.strided import is_multiplied
 from tosaic.compiler.machine import ELEMENT, KIND, Kind
 
 Order = tuple[int, ...]
@@ -72,8 +73,10 @@ def _works_in_any(graph: Graph, operator: Operator) -> bool:
         return False
     if operator.op in ("PAD", "SLICE"):
         return all(graph.tensors[name].data is not None for name in operator.inputs[1:])
-    return operator.op == "CONCAT" or (
-        KIND.get(operator.op) is Kind.ELEMENTWISE and not operator.attributes.get("per_channel")
+    return (
+        operator.op == "CONCAT"
+        or KIND.get(operator.op) is Kind.REDUCTION
+        or (KIND.get(operator.op) is Kind.ELEMENTWISE and not operator.attributes.get("per_channel"))
     )
 
 
@@ -148,7 +151,8 @@ class _Group:
         )
         same = tuple(range(len(self.graph.tensors[self.members[0].outputs[0]].shape)))
         orders.pop(same, None)
-        if not orders or any(self._multiplied(name) for name in self.leaving):
+        turned = [reader.outputs[0] for name in self.leaving for reader in self._transposes(name)]
+        if not orders or any(is_multiplied(self.graph, self.index, name) for name in turned):
             return None
         costs = {order: self._turned_bytes(order) for order in (same, *orders)}
         best = min(costs, key=lambda order: costs[order])
@@ -156,17 +160,6 @@ class _Group:
 
     def _transposes(self, name: str) -> list[Operator]:
         return [reader for reader in self.readers(name) if reader.op == "TRANSPOSE"]
-
-    def _multiplied(self, name: str) -> bool:
-        """Whether a MATMUL reads what a TRANSPOSE makes of a tensor: it finds the elements without one."""
-        turned = [operator.outputs[0] for operator in self._transposes(name)]
-        while turned:
-            for reader in self.index.consumers(turned.pop()):
-                if reader.op == "MATMUL":
-                    return True
-                if KIND.get(reader.op) is Kind.RENAMING:
-                    turned.append(reader.outputs[0])
-        return False
 
     def _turned_bytes(self, order: Order) -> int:
         """The bytes that are turned around the group in an order of its own."""
@@ -229,7 +222,7 @@ class _Turned:
             rest[0] = new.sizes([int(n) for axis in self.order for n in pads[axis]])
         elif member.op == "SLICE":
             rest = [new.sizes(new.graph.tensors[name].data[list(self.order)]) for name in rest]  # type: ignore[index]
-        elif member.op == "CONCAT":
+        elif "axis" in attributes:
             attributes["axis"] = self.order.index(member.attributes["axis"])
         shape = [new.shape(result)[axis] for axis in self.order]
         self.names[result] = new.add(member.op, [*data, *rest], shape, new.dtype(result), **attributes)

@@ -10,8 +10,8 @@ import dataclasses
 import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, GraphIndex, Operator
-from tosaic.compiler.legalize.port_orders import same_for_all
 from tosaic.compiler.legalize.rewriting import Rewriting
+from tosaic.compiler.legalize.sunk_transposes import same_for_all
 
 HEIGHT, WIDTH = 1, 2
 _LARGEST_WEIGHT = 127

@@ -11,6 +11,7 @@ from tosaic.compiler.legalize.decompose import decompose
 from tosaic.compiler.legalize.integers import require_lanes
 from tosaic.compiler.legalize.interleaved_planes import interleave_planes
 from tosaic.compiler.legalize.interpolated import interpolate_by_convolutions
+from tosaic.compiler.legalize.joined_transposes import join_transposes
 from tosaic.compiler.legalize.normalise import normalise
 from tosaic.compiler.legalize.oversize import split_oversize
 from tosaic.compiler.legalize.port_orders import order_ports
@@ -47,6 +48,7 @@ PASSES = (
         lambda graph, config: agree_on_axes(graph),
         optional=True,
     ),
+    Pass("turn once what is turned twice", lambda graph, config: join_transposes(graph), optional=True),
     Pass("turn tensors where they are smallest", lambda graph, config: sink_transposes(graph), optional=True),
     Pass(
         "lay inputs and outputs out as they are read and made",

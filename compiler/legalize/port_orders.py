@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tosaic.compiler.ir import Graph, GraphIndex, Operator, data_inputs
 from tosaic.compiler.legalize.rewriting import Rewriting
+from tosaic.compiler.legalize.sunk_transposes import same_for_all
 from tosaic.compiler.machine import KIND, Kind
 
 
@@ -24,17 +25,6 @@ def order_ports(graph: Graph) -> Graph:
     for name in graph.run_outputs:
         _order_output(graph, name)
     return graph
-
-
-def same_for_all(graph: Graph, operator: Operator) -> bool:
-    """Whether an operator does the same with all elements of one tensor: its other operands are numbers."""
-    if KIND.get(operator.op) is not Kind.ELEMENTWISE or operator.attributes.get("per_channel"):
-        return False
-    data = [graph.tensors[name] for name in data_inputs(operator)]
-    inner = [tensor for tensor in data if tensor.data is None]
-    shape = graph.tensors[operator.outputs[0]].shape
-    numbers = all(tensor.data is None or tensor.data.size == 1 for tensor in data)
-    return numbers and len(inner) == 1 and inner[0].shape == shape
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ from tosaic.compiler.importers.coreml.images import MAX_EXTENT, sizes_of
 from tosaic.compiler.importers.coreml.node import CoreMlNode, CoreMlValue
 from tosaic.compiler.importers.coreml.registry import handles
 from tosaic.compiler.importers.lowering.matrix import matmul
-from tosaic.compiler.importers.lowering.resize import Filter, filter_matrix, mix, mix_axes, pick
+from tosaic.compiler.importers.lowering.resize import Filter, filter_matrix, mix_axes, pick
 from tosaic.compiler.ir import DType
 
 _LINEAR = Filter("linear")

@@ -127,7 +127,9 @@ def _whole_factor(matrix: np.ndarray) -> tuple[int, int, int] | None:
 
 def _resized(low: Lowering, image: str, steps: Sequence[tuple[int, int, int]]) -> str:
     """A RESIZE of an image [N, H, W, C] by scales and offsets of both axes."""
-    counts = [size * scale // step for size, (scale, step, _) in zip(low.shape(image)[1:3], steps, strict=True)]
+    counts = [
+        size * scale // step for size, (scale, step, _) in zip(low.shape(image)[1:3], steps, strict=True)
+    ]
     borders = [
         (count - 1) * step - (size - 1) * scale + offset
         for count, size, (scale, step, offset) in zip(counts, low.shape(image)[1:3], steps, strict=True)
