@@ -10,11 +10,10 @@ import dataclasses
 import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, GraphIndex, Operator
+from tosaic.compiler.legalize.resize import HEIGHT, WIDTH
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.legalize.sunk_transposes import same_for_all
 
-HEIGHT, WIDTH = 1, 2
-_LARGEST_WEIGHT = 127
 _SUMS = {DType.INT8: DType.INT32, DType.INT16: DType.INT48}
 """What the array sums products of such elements in."""
 
@@ -74,7 +73,7 @@ def _phases(graph: Graph, operator: Operator) -> tuple[_Phases, _Phases] | None:
     if found[0] is None or found[1] is None or found[0].count * found[1].count == 1:
         return None
     largest = int(found[0].weights.max()) * int(found[1].weights.max())
-    return (found[0], found[1]) if largest <= _LARGEST_WEIGHT else None
+    return (found[0], found[1]) if largest <= DType.INT8.max else None
 
 
 def _axis(scale: list[int], offset: int, extent: int, count: int) -> _Phases | None:

@@ -1,4 +1,4 @@
-"""Images of planes: the host writes them pixel by pixel, and no TRANSPOSE is left. Users and graphs go on with planes."""
+"""Images of planes: the host writes them pixel by pixel, and nothing is turned. Users and graphs go on with planes."""
 
 import dataclasses
 import json
@@ -85,9 +85,7 @@ def test_an_image_that_is_read_as_planes_stays_so():
     build = LayerBuilder(3)
     x = build.input("x", (1, 3, 12, 14), DType.INT8)
     build.output(
-        build.rescale(
-            build.conv(build.add("TRANSPOSE", [x], perms=FORTH), 20, (3, 3)), DType.INT8, shift=36
-        )
+        build.rescale(build.conv(build.add("TRANSPOSE", [x], perms=FORTH), 20, (3, 3)), DType.INT8, shift=36)
     )
     build.output(build.add("REDUCE_MAX", [x], axis=3, nan_mode="PROPAGATE"))
     session = assert_exact(build.finish(), "emulator", "base")
@@ -132,7 +130,11 @@ def test_program_files_tell_the_order(tmp_path):
 
 @pytest.mark.parametrize(
     "order, message",
-    [([0, 2, 3], r"each of the 4 axes once, not \[0, 2, 3\]"), ([0, 1, 1, 2], "once"), ([0, 1, 2, 9], "0..5")],
+    [
+        ([0, 2, 3], r"each of the 4 axes once, not \[0, 2, 3\]"),
+        ([0, 1, 1, 2], "once"),
+        ([0, 1, 2, 9], "0..5"),
+    ],
 )
 def test_an_order_that_is_none(tmp_path, order, message):
     raw = compile_graph(network(), get_config("nano")).to_bytes()
