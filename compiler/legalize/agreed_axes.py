@@ -221,7 +221,8 @@ class _Turned:
             pads = new.graph.operand_value(member, "padding").reshape(-1, 2)
             rest[0] = new.sizes([int(n) for axis in self.order for n in pads[axis]])
         elif member.op == "SLICE":
-            rest = [new.sizes(new.graph.tensors[name].data[list(self.order)]) for name in rest]  # type: ignore[index]
+            values = [new.graph.operand_value(member, name) for name in ("start", "size")]
+            rest = [new.sizes([int(value[axis]) for axis in self.order]) for value in values]
         elif "axis" in attributes:
             attributes["axis"] = self.order.index(member.attributes["axis"])
         shape = [new.shape(result)[axis] for axis in self.order]

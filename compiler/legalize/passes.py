@@ -8,6 +8,7 @@ from tosaic.compiler.legalize.agreed_axes import agree_on_axes
 from tosaic.compiler.legalize.cheaper_pool import cheaper_pools
 from tosaic.compiler.legalize.custom import without_custom
 from tosaic.compiler.legalize.decompose import decompose
+from tosaic.compiler.legalize.folded_pads import fold_pads
 from tosaic.compiler.legalize.integers import require_lanes
 from tosaic.compiler.legalize.interleaved_planes import interleave_planes
 from tosaic.compiler.legalize.interpolated import interpolate_by_convolutions
@@ -48,6 +49,7 @@ PASSES = (
         lambda graph, config: agree_on_axes(graph),
         optional=True,
     ),
+    Pass("pad in convolutions", lambda graph, config: fold_pads(graph), optional=True),
     Pass("turn once what is turned twice", lambda graph, config: join_transposes(graph), optional=True),
     Pass("turn tensors where they are smallest", lambda graph, config: sink_transposes(graph), optional=True),
     Pass(

@@ -62,9 +62,12 @@ def _order_input(graph: Graph, name: str) -> None:
     found = [_way_from(graph, index, reader) for reader in index.consumers(name)]
     ways = [way for way in found if way is not None]
     orders = {way.order(graph, name, way.transpose.attributes["perms"]) for way in ways}
-    if len(ways) < len(found) or name in graph.outputs or len(orders) != 1 or None in orders:
+    if len(ways) < len(found) or name in graph.outputs or len(orders) != 1:
         return
-    _turn(graph, name, *orders)
+    (order,) = orders
+    if order is None:
+        return
+    _turn(graph, name, order)
     for way in ways:
         _replace(graph, way, name, way.transpose.outputs[0])
 

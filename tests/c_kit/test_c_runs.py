@@ -115,7 +115,9 @@ def test_what_lies_in_another_order_is_turned(host, programs):
     """More bytes than are turned at a time."""
     x = np.random.default_rng(3).integers(-(1 << 15), 1 << 15, (2, 3, 11, 13), dtype=np.int16)
     assert host.call("load", PLANES) == "OK"
-    assert [port.order for port in (*programs["planes"].inputs, *programs["planes"].outputs)] == [(0, 2, 3, 1)] * 2
+    assert [port.order for port in (*programs["planes"].inputs, *programs["planes"].outputs)] == [
+        (0, 2, 3, 1)
+    ] * 2
     assert host.write(PLANES, 0, x) == "OK"
     assert host.call("run", 0) == "OK"
     (wanted,) = evaluate(planes(), {"x": x}).values()

@@ -176,6 +176,39 @@ def transposed_residuals() -> Iterator[Make]:
         yield make
 
 
+def padded() -> Iterator[Make]:
+    """Yields convolutions behind PADs by each row and column, of their zero point or another one, up to three."""
+    for op, filling, pads, line in itertools.product(
+        ("CONV2D", "DEPTHWISE_CONV2D", "both"),
+        (7, -3),
+        ((0, 1, 0, 1), (1, 2, 0, 0), (2, 2, 1, 1), (0, 0, 0, 3)),
+        (False, True),
+    ):
+
+        def make(b: LayerBuilder, op=op, filling=filling, pads=pads, line=line) -> str:
+            height, width, channels = 1 if line else 4, 6, 3
+            around = [0, 0, *((0, 0) if line else pads[:2]), *pads[2:], 0, 0]
+            x = b.input("x", (1, height, width, channels)[int(line) :], DType.INT8)
+            amounts = around[2 * int(line) :]
+            amounts = around[:2] + around[4:] if line else amounts
+            y = b.add("PAD", [x, b.shape(amounts), b.zero_point(DType.INT8, filling)])
+            kernel = (1 if line else 3, 3)
+            if line:
+                y = b.add("RESHAPE", [y, b.shape([1, *b.graph.tensors[y].shape])])
+            made = []
+            for each in ("CONV2D", "DEPTHWISE_CONV2D") if op == "both" else (op,):
+                dense = each == "CONV2D"
+                shape = (3, *kernel, channels) if dense else (*kernel, channels, 1)
+                weights = b.random_constant(shape, DType.INT8, -9, 9)
+                zeros = [b.zero_point(DType.INT8, 7), b.zero_point(DType.INT8)]
+                window = {"pad": [0] * 4, "stride": [1, 1], "dilation": [1, 1]}
+                operands = [y, weights, b.constant([0] * 3, DType.INT32), *zeros]
+                made.append(b.add(each, operands, acc_type=DType.INT32, local_bound=False, **window))
+            return made[0] if len(made) == 1 else b.add("SUB", made)
+
+        yield make
+
+
 def narrowed() -> Iterator[Make]:
     """Yields what is transposed wide and made narrow, in every order of three axes."""
     for perms in itertools.permutations(range(3)):
@@ -243,6 +276,7 @@ FAMILIES = {
     "patches": (patches, BASE),
     "interpolations": (interpolations, BASE),
     "narrowed": (narrowed, BASE),
+    "padded": (padded, BASE),
     "deep products": (deep_products, TINY),
     "long reductions": (long_reductions, exhaustive.SMALL),
     "tables": (tables, BASE),
@@ -260,6 +294,7 @@ CHANGED = {
     "groups": ("work in the order of axes that turns least", 42),
     "patches": ("turn once what is turned twice", 265),
     "interpolations": ("interpolate by convolutions", 288),
+    "padded": ("pad in convolutions", 15),
     "narrowed": ("turn tensors where they are smallest", 5),
     "deep products": (SPLIT, 72),
     "long reductions": (SPLIT, 19),

@@ -1,4 +1,5 @@
-"""Networks as ONNX writes them, in planes: what is turned there and back again is not turned."""
+"""Networks as ONNX writes them, in planes, and as TFLite does: what is turned there and back again is not turned, and
+nothing is copied to be padded."""
 
 import numpy as np
 import pytest
@@ -63,8 +64,26 @@ def doubled() -> Graph:
     return build.finish()
 
 
-GRAPHS = {"doubled": doubled, "joined": joined, "patches": patches, "global maximum": global_maximum}
+def padded() -> Graph:
+    """A row and a column behind the image, as TFLite has them in front of a stride of 2."""
+    build = LayerBuilder(5)
+    x = build.rescale(
+        build.conv(build.input("x", (1, 20, 24, 16), DType.INT8), 24, (1, 1)), DType.INT8, shift=37
+    )
+    x = build.add("PAD", [x, build.shape([0, 0, 0, 1, 0, 1, 0, 0]), build.zero_point(DType.INT8)])
+    build.output(build.rescale(build.conv(x, 16, (3, 3), stride=(2, 2)), DType.INT8, shift=37))
+    return build.finish()
+
+
+GRAPHS = {
+    "padded": padded,
+    "doubled": doubled,
+    "joined": joined,
+    "patches": patches,
+    "global maximum": global_maximum,
+}
 LAYERS = {
+    "padded": {"CONV2D": 2},
     "doubled": {"CONCAT": 3, "DEPTHWISE_CONV2D": 2, "SLICE": 4, "TILE": 1},
     "joined": {"CONV2D": 3, "PAD": 1, "CONCAT": 1},
     "patches": {"CONV2D": 3, "TRANSPOSE": 2},
@@ -87,7 +106,7 @@ def test_the_integers_are_those_of_golden(name, config):
     assert_equal_to_golden(GRAPHS[name](), config, check_hazards=True)
 
 
-@pytest.mark.parametrize("name", ["doubled", "joined", "patches"])
+@pytest.mark.parametrize("name", ["padded", "doubled", "joined", "patches"])
 def test_on_the_rtl(name):
     graph = GRAPHS[name]()
     values = feeds(graph, 4)
