@@ -139,10 +139,10 @@ def _program(plan: ProgramPlan, graph: Graph, config: Config, on_layer: OnLayer 
     image = _image(streams, memories.external, config)
     program = _assembled(plan, streams, image, memories.external, graph, config)
     program.memory_blocks = memories.history.blocks()
-    program.kept = [port.port(image.base) for port in plan.kept]
+    program.kept = [port.port(image.base, plan.orders) for port in plan.kept]
     program.states = [
         StatePort(
-            **vars(port.port(image.base)),
+            **vars(port.port(image.base, {})),
             initial_address=None if begun is None else image.base[begun.region] + begun.offset,
         )
         for port, begun in plan.states
@@ -186,8 +186,8 @@ def _assembled(
         program_address=image.program_address,
         program_bytes=image.program_bytes,
         memory_bytes=image.memory_bytes,
-        inputs=[port.port(image.base) for port in plan.inputs],
-        outputs=[port.port(image.base) for port in plan.outputs],
+        inputs=[port.port(image.base, plan.orders) for port in plan.inputs],
+        outputs=[port.port(image.base, plan.orders) for port in plan.outputs],
         layers=plan.layers,
         weights=external.stored_weights,
         labels=dict(graph.labels),

@@ -33,7 +33,9 @@ def explain(graph: Graph, config: Config, speed: MemorySpeed = FULL_SPEED) -> It
     yield from _heading("the model")
     yield from _operators(graph)
     after: list[tuple[str, Graph]] = []
-    prepared = legalize(graph, config, lambda name, rewritten: after.append((name, rewritten)))
+    prepared = legalize(
+        graph, config, lambda name, rewritten: after.append((name, rewritten)), turn_ports=True
+    )
     before = list(_operators(graph))
     for name, rewritten in after:
         yield from _heading(f"1 legalize: {name}")

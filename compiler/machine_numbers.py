@@ -326,9 +326,6 @@ UNTOUCHED_LAYERS = (16, 4)
 
 # --- where a rewrite of the graph pays
 
-TRANSPOSE_MOST_STEPS = 4
-"""Operators that are computed again in the other order, for one operand of a TRANSPOSE that moves. Set by hand in
-c37d9002 (2026-11-23)."""
 KERNEL_MOST_PLANES = 256
 """A kernel of CONV3D with more planes is turned, if it is smaller along another axis. Set by hand in 166e735d
 (2026-11-21)."""

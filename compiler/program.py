@@ -25,23 +25,47 @@ MAGIC = b"TOSAIC\x00\x01"
 
 @dataclasses.dataclass(frozen=True)
 class Port:
-    """A graph input or output in the memory window: dense, row major, little endian."""
+    """A graph input or output in the memory window: dense, little endian, its axes in `order`."""
 
     name: str
     shape: tuple[int, ...]
     dtype: DType
     address: int
     bytes: int
+    order: tuple[int, ...] = ()
+    """The axes of `shape` as they lie in memory, the slowest first; empty: row major. [0, 2, 3, 1] is an image of
+    planes that lies there pixel by pixel.
+    """
 
     @property
     def numpy(self) -> np.dtype:
         """dtype of the elements as they lie in memory (bool: one byte, 0 or 1)."""
         return np.dtype(self.dtype.numpy)
 
+    @property
+    def stored_shape(self) -> tuple[int, ...]:
+        """Sizes of the axes as they lie in memory, the slowest first."""
+        return tuple(self.shape[axis] for axis in self.order) if self.order else self.shape
+
+    def stored(self, values: np.ndarray) -> np.ndarray:
+        """Values [..., *shape] as they lie in memory: uint8 [..., bytes]."""
+        lead = values.ndim - len(self.shape)
+        if self.order:
+            values = values.transpose(*range(lead), *(lead + axis for axis in self.order))
+        return np.ascontiguousarray(values).reshape(*values.shape[:lead], -1).view(np.uint8)
+
+    def loaded(self, stored: np.ndarray) -> np.ndarray:
+        """Values [..., *shape] of what lies in memory, uint8 [..., bytes]."""
+        lead = stored.shape[:-1]
+        values = np.ascontiguousarray(stored).view(self.numpy).reshape(*lead, *self.stored_shape)
+        if self.order:
+            places = (len(lead) + int(place) for place in np.argsort(self.order))
+            values = values.transpose(*range(len(lead)), *places)
+        return np.ascontiguousarray(values).reshape(*lead, *self.shape)
+
     def read(self, memory: np.ndarray) -> np.ndarray:
         """The tensor's value in a memory window (uint8)."""
-        raw = memory[self.address : self.address + self.bytes].tobytes()
-        return np.frombuffer(raw, dtype=self.numpy).reshape(self.shape).copy()
+        return self.loaded(memory[self.address : self.address + self.bytes].copy())
 
     def write(self, memory: np.ndarray, value: np.ndarray) -> None:
         """Places the tensor; InputError when shape or dtype differ."""
@@ -53,15 +77,14 @@ class Port:
             raise InputError(
                 f"input {self.name!r} has dtype {value.dtype}, the model wants {self.numpy}: convert it first"
             )
-        raw = np.frombuffer(np.ascontiguousarray(value).tobytes(), np.uint8)
-        memory[self.address : self.address + self.bytes] = raw
+        memory[self.address : self.address + self.bytes] = self.stored(value)
 
 
 @dataclasses.dataclass(frozen=True)
 class StatePort(Port):
     """What a program remembers: a run reads it, and leaves there what the next one reads."""
 
-    initial_address: int | None
+    initial_address: int | None = None
     """Where the image has what it begins as; None: it begins as zeros."""
 
     def initial(self, image: bytes) -> np.ndarray:
@@ -237,13 +260,14 @@ class Program:
         """The JSON header."""
 
         def port(p: Port) -> dict:
-            return {
+            fields = {
                 "name": p.name,
                 "shape": p.shape,
                 "dtype": p.dtype.name,
                 "address": p.address,
                 "bytes": p.bytes,
             }
+            return fields | {"order": p.order} if p.order else fields
 
         header = {
             "isa_hash": ISA_HASH,
@@ -407,10 +431,15 @@ def _ports(header: dict, field: str) -> list[Port]:
     """The ports of a checked header, which must lie in memory."""
     ports = []
     for index, made in enumerate(header[field]):
-        port = Port(made["name"], tuple(made["shape"]), DType[made["dtype"]], made["address"], made["bytes"])
+        shape, order = tuple(made["shape"]), tuple(made.get("order", ()))
+        port = Port(made["name"], shape, DType[made["dtype"]], made["address"], made["bytes"], order)
         path, needed = f"{field}[{index}]", math.prod(port.shape) * port.numpy.itemsize
         if port.bytes != needed:
             raise HeaderError(f"{path}.bytes", f"must be {needed} by shape and dtype, not {port.bytes}")
+        if order and sorted(order) != list(range(len(shape))):
+            raise HeaderError(
+                f"{path}.order", f"must have each of the {len(shape)} axes once, not {list(order)}"
+            )
         if port.address + port.bytes > header["memory_bytes"]:
             raise HeaderError(
                 f"{path}.address", f"must leave {port.bytes} bytes of memory, not {port.address}"
@@ -428,5 +457,5 @@ def _states(header: dict, image_bytes: int) -> list[StatePort]:
             raise HeaderError(
                 f"states[{index}].initial_address", f"must leave {port.bytes} bytes of the image"
             )
-        states.append(StatePort(port.name, port.shape, port.dtype, port.address, port.bytes, start))
+        states.append(StatePort(**vars(port), initial_address=start))
     return states

@@ -156,7 +156,7 @@ _PORT_FIELDS = {
     "address": _ADDRESS,
     "bytes": _SIZE,
 }
-_PORT = record(_PORT_FIELDS)
+_PORT = record(_PORT_FIELDS, {"order": list_of(integer(0, MAX_RANK - 1), MAX_RANK)})
 _STATE = record(_PORT_FIELDS | {"initial_address": either(check_nothing, _ADDRESS)})
 _LAYER = record(
     {

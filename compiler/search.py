@@ -55,6 +55,8 @@ class ProgramPlan:
     cycles: int
     """Predicted from what the layers compute and transfer."""
     residency: float = RESIDENCY_SHARES[0]
+    orders: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    """Inputs and outputs whose axes lie in another order than the model's, see `Graph.orders`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Task:
 
 def task_of(graph: Graph, choices: Choices) -> Task:
     """The task that a legal integer graph is."""
-    prepared = legalize(graph, choices.config, optimize=choices.optimize)
+    prepared = legalize(graph, choices.config, optimize=choices.optimize, turn_ports=True)
     return Task(prepared, set(graph.tensors), choices)
 
 
@@ -205,4 +207,5 @@ def _plan(task: Task, residency: float, chains: Sequence[Chain] = ()) -> Program
         layers=context.infos,
         cycles=predicted_cycles(main, config, choices.speed),
         residency=residency,
+        orders=graph.orders,
     )

@@ -35,7 +35,7 @@ def run_samples(
     image = booted_image(program) if booted is None else booted
     memory = ExternalBytes(np.zeros((count, program.memory_bytes - len(image)), np.uint8), image)
     for port in (*program.inputs, *program.states):
-        memory.write(port.address, np.ascontiguousarray(inputs[port.name]).view(np.uint8).reshape(count, -1))
+        memory.write(port.address, port.stored(inputs[port.name]))
     try:
         Emulator(program.config).execute(
             memory,
@@ -80,5 +80,4 @@ def _apart(
 
 
 def _read(memory: ExternalBytes, port: Port, count: int) -> np.ndarray:
-    raw = np.broadcast_to(memory.read(port.address, port.bytes), (count, port.bytes))
-    return np.ascontiguousarray(raw).view(port.numpy).reshape(count, *port.shape)
+    return port.loaded(np.broadcast_to(memory.read(port.address, port.bytes), (count, port.bytes)))

@@ -40,6 +40,6 @@ def bench_run(model: str | pathlib.Path, config: Config, progress: Progress | No
             memory.tobytes(),
             program.program_address,
             program.program_bytes,
-            tuple((port.address, outputs[port.name].tobytes()) for port in program.outputs),
+            tuple((port.address, port.stored(outputs[port.name]).tobytes()) for port in program.outputs),
             _CYCLES_FACTOR * result.cycles + _CYCLES_MORE,
         )

@@ -1,6 +1,7 @@
 """The plan of a network on several cores."""
 
 import dataclasses
+from collections.abc import Mapping
 
 from tosaic.compiler.cores.choice import Chooser, Segment
 from tosaic.compiler.cores.network import Network, network_of
@@ -47,6 +48,11 @@ class CoresPlan:
     def cycles(self) -> int:
         """Predicted, with what passes between segments."""
         return segments_cycles([each.segment.cycles for each in self.segments], self.border_cycles)
+
+    @property
+    def orders(self) -> Mapping[str, tuple[int, ...]]:
+        """Inputs and outputs whose axes lie in another order than the model's, see `Graph.orders`."""
+        return self.network.graph.orders
 
     @property
     def layers(self) -> list[LayerInfo]:

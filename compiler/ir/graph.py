@@ -78,6 +78,8 @@ class Graph:
     """Why a model that brings encodings has not become integers: the refusal of whoever needs these. Not in a file."""
     declared: dict[str, Declared] = field(default_factory=dict)
     """Of a traced function, by input or output. Not in a .tosa file."""
+    orders: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Inputs and outputs that the compiler has turned: the model's axes in the order that they have here."""
 
     @property
     def run_inputs(self) -> list[str]:
@@ -177,6 +179,7 @@ class Graph:
             dict(self.labels),
             self.why_floats,
             dict(self.declared),
+            dict(self.orders),
         )
 
 

@@ -15,7 +15,8 @@ from tosaic.compiler.cost.array import planes_cycles
 from tosaic.compiler.cost.vector import joined_planes_cycles
 from tosaic.compiler.ir import DType, Graph, GraphIndex, Operator
 from tosaic.compiler.legalize.rewriting import Rewriting
-from tosaic.compiler.machine import KIND, Kind, group_sizes
+from tosaic.compiler.legalize.strided import is_multiplied
+from tosaic.compiler.machine import group_sizes
 from tosaic.hw.config import Config
 
 
@@ -58,22 +59,13 @@ def _planes(graph: Graph, index: GraphIndex, operator: Operator) -> _Planes | No
     before = [axis for axis, size in enumerate(shape) if size > 1]
     after = [axis for axis in operator.attributes["perms"] if shape[axis] > 1]
     first = next((place for place, axis in enumerate(after) if axis != before[place]), None)
-    if first is None or _multiplied(graph, index, operator.outputs[0]):
+    if first is None or is_multiplied(graph, index, operator.outputs[0]):
         return None
     kept, moved = before[:first], before[first:]
     turn = moved.index(after[first])
     if after[first:] != moved[turn:] + moved[:turn]:
         return None
     return _Planes(*(math.prod(shape[axis] for axis in axes) for axes in (kept, moved[:turn], moved[turn:])))
-
-
-def _multiplied(graph: Graph, index: GraphIndex, name: str) -> bool:
-    """Whether a MATMUL reads a tensor, under this shape or another."""
-    return any(
-        reader.op == "MATMUL"
-        or (KIND.get(reader.op) is Kind.RENAMING and _multiplied(graph, index, reader.outputs[0]))
-        for reader in index.consumers(name)
-    )
 
 
 def _convolve(new: Rewriting, planes: _Planes) -> None:

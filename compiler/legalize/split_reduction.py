@@ -25,6 +25,9 @@ def split_reduction(new: Rewriting, config: Config) -> bool:
     axis = operator.attributes["axis"]
     outer, extent = math.prod(source.shape[:axis]), source.shape[axis]
     inner = math.prod(source.shape[axis + 1 :])
+    if extent == 1 and operator.op != "ARGMAX":
+        # It only renames its operand, and what is folded next takes it out.
+        return False
     limit = max(1, config.am_bytes // REDUCED_INNER_AM_PART // _ELEMENT_BYTES)
     if inner <= limit or math.prod(source.shape) <= 2 * limit:
         return False

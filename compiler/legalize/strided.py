@@ -56,3 +56,12 @@ def _under(axes: list[tuple[int, int]], shape: Shape) -> Shape | None:
         if count > size:
             runs.append((count // size, stride * size))
     return tuple(found[::-1])
+
+
+def is_multiplied(graph: Graph, index: GraphIndex, name: str) -> bool:
+    """Whether a MATMUL reads a tensor, under this shape or another: of a TRANSPOSE it finds the elements without it."""
+    return any(
+        reader.op == "MATMUL"
+        or (KIND.get(reader.op) is Kind.RENAMING and is_multiplied(graph, index, reader.outputs[0]))
+        for reader in index.consumers(name)
+    )

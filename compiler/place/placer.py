@@ -44,10 +44,13 @@ class PlacedPort:
     address: Address
     bytes: int
 
-    def port(self, base: dict[Region, int]) -> Port:
-        """The port, where the regions of external memory begin at `base`."""
-        address = base[self.address.region] + self.address.offset
-        return Port(self.tensor.name, tuple(self.tensor.shape), self.tensor.dtype, address, self.bytes)
+    def port(self, base: dict[Region, int], orders: Mapping[str, tuple[int, ...]]) -> Port:
+        """The port, where the regions of external memory begin at `base`, and the compiler has turned `orders`."""
+        tensor, address = self.tensor, base[self.address.region] + self.address.offset
+        order = orders.get(tensor.name, ())
+        sizes = dict(zip(order, tensor.shape, strict=True)) if order else dict(enumerate(tensor.shape))
+        shape = tuple(sizes[axis] for axis in sorted(sizes))
+        return Port(tensor.name, shape, tensor.dtype, address, self.bytes, order)
 
 
 class Placer:

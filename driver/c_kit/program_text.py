@@ -81,16 +81,17 @@ class CModel:
         return "NULL" if address is None else f"{self.name}_image.bytes + {address}"
 
     def _entries(self, tensors: _TensorList) -> str:
-        """The array of a list, and before it the shapes that it points to."""
+        """The array of a list, and before it the shapes and orders that it points to."""
         prefix = f"{self.name}_{tensors.name}"
         shapes = [f"{prefix}_{index}_shape" for index in range(len(tensors.ports))]
         entries = [_tensor(*each, self.encodings) for each in zip(tensors.ports, shapes, strict=True)]
         if tensors.initials is not None:
             entries = [f"{{{', '.join(each)}}}" for each in zip(entries, tensors.initials, strict=True)]
         lines = [
-            f"static const uint32_t {shape}[] = {{{', '.join(map(str, port.shape))}}};"
+            f"static const uint32_t {name}[] = {{{', '.join(map(str, numbers))}}};"
             for port, shape in zip(tensors.ports, shapes, strict=True)
-            if port.shape
+            for name, numbers in ((shape, port.shape), (_order(port, shape), port.order))
+            if numbers
         ]
         rows = "".join(f"    {entry},\n" for entry in entries)
         return "\n".join([*lines, f"static const struct {tensors.struct} {prefix}s[] = {{\n{rows}}};\n"])
@@ -121,8 +122,14 @@ def _tensor(port: Port, shape: str, encodings: Encodings) -> str:
     scale, zero_point = (encoding.scale, encoding.zero_point) if encoding else (0.0, 0)
     return (
         f"{{{c_string(port.name)}, {c_string(port.dtype.spelling)}, {shape if port.shape else 'NULL'}, "
-        f"{len(port.shape)}u, {port.address}u, {port.bytes}u, {float(scale)!r}, {zero_point}}}"
+        f"{len(port.shape)}u, {port.address}u, {port.bytes}u, {float(scale)!r}, {zero_point}, "
+        f"{_order(port, shape)}}}"
     )
+
+
+def _order(port: Port, shape: str) -> str:
+    """The name of the array with the order of a port's axes, beside that of its shape."""
+    return f"{shape.removesuffix('_shape')}_order" if port.order else "NULL"
 
 
 def _tensor_constants(model: str, tensors: _TensorList) -> str:

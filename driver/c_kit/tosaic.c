@@ -5,6 +5,8 @@
 
 /* A soft reset waits for 65,536 cycles of the bus at most, and each look takes a cycle or more. */
 #define RESET_LOOKS_MAX 1000000u
+/* Words of a tensor that are turned at a time, on the stack. */
+#define TURN_WORDS 128u
 
 static uint32_t read(const struct tosaic *device, uint32_t offset)
 {
@@ -232,11 +234,53 @@ enum tosaic_result tosaic_load(struct tosaic *device, const struct tosaic_progra
     return told(device, load(device, program));
 }
 
+/* Writes or reads a tensor whose axes have another order in memory: `from` or `to` is row major, the other one NULL. */
+static void turn(const struct tosaic *device, const struct tosaic_tensor *tensor, const uint8_t *from, uint8_t *to)
+{
+    const struct tosaic_port *port = device->port;
+    uint32_t stride[TOSAIC_RANK_MAX], index[TOSAIC_RANK_MAX] = {0}, part[TURN_WORDS];
+    uint8_t *bytes = (uint8_t *)part;
+    uint32_t element = tensor->bytes, place, done, size, at, byte, offset = 0;
+
+    for (place = 0; place < tensor->rank; place++)
+        element /= tensor->shape[place];
+    size = element;
+    for (place = tensor->rank; place-- > 0;) {
+        stride[place] = size;
+        size *= tensor->shape[place];
+    }
+    for (done = 0; done < tensor->bytes; done += size) {
+        size = tensor->bytes - done < sizeof part ? tensor->bytes - done : (uint32_t)sizeof part;
+        if (to != NULL)
+            port->read_memory(port->context, tensor->address + done, part, size);
+        for (at = 0; at < size; at += element) {
+            for (byte = 0; byte < element; byte++)
+                if (to != NULL)
+                    to[offset + byte] = bytes[at + byte];
+                else
+                    bytes[at + byte] = from[offset + byte];
+            for (place = tensor->rank; place-- > 0;) {
+                const uint32_t axis = tensor->order[place];
+                offset += stride[axis];
+                if (++index[place] < tensor->shape[axis])
+                    break;
+                offset -= index[place] * stride[axis];
+                index[place] = 0;
+            }
+        }
+        if (from != NULL)
+            port->write_memory(port->context, tensor->address + done, part, size);
+    }
+}
+
 enum tosaic_result tosaic_write(struct tosaic *device, const struct tosaic_tensor *tensor, const void *data)
 {
     if (device->program == NULL)
         return TOSAIC_RESULT_NOT_LOADED;
-    device->port->write_memory(device->port->context, tensor->address, data, tensor->bytes);
+    if (tensor->order != NULL)
+        turn(device, tensor, data, NULL);
+    else
+        device->port->write_memory(device->port->context, tensor->address, data, tensor->bytes);
     return told(device, TOSAIC_RESULT_OK);
 }
 
@@ -244,7 +288,10 @@ enum tosaic_result tosaic_read(struct tosaic *device, const struct tosaic_tensor
 {
     if (device->program == NULL)
         return TOSAIC_RESULT_NOT_LOADED;
-    device->port->read_memory(device->port->context, tensor->address, data, tensor->bytes);
+    if (tensor->order != NULL)
+        turn(device, tensor, NULL, data);
+    else
+        device->port->read_memory(device->port->context, tensor->address, data, tensor->bytes);
     return told(device, TOSAIC_RESULT_OK);
 }
 

@@ -48,7 +48,8 @@ enum tosaic_decode_fault { TOSAIC_EACH_DECODE_FAULT(TOSAIC_DECODE_MEMBER) TOSAIC
 #undef TOSAIC_UNIT_MEMBER
 #undef TOSAIC_DECODE_MEMBER
 
-/* A tensor in the memory window: dense, row major. */
+/* A tensor in the memory window, dense. Callers see it in row-major order; tosaic_write and tosaic_read turn what lies
+ * in another one, such as an image of planes pixel by pixel. */
 struct tosaic_tensor {
     const char *name;
     const char *type;       /* TOSA's: "int8_t", "bool_t", ... */
@@ -58,7 +59,10 @@ struct tosaic_tensor {
     uint32_t bytes;
     double scale;           /* real = scale * (integer - zero_point); 0: the integers stand for themselves */
     int32_t zero_point;
+    const uint32_t *order;  /* the axes of `shape` as memory has them, the slowest first; NULL: row major */
 };
+
+#define TOSAIC_RANK_MAX 6u
 
 /* What a program remembers from run to run. */
 struct tosaic_state {

@@ -76,13 +76,17 @@ def _executed(program: Program, inputs: dict[str, Terms], domain: TermsDomain) -
         emulator.execute(memory, program.boot.program_address, program.boot.program_bytes)
     for port in (*program.inputs, *program.states):
         own = domain.pool.store(inputs[port.name], port.numpy.itemsize)
+        if port.order:
+            own = own.transpose(*port.order, len(port.shape))
         cells[port.address : port.address + port.bytes] = own.ravel()
     emulator.execute(memory, program.program_address, program.program_bytes, others=program.others)
     return cells
 
 
 def _read(domain: TermsDomain, cells: np.ndarray, port: Port) -> Terms:
-    own = cells[port.address : port.address + port.bytes].reshape(*port.shape, port.numpy.itemsize)
+    own = cells[port.address : port.address + port.bytes].reshape(*port.stored_shape, port.numpy.itemsize)
+    if port.order:
+        own = own.transpose(*np.argsort(port.order), len(port.shape))
     return domain.pool.load(own, np.dtype(np.int8) if port.dtype is DType.BOOL else port.numpy)
 
 

@@ -17,7 +17,7 @@ from tosaic.sim.golden import evaluate
 pytestmark = pytest.mark.xdist_group("nano")
 CONFIG = get_config("nano")
 WINDOW_BYTES = 64 << 10
-DIGITS, COUNTER, ENDLESS, STUCK, FAR, FOREIGN = range(6)
+DIGITS, COUNTER, ENDLESS, STUCK, FAR, FOREIGN, PLANES = range(7)
 
 
 def running_sum():
@@ -33,6 +33,16 @@ def running_sum():
     return build.finish()
 
 
+def planes():
+    """Images of int16 planes, whose scaled pixels it gives as planes; memory has them pixel by pixel."""
+    build = GraphBuilder("planes")
+    x = build.input("x", (2, 3, 11, 13), DType.INT16)
+    y = build.add("TRANSPOSE", [x], perms=[0, 2, 3, 1])
+    y = build.add("BITWISE_NOT", [build.add("REDUCE_MAX", [y], axis=1, nan_mode="PROPAGATE")])
+    build.output(build.add("TRANSPOSE", [y], perms=[0, 3, 1, 2]))
+    return build.finish()
+
+
 @pytest.fixture(scope="module")
 def programs():
     """Returns the programs by name, in the order of the numbers above."""
@@ -43,6 +53,7 @@ def programs():
         "stuck": stuck("nano"),
         "far": loading("nano", 1 << 20),
         "foreign": tiny("small"),
+        "planes": compile_graph(planes(), CONFIG),
     }
 
 
@@ -98,6 +109,19 @@ def test_runs_are_exact(host, programs):
         host.library.host_mark(index, layer.ctypes.data_as(POINTER), cycle.ctypes.data_as(POINTER))
     assert [tuple(map(int, mark)) for mark in marks] == host.transport.finish()
     assert read(REGISTER["IRQ"].offset, 1) == [0]
+
+
+def test_what_lies_in_another_order_is_turned(host, programs):
+    """More bytes than are turned at a time."""
+    x = np.random.default_rng(3).integers(-(1 << 15), 1 << 15, (2, 3, 11, 13), dtype=np.int16)
+    assert host.call("load", PLANES) == "OK"
+    assert [port.order for port in (*programs["planes"].inputs, *programs["planes"].outputs)] == [
+        (0, 2, 3, 1)
+    ] * 2
+    assert host.write(PLANES, 0, x) == "OK"
+    assert host.call("run", 0) == "OK"
+    (wanted,) = evaluate(planes(), {"x": x}).values()
+    np.testing.assert_array_equal(host.read(PLANES, 0, wanted), wanted)
 
 
 def test_polls_without_a_wait(library, transport):

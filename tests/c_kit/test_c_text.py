@@ -79,9 +79,9 @@ def test_encodings(tmp_path):
     encodings = {"image": Encoding(DType.INT8, 1 / 3, -128), "scores": Encoding(DType.INT16, 0.5)}
     write_c_kit(tmp_path / "net.c", tiny("nano"), encodings)
     source = (tmp_path / "net.c").read_text()
-    assert re.search(r'\{"image", "int8_t", .*, 64u, 0.3333333333333333, -128\},', source)
+    assert re.search(r'\{"image", "int8_t", .*, 64u, 0.3333333333333333, -128, NULL\},', source)
     # An encoding of another type is that of another model.
-    assert re.search(r'\{"scores", "int8_t", .*, 10u, 0.0, 0\},', source)
+    assert re.search(r'\{"scores", "int8_t", .*, 10u, 0.0, 0, NULL\},', source)
 
 
 def test_the_image_is_the_programs(tmp_path):

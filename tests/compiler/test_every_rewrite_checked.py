@@ -78,6 +78,89 @@ def widened() -> Iterator[Make]:
         yield make
 
 
+def groups() -> Iterator[Make]:
+    """Yields operators of two images of planes, made of channels last and read so: one operand or both are turned."""
+    shape, back = (1, 2, 3, 4), [0, 3, 1, 2]
+    planes = tuple(shape[axis] for axis in back)
+    for op, axis, both in itertools.product(
+        ("ADD", "CONCAT", "REDUCE_MAX", "PAD", "SLICE", "SELECT", "constant"), (1, 2, 3), (True, False)
+    ):
+
+        def make(b: LayerBuilder, op=op, axis=axis, both=both) -> str:
+            x, y = (
+                b.add("TRANSPOSE", [b.input(name, shape, DType.INT32)], perms=back)
+                if both or name == "x"
+                else b.input(name, planes, DType.INT32)
+                for name in "xy"
+            )
+            match op:
+                case "CONCAT":
+                    z = b.add(op, [x, y], axis=axis)
+                case "REDUCE_MAX":
+                    z = b.add("SUB", [x, b.add(op, [y], axis=axis, nan_mode="PROPAGATE")])
+                case "PAD":
+                    pads = [int(place == 2 * axis) for place in range(8)]
+                    z = b.add(op, [b.add("SUB", [x, y]), b.shape(pads), b.zero_point(DType.INT32)])
+                case "SLICE":
+                    start = [int(place == axis) for place in range(4)]
+                    size = [n - first for n, first in zip(planes, start, strict=True)]
+                    z = b.add(op, [b.add("SUB", [x, y]), b.shape(start), b.shape(size)])
+                case "SELECT":
+                    z = b.add(op, [b.add("GREATER", [x, y]), y, x])
+                case "constant":
+                    line = [n if place == axis else 1 for place, n in enumerate(planes)]
+                    z = b.add("ADD", [b.add("SUB", [x, y]), b.random_constant(line, DType.INT32, -9, 9)])
+                case _:
+                    z = b.add(op, [x, y])
+            return b.add("TRANSPOSE", [b.rescale(z, DType.INT8, shift=58)], perms=[0, 2, 3, 1])
+
+        yield make
+
+
+def patches() -> Iterator[Make]:
+    """Yields every order of three axes, which are split, joined or left, and every order of what they become."""
+    for first, shape in itertools.product(
+        itertools.permutations(range(3)), ((4, 6, 5), (2, 2, 6, 5), (4, 3, 2, 5), (24, 5), (8, 15))
+    ):
+        for second in itertools.permutations(range(len(shape))):
+
+            def make(b: LayerBuilder, first=first, shape=shape, second=second) -> str:
+                turned = [0] * 3
+                for place, axis in enumerate(first):
+                    turned[axis] = (4, 6, 5)[place]
+                x = b.add("TRANSPOSE", [b.input("x", tuple(turned), DType.INT8)], perms=list(first))
+                return b.add("TRANSPOSE", [b.add("RESHAPE", [x, b.shape(shape)])], perms=list(second))
+
+            yield make
+
+
+def interpolations() -> Iterator[Make]:
+    """Yields bilinear images of one pixel to six, by whole factors, from the first pixel on or between them."""
+    for (height, width), factors, half, followed in itertools.product(
+        itertools.product((1, 2, 5), (1, 3, 4)),
+        itertools.product((1, 2, 3), (1, 2, 4)),
+        (0, 1),
+        (False, True),
+    ):
+
+        def make(b: LayerBuilder, size=(height, width), factors=factors, half=half, followed=followed) -> str:
+            scale, offset, border = [], [], []
+            for extent, factor in zip(size, factors, strict=True):
+                scale += [(1 + half) * factor, 1 + half]
+                offset.append(half * (1 - factor))
+                steps = (extent * factor - 1) * scale[-1]
+                border.append(steps - (extent - 1) * scale[-2] + offset[-1])
+            x = b.input("x", (2, *size, 3), DType.INT8)
+            parameters = [b.shape(values) for values in (scale, offset, border)]
+            y = b.add("RESIZE", [x, *parameters], mode="BILINEAR", dtype=DType.INT32)
+            if not followed:
+                return y
+            line = b.constant(np.full((1, 1, 1, 1), 5), DType.INT32)
+            return b.rescale(b.add("SUB", [y, line]), DType.INT8, shift=35)
+
+        yield make
+
+
 def transposed_residuals() -> Iterator[Make]:
     """A sum, wide, of what was transposed and of what is there in both orders, made narrow again."""
     for channels, height, width in exhaustive.shapes(3):
@@ -89,6 +172,50 @@ def transposed_residuals() -> Iterator[Make]:
             back = b.add("TRANSPOSE", [y], perms=[0, 3, 1, 2])
             wide = [b.rescale(each, DType.INT32, shift=30) for each in (back, x)]
             return b.rescale(b.add("ADD", wide), DType.INT8, shift=34)
+
+        yield make
+
+
+def padded() -> Iterator[Make]:
+    """Yields convolutions behind PADs by each row and column, of their zero point or another one, up to three."""
+    for op, filling, pads, line in itertools.product(
+        ("CONV2D", "DEPTHWISE_CONV2D", "both"),
+        (7, -3),
+        ((0, 1, 0, 1), (1, 2, 0, 0), (2, 2, 1, 1), (0, 0, 0, 3)),
+        (False, True),
+    ):
+
+        def make(b: LayerBuilder, op=op, filling=filling, pads=pads, line=line) -> str:
+            height, width, channels = 1 if line else 4, 6, 3
+            around = [0, 0, *((0, 0) if line else pads[:2]), *pads[2:], 0, 0]
+            x = b.input("x", (1, height, width, channels)[int(line) :], DType.INT8)
+            amounts = around[2 * int(line) :]
+            amounts = around[:2] + around[4:] if line else amounts
+            y = b.add("PAD", [x, b.shape(amounts), b.zero_point(DType.INT8, filling)])
+            kernel = (1 if line else 3, 3)
+            if line:
+                y = b.add("RESHAPE", [y, b.shape([1, *b.graph.tensors[y].shape])])
+            made = []
+            for each in ("CONV2D", "DEPTHWISE_CONV2D") if op == "both" else (op,):
+                dense = each == "CONV2D"
+                shape = (3, *kernel, channels) if dense else (*kernel, channels, 1)
+                weights = b.random_constant(shape, DType.INT8, -9, 9)
+                zeros = [b.zero_point(DType.INT8, 7), b.zero_point(DType.INT8)]
+                window = {"pad": [0] * 4, "stride": [1, 1], "dilation": [1, 1]}
+                operands = [y, weights, b.constant([0] * 3, DType.INT32), *zeros]
+                made.append(b.add(each, operands, acc_type=DType.INT32, local_bound=False, **window))
+            return made[0] if len(made) == 1 else b.add("SUB", made)
+
+        yield make
+
+
+def narrowed() -> Iterator[Make]:
+    """Yields what is transposed wide and made narrow, in every order of three axes."""
+    for perms in itertools.permutations(range(3)):
+
+        def make(b: LayerBuilder, perms=perms) -> str:
+            x = b.add("TRANSPOSE", [b.input("x", (2, 3, 4), DType.INT32)], perms=list(perms))
+            return b.rescale(b.add("ABS", [x]), DType.INT8, shift=58)
 
         yield make
 
@@ -160,6 +287,11 @@ FAMILIES = {
     "short rows": (short_rows, BASE),
     "widened": (widened, BASE),
     "transposed residuals": (transposed_residuals, BASE),
+    "groups": (groups, BASE),
+    "patches": (patches, BASE),
+    "interpolations": (interpolations, BASE),
+    "narrowed": (narrowed, BASE),
+    "padded": (padded, BASE),
     "deep products": (deep_products, TINY),
     "long reductions": (long_reductions, exhaustive.SMALL),
     "tables": (tables, BASE),
@@ -168,13 +300,18 @@ FAMILIES = {
     "volumes": (exhaustive.volumes, exhaustive.CONFIG),
     "few rows": (exhaustive.few_rows, exhaustive.CONFIG),
 }
-SPLIT, SINK = "split what exceeds the memory", "turn tensors where they are smallest"
+SPLIT = "split what exceeds the memory"
 CHANGED = {
     "bias terms": ("add constants to biases", 8),
     "planes": ("turn images of planes on the array", 5),
     "short rows": ("turn rows of a few elements", 56),
     "widened": ("widen bytes where they are read", 72),
-    "transposed residuals": (SINK, 16),
+    "transposed residuals": ("work in the order of axes that turns least", 16),
+    "groups": ("work in the order of axes that turns least", 42),
+    "patches": ("turn once what is turned twice", 265),
+    "interpolations": ("interpolate by convolutions", 288),
+    "padded": ("pad in convolutions", 15),
+    "narrowed": ("turn tensors where they are smallest", 5),
     "deep products": (SPLIT, 72),
     "long reductions": (SPLIT, 19),
     "tables": ("look chains of tables up at once", 9),
@@ -231,7 +368,9 @@ def test_every_pass_and_every_rule_for_size_changes_graphs() -> None:
         split |= operators[SPLIT]
         folded |= FOLDS & counts.keys()
     assert changed == CHANGED
-    assert {step.name for step in PASSES} == {step for step, _ in CHANGED.values()} | folded
+    assert {step.name for step in PASSES if not step.turns_ports} == {
+        step for step, _ in CHANGED.values()
+    } | folded
     assert split == set(_RULES)
 
 

@@ -189,7 +189,7 @@ def test_a_board_server_without_python(classifier, runtime, monkeypatch):
 def test_what_cannot_run_is_told_in_words(classifier, runtime, tmp_path):
     *_, example, _, path = classifier
     damaged = tmp_path / "damaged.pte"
-    damaged.write_bytes(path.read_bytes().replace(b"TOSAICX1", b"TOSAICX0"))
+    damaged.write_bytes(path.read_bytes().replace(b"TOSAICX2", b"TOSAICX0"))
     runtime.use("emulator")
     with pytest.raises(RuntimeError):
         executed(damaged, example)

@@ -104,14 +104,14 @@ def differences(model, samples=6):
     return np.concatenate(steps), np.concatenate(plain)
 
 
-@pytest.mark.parametrize("network", [pooled_relu, maximum, flat_relu, sliced, mean])
+@pytest.mark.parametrize("network", [pooled_relu, maximum, flat_relu, sliced, mean, resize])
 def test_what_keeps_the_grid_is_exact_but_for_ties(network):
     steps, plain = differences(network(Pairs()))
     assert steps.max() <= 1
     assert plain.sum() == 0
 
 
-@pytest.mark.parametrize("network", [clip, average, leaky, concat, total, two, resize])
+@pytest.mark.parametrize("network", [clip, average, leaky, concat, total, two])
 def test_what_leaves_the_grid_is_read_in_16_bits(network):
     """In 8 bits 0.8 to 45 % of the integers differ, by up to 10 steps."""
     model = network(Pairs())

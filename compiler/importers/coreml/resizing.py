@@ -8,7 +8,7 @@ from tosaic.compiler.importers.coreml.images import MAX_EXTENT, sizes_of
 from tosaic.compiler.importers.coreml.node import CoreMlNode, CoreMlValue
 from tosaic.compiler.importers.coreml.registry import handles
 from tosaic.compiler.importers.lowering.matrix import matmul
-from tosaic.compiler.importers.lowering.resize import Filter, filter_matrix, mix, pick
+from tosaic.compiler.importers.lowering.resize import Filter, filter_matrix, mix_axes, pick
 from tosaic.compiler.ir import DType
 
 _LINEAR = Filter("linear")
@@ -30,7 +30,7 @@ def upsample(node: CoreMlNode) -> CoreMlValue:
     node.require(min(targets) > 0 and max(targets) <= MAX_EXTENT, f"the result is {targets}")
     node.require(math.prod(targets) <= MAX_PIXELS, f"the result is {targets}")
     node.require(p.mode in (0, 1) and p.linearUpsampleMode in (0, 1, 2), "its mode is not known")
-    low, x = node.low, node.loose(rank=2)
+    low, x, matrices = node.low, node.loose(rank=2), dict[int, np.ndarray]()
     for offset, count, factor in zip((2, 1), targets, factors, strict=True):
         axis = low.rank(x) - offset
         size = low.shape(x)[axis]
@@ -40,8 +40,8 @@ def upsample(node: CoreMlNode) -> CoreMlValue:
         elif size != count or p.linearUpsampleMode == 0:
             grid = _upsample_grid(p.linearUpsampleMode, size, count)
             node.affordable(size * count, "its matrix of weights")
-            x = mix(low, x, axis, filter_matrix(low, grid, size, 1.0, _LINEAR))
-    return node.out(x, (*node.shape()[:-2], *targets))
+            matrices[axis] = filter_matrix(low, grid, size, 1.0, _LINEAR)
+    return node.out(mix_axes(low, x, matrices), (*node.shape()[:-2], *targets))
 
 
 def _upsample_grid(mode: int, size: int, count: int) -> np.ndarray:
@@ -76,15 +76,15 @@ def resize_bilinear(node: CoreMlNode) -> CoreMlValue:
     targets = sizes_of(node, p.targetSize, 2, 1, "targetSize")
     mode = p.mode.samplingMethod
     node.require(mode in range(4), f"samplingMethod {mode} is not known")
-    x = node.loose(rank=2)
+    x, matrices = node.loose(rank=2), dict[int, np.ndarray]()
     for offset, count in zip((2, 1), targets, strict=True):
         axis = low.rank(x) - offset
         size = low.shape(x)[axis]
         grid = np.clip(np.linspace(*sampling_grid(mode, size, count), count), 0, size - 1)
         if not np.array_equal(grid, np.arange(size)):
             node.affordable(size * count, "its matrix of weights")
-            x = mix(low, x, axis, filter_matrix(low, grid, size, 1.0, _LINEAR))
-    return node.out(x, (*node.shape()[:-2], *targets))
+            matrices[axis] = filter_matrix(low, grid, size, 1.0, _LINEAR)
+    return node.out(mix_axes(low, x, matrices), (*node.shape()[:-2], *targets))
 
 
 @handles("cropResize")

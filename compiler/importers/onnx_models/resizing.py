@@ -9,6 +9,7 @@ from tosaic.compiler.importers.lowering.resize import (
     fill_outside,
     filter_matrix,
     mix,
+    mix_axes,
     nearest_positions,
     pick,
 )
@@ -38,6 +39,7 @@ def resize(node: OnnxNode) -> OnnxValue:
         bool(node.attr("antialias", 0)),
         bool(node.attr("exclude_outside", 0)),
     )
+    matrices: dict[int, np.ndarray] = {}
     for i, axis in enumerate(axes):
         size, scale, count = node.shape()[axis], scales[i], sizes[i]
         if count < 1:
@@ -49,12 +51,14 @@ def resize(node: OnnxNode) -> OnnxValue:
         positions = _positions(transformation, size, count, scale, region)
         if mode == "nearest":
             x = pick(low, x, axis, nearest_positions(positions, size, rounding))
-        else:
+        elif transformation == "tf_crop_and_resize":
             x = mix(low, x, axis, filter_matrix(low, positions, size, scale, kernel))
+        else:
+            matrices[axis] = filter_matrix(low, positions, size, scale, kernel)
         if transformation == "tf_crop_and_resize":
             outside = (positions < 0) | (positions > size - 1)
             x = fill_outside(low, x, axis, outside, float(node.attr("extrapolation_value", 0.0)))
-    return node.out_raw(x) if mode == "nearest" else node.out(x)
+    return node.out_raw(x) if mode == "nearest" else node.out(mix_axes(low, x, matrices))
 
 
 def _extents(node: OnnxNode, axes: list[int], old: bool) -> tuple[list[float], list[int]]:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tosaic.compiler.importers.lowering.rescaling import rescaled
-from tosaic.compiler.importers.lowering.resize import Filter, filter_matrix, mix, pick
+from tosaic.compiler.importers.lowering.resize import Filter, filter_matrix, mix_axes, pick
 from tosaic.compiler.importers.tflite.fixed_point_graph import shifted_down
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.registry import handles
@@ -51,7 +51,7 @@ def resize_bilinear(node: TfliteNode) -> str:
     if not node.is_float:
         node.unsupported("integers without a scale", "use float32")
     align, half = _corners(node)
-    low, x = node.low, node.x()
+    low, matrices = node.low, dict[int, np.ndarray]()
     for axis, count in enumerate(node.integers(1), 1):
         size = node.shape()[axis]
         if size == count:
@@ -60,11 +60,10 @@ def resize_bilinear(node: TfliteNode) -> str:
         low.make_room((4, count), np.float64)
         shift = 0.5 if half else 0.0
         positions = (np.arange(count) + shift) * (over / under) - shift
-        matrix = filter_matrix(
+        matrices[axis] = filter_matrix(
             low, np.clip(positions, 0, size - 1), size, under / over if over else 1.0, Filter("linear")
         )
-        x = mix(low, x, axis, matrix)
-    return x
+    return mix_axes(low, node.x(), matrices)
 
 
 def _integers(node: TfliteNode) -> str:

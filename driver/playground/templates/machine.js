@@ -22,6 +22,13 @@ export function parse(file, catalog) {
   return {...program, image: bytes.slice(12 + length, -4)};
 }
 
+// Of each element of a tensor in memory, whose axes lie there in `order`, the place in row-major order.
+export function places({shape, order}) {
+  const strides = shape.map((_, axis) => shape.slice(axis + 1).reduce((a, b) => a * b, 1));
+  return order.reduce((found, axis) => found.flatMap(
+    place => Array.from({length: shape[axis]}, (_, i) => place + i * strides[axis])), [0]);
+}
+
 // What little of WASI the library asks for: no file, no network.
 function wasi(memory) {
   const view = () => new DataView(memory().buffer);
@@ -100,8 +107,20 @@ export class Machine {
     return new type(this.x.memory.buffer, this.at + port.address, port.bytes / type.BYTES_PER_ELEMENT);
   }
 
+  put(port, values) {
+    const stored = this.tensor(port);
+    if (port.order) places(port).forEach((place, i) => stored[i] = values[place]);
+    else stored.set(values);
+  }
+
+  taken(port) {
+    const stored = this.tensor(port), values = stored.slice();
+    if (port.order) places(port).forEach((place, i) => values[place] = stored[i]);
+    return values;
+  }
+
   start(inputs) {
-    for (const port of this.program.inputs) this.tensor(port).set(inputs[port.name]);
+    for (const port of this.program.inputs) this.put(port, inputs[port.name]);
     this.x.tosaic_record(this.simulator);
     const {program_address: address, program_bytes: bytes, memory_bytes: size} = this.program;
     const values = {MEM_BASE, MEM_SIZE: size, PROGRAM_ADDRESS: address, PROGRAM_BYTES: bytes,
@@ -124,7 +143,7 @@ export class Machine {
   recorded() { return Number(this.x.tosaic_recorded_cycles(this.simulator, 0)); }
 
   results() {
-    const outputs = Object.fromEntries(this.program.outputs.map(port => [port.name, this.tensor(port).slice()]));
+    const outputs = Object.fromEntries(this.program.outputs.map(port => [port.name, this.taken(port)]));
     const cycles = this.read("CYCLES") + this.read("CYCLES_HIGH") * 2 ** 32;
     const layers = [];
     const count = this.read("MARK_COUNT");

@@ -34,7 +34,7 @@ using executorch::runtime::FreeableBuffer;
 using executorch::runtime::Result;
 using executorch::runtime::Span;
 
-constexpr char MAGIC[] = "TOSAICX1";
+constexpr char MAGIC[] = "TOSAICX2";
 constexpr size_t MAGIC_BYTES = 8;
 constexpr uint32_t UNREAD = 0xFFFFFFFFu;  // The address of an input that the program does not need.
 
@@ -65,6 +65,19 @@ Error fail(Error error, const char* format, ...) {
 
 struct Place {
     uint32_t address, bytes;
+    uint32_t rank = 0;  // 0: row major
+    uint32_t shape[TOSAIC_RANK_MAX], order[TOSAIC_RANK_MAX];
+
+    // Whether each axis is there once, and the elements are of whole bytes.
+    bool sound() const {
+        uint32_t axes = 0, left = bytes;
+        for (uint32_t axis = 0; axis < rank; ++axis) {
+            if (order[axis] >= rank || shape[axis] == 0 || left % shape[axis] != 0) return false;
+            axes |= 1u << order[axis];
+            left /= shape[axis];
+        }
+        return axes == (1u << rank) - 1 && (rank == 0 || (left != 0 && left <= 8 && (left & (left - 1)) == 0));
+    }
 };
 
 // A machine behind the C kit, which all methods of the process share.
@@ -108,15 +121,22 @@ class Part {
                                 &program.image_bytes})
             if (!reader.word(field)) return false;
         blocks_.resize(counts[0] <= bytes / 16 ? counts[0] : 0);
-        inputs.resize(counts[1] <= bytes / 8 ? counts[1] : 0);
-        outputs.resize(counts[2] <= bytes / 8 ? counts[2] : 0);
+        inputs.resize(counts[1] <= bytes / 12 ? counts[1] : 0);
+        outputs.resize(counts[2] <= bytes / 12 ? counts[2] : 0);
         if (blocks_.size() != counts[0] || inputs.size() != counts[1] || outputs.size() != counts[2]) return false;
         for (auto& each : blocks_)
             for (uint32_t* field : {&each.tensor, &each.address, &each.bytes, &each.crc32})
                 if (!reader.word(field)) return false;
         for (auto* side : {&inputs, &outputs})
-            for (Place& place : *side)
-                if (!reader.word(&place.address) || !reader.word(&place.bytes)) return false;
+            for (Place& place : *side) {
+                if (!reader.word(&place.address) || !reader.word(&place.bytes) || !reader.word(&place.rank))
+                    return false;
+                if (place.rank > TOSAIC_RANK_MAX) return false;
+                for (auto* axes : {place.shape, place.order})
+                    for (uint32_t axis = 0; axis < place.rank; ++axis)
+                        if (!reader.word(&axes[axis])) return false;
+                if (!place.sound()) return false;
+            }
         source = blob + reader.at;
         source_bytes = bytes - reader.at;
         if (image_at > source_bytes || program.image_bytes > source_bytes - image_at) return false;
@@ -254,6 +274,9 @@ class TosaicBackend final : public executorch::runtime::BackendInterface {
         tosaic_tensor tensor = {};
         tensor.address = place.address;
         tensor.bytes = place.bytes;
+        tensor.rank = place.rank;
+        tensor.shape = place.shape;
+        tensor.order = place.rank == 0 ? nullptr : place.order;
         return tensor;
     }
 };

@@ -2,11 +2,11 @@
 
 import struct
 
-from tosaic.compiler.program import MAGIC, Program
+from tosaic.compiler.program import MAGIC, Port, Program
 from tosaic.errors import UnsupportedError
 from tosaic.hw.isa import ISA_HASH
 
-BLOB_MAGIC = b"TOSAICX1"
+BLOB_MAGIC = b"TOSAICX2"
 UNREAD = 0xFFFFFFFF
 """The address of an input that the program does not need."""
 
@@ -16,7 +16,8 @@ def program_blob(program: Program, input_bytes: dict[str, int], outputs: list[st
 
     After the magic come little-endian words: ISA_HASH, CONFIG_HASH, bytes of memory, address and bytes of the program
     and of its boot part, numbers of decoded blocks, inputs and outputs, offset of the image in the .tsc file, bytes of
-    the image; tensor, address, bytes and CRC-32 of each block; address and bytes of each input and output.
+    the image; tensor, address, bytes and CRC-32 of each block; address, bytes and rank of each input and output, and
+    its sizes and the order of its axes in memory, where that is not theirs; else the rank is 0.
     """
     if program.others:
         raise UnsupportedError("the C kit starts one core: choose a configuration with cores=1")
@@ -42,7 +43,12 @@ def program_blob(program: Program, input_bytes: dict[str, int], outputs: list[st
     for block in boot.blocks if boot else ():
         words += [block.tensor, block.address, block.bytes, block.crc32]
     for name, size in input_bytes.items():
-        words += [ports[name].address, ports[name].bytes] if name in ports else [UNREAD, size]
+        words += _place(ports[name]) if name in ports else [UNREAD, size, 0]
     for name in outputs:
-        words += [ports[name].address, ports[name].bytes]
+        words += _place(ports[name])
     return BLOB_MAGIC + struct.pack(f"<{len(words)}I", *words) + file
+
+
+def _place(port: Port) -> list[int]:
+    turned = [*port.shape, *port.order] if port.order else []
+    return [port.address, port.bytes, len(port.order), *turned]
