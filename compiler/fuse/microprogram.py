@@ -195,6 +195,10 @@ class _Assembler:
             a, b = b, a
         if isinstance(b, ArrayResult):
             b = self.into_register(b)
+        if isinstance(a, Load) and a == b and not a.shared:
+            # A square: its operand is loaded once.
+            a = b = self.into_register(a)
+            self.uses[id(a)] += 1
         # One operand may come from memory and one may be immediate.
         if (isinstance(a, Load) and isinstance(b, Load)) or (
             isinstance(a, Immediate) and isinstance(b, Immediate)
@@ -238,6 +242,15 @@ class _Uses(dict[int, int]):
         out.append(value)
 
 
+def _added(reduced: Reduced, accumulator: Node) -> Node:
+    """The micro-operation that joins a term and the running value; a RESCALE that makes the term adds as well."""
+    term = reduced.term
+    if isinstance(term, Node) and term.op is Op.RESCALE and reduced.combine is Op.ADD and not reduced.a_zp:
+        if term.b is None and term.clamp is None and not term.wrap32 and term.out_zp == 0:
+            return dataclasses.replace(term, b=accumulator)
+    return Node(reduced.combine, term, accumulator, a_zp=reduced.a_zp)
+
+
 def assemble(root: Value, config: Config) -> MicroProgram:
     """The micro-program that stores `root`; TooComplex when it does not fit the vector unit."""
     if not isinstance(root, Node):
@@ -257,14 +270,14 @@ def assemble(root: Value, config: Config) -> MicroProgram:
         body_start = assembler.count
         body = uses.postorder(reduced.term) if isinstance(reduced.term, Node | Reduced) else []
         uses[id(reduced.term)] = uses.get(id(reduced.term), 0) + 1
-        for node in body:
-            assert isinstance(node, Node)
-            assembler.evaluate(node, to_memory=False)
         accumulator = Node(Op.MOV, Immediate(0))
         assembler.register[id(accumulator)], uses[id(accumulator)] = running, 1 << 30
-        combine = Node(reduced.combine, reduced.term, accumulator, a_zp=reduced.a_zp)
-        assembler.emit(combine, reduced.term, accumulator, running)
-        assembler.release(reduced.term)
+        combine = _added(reduced, accumulator)
+        for node in body[:-1] if combine.op is Op.RESCALE else body:
+            assert isinstance(node, Node)
+            assembler.evaluate(node, to_memory=False)
+        assembler.emit(combine, combine.a, accumulator, running)
+        assembler.release(combine.a)
         body_end, body_loads = assembler.count, len(assembler.loads)
         assembler.register[id(reduced)] = running
     nodes = [value for value in order if isinstance(value, Node)]

@@ -30,11 +30,13 @@ def _peeled(program: MicroProgram, repeats: int) -> tuple[MicroProgram, int]:
     running = (combine.b_source, combine.b_index) == (Source.REGISTER, combine.destination)
     if not running or start.destination != combine.destination or Source.ITERATION in sources:
         return program, repeats
+    scales = combine.op == Op.RESCALE
     if len(body) == 1:
-        head = _changed(combine, index=0, op=Op.MOV, b_source=Source.NONE, b_index=0)
+        op = Op.RESCALE if scales else Op.MOV
+        head = _changed(combine, index=0, op=op, b_source=Source.NONE, b_index=0)
     else:
         term = (combine.a_source, combine.a_index) == (Source.REGISTER, body[0].destination)
-        if not term or combine.a_zp or combine.destination in _registers(body[0]):
+        if not term or scales or combine.a_zp or combine.destination in _registers(body[0]):
             return program, repeats
         head = _changed(body[0], index=0, destination=combine.destination)
     uops[0], left = head, repeats - 1
