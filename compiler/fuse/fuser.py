@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+from tosaic.compiler.fuse.bounds import KnownBounds
 from tosaic.compiler.fuse.drain_cost import drains_too_slowly
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.layer_building import LayerBuilding, Members
@@ -27,6 +28,7 @@ class Fuser:
     def __init__(self, graph: Graph, config: Config, *, fuse: bool = True):
         self.graph, self.config, self.fuse = graph, config, fuse
         self._weights: dict[int, int] = {}
+        self._bounds = KnownBounds(graph)
         self._sums: dict[int, _Group | None] = {}
         """Sums by the operators that have been asked about (`_summed`)."""
         self.producer = {name: i for i, op in enumerate(graph.operators) for name in op.outputs}
@@ -259,7 +261,7 @@ class Fuser:
             operators[group.base] if group.base is not None else None,
             operators[root],
         )
-        building = LayerBuilding(self.graph, self.config, members)
+        building = LayerBuilding(self.graph, self.config, members, self._bounds)
         try:
             return building.build(share=False)
         except TooComplex:

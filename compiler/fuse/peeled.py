@@ -23,7 +23,7 @@ def _peeled(program: MicroProgram, repeats: int) -> tuple[MicroProgram, int]:
     first, last = program.body_start, program.body_end
     body = uops[first:last]
     # The first repetition of a longer body would take more than the one micro-operation of the start value.
-    if first != 1 or not 1 <= len(body) <= 2 or repeats < 2:
+    if program.rows or first != 1 or not 1 <= len(body) <= 2 or repeats < 2:
         return program, repeats
     start, combine = uops[0], body[-1]
     sources = {source for uop in body for source in (uop.a_source, uop.b_source)}
