@@ -13,6 +13,7 @@ from tosaic.compiler.legalize.normalise import normalise
 from tosaic.compiler.legalize.oversize import split_oversize
 from tosaic.compiler.legalize.short_rows import turn_short_rows
 from tosaic.compiler.legalize.single_row import turn_single_rows
+from tosaic.compiler.legalize.summed_rows import sum_rows_on_array
 from tosaic.compiler.legalize.sunk_transposes import sink_transposes
 from tosaic.compiler.legalize.tabulated import tabulate
 from tosaic.compiler.legalize.verify import verify
@@ -39,6 +40,7 @@ PASSES = (
     Pass("multiply single rows by matrices as they are", lambda graph, config: turn_single_rows(graph)),
     Pass("turn images of planes on the array", interleave_planes, optional=True),
     Pass("pool where it takes the fewest cycles", cheaper_pools, optional=True),
+    Pass("sum rows of bytes on the array", sum_rows_on_array, optional=True),
     Pass("split what exceeds the memory", lambda graph, config: split_oversize(graph, config)),
     Pass("widen bytes where they are read", lambda graph, config: widen_at_readers(graph), optional=True),
     Pass("fold what these left", lambda graph, config: normalise(graph, again=True)),
