@@ -37,7 +37,8 @@ def _by_ones(new: Rewriting, index: GraphIndex, config: Config) -> bool:
     source, zero_point = found
     maker = index.producer(source)
     # Bytes that VECTOR makes for nothing else are added up as it makes them.
-    if len(index.consumers(source)) == 1 and maker is not None and KIND.get(maker.op) is Kind.ELEMENTWISE:
+    alone = len(index.consumers(source)) == 1 and source not in new.graph.outputs
+    if alone and maker is not None and KIND.get(maker.op) is Kind.ELEMENTWISE:
         return False
     on_vector = rows * (steps + config.columns // _LANES_SHARE)
     if array.dense_cycles(steps, rows, config) > on_vector:
