@@ -60,7 +60,7 @@ def nest_gos(nest: GoNest, config: Config) -> Iterator[VectorGo]:
 
 
 def row_gos(nest: GoNest, config: Config) -> Iterator[VectorGo]:
-    """The GOs of a nest whose program goes by rows: the body repeats along the last axis, the slots are of the others."""
+    """The GOs of a nest whose program goes by rows: its body repeats along the last axis."""
     *outer, along = nest.axes
     lanes, table = even_lanes(along.count, config.columns), nest.table
     whole, rest = divmod(along.count, lanes)

@@ -1,7 +1,7 @@
 """Sums of the bytes of each row, on the array: a convolution by ones.
 
-VECTOR adds up a row in as many lanes as it has, and then the lanes, which takes it more than half as long again for rows
-of some hundred bytes. One column of the array adds up rows in the cycles of the former, while VECTOR does something else.
+VECTOR adds up a row in as many lanes as it has, and then the lanes, which takes half as long again for rows of some
+hundred bytes. One column of the array does it in the cycles of the former, while VECTOR does something else.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ _LANES_SHARE = 2
 
 
 def sum_rows_on_array(graph: Graph, config: Config) -> Graph:
-    """A graph with the same outputs; sums of bytes along the last axis as convolutions where these take fewer cycles."""
+    """A graph with the same outputs; sums of bytes along the last axis on the array where that takes fewer cycles."""
     graph = graph.copy()
     index, done = graph.index(), list[Operator]()
     for operator in graph.operators:
@@ -72,5 +72,7 @@ def _bytes_of(new: Rewriting, maker: Operator | None) -> tuple[str, int] | None:
     values = [new.graph.tensors[new.graph.operand(maker, name) or ""].data for name in names]
     if any(value is None or value.size != 1 for value in values):
         return None
-    multiplier, shift, input_zp, output_zp = (int(value.reshape(-1)[0]) for value in values if value is not None)
+    multiplier, shift, input_zp, output_zp = (
+        int(value.reshape(-1)[0]) for value in values if value is not None
+    )
     return (maker.inputs[0], input_zp) if multiplier == 1 << shift and output_zp == 0 else None

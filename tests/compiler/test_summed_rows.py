@@ -9,7 +9,9 @@ from tosaic.compiler.ir import DType, Graph
 from tosaic.driver.session import Session
 
 
-def powers(shape: tuple[int, ...], *, zero_point: int = -128, by_cast: bool = False, also: bool = True) -> Graph:
+def powers(
+    shape: tuple[int, ...], *, zero_point: int = -128, by_cast: bool = False, also: bool = True
+) -> Graph:
     """Bytes and the sum of each row of them, as a softmax has them; `also`: others read the bytes, too."""
     build = LayerBuilder(7)
     made = build.rescale(build.input("x", shape, DType.INT16), DType.INT8, double=False, shift=38)
@@ -30,7 +32,12 @@ def powers(shape: tuple[int, ...], *, zero_point: int = -128, by_cast: bool = Fa
 @pytest.mark.parametrize("config", ["base", "nano", "base,lane_columns=4", "small,am_bytes=8K"])
 @pytest.mark.parametrize("shape", [(40, 100), (2, 3, 17, 33), (16, 16)])
 def test_equal_to_golden(shape: tuple[int, ...], config: str) -> None:
-    for graph in (powers(shape), powers(shape, zero_point=5), powers(shape, by_cast=True), powers(shape, also=False)):
+    for graph in (
+        powers(shape),
+        powers(shape, zero_point=5),
+        powers(shape, by_cast=True),
+        powers(shape, also=False),
+    ):
         assert_equal_to_golden(graph, config, check_hazards=True)
 
 
