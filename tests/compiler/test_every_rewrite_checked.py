@@ -140,6 +140,17 @@ def planes() -> Iterator[Make]:
             yield make
 
 
+def byte_sums() -> Iterator[Make]:
+    """Sums of rows of bytes; of fewer rows than the array has, sums stay."""
+    for shape in ((40, 100), (2, 3, 17, 33), (15, 64)):
+
+        def make(b: LayerBuilder, shape=shape) -> str:
+            x = b.input("x", shape, DType.INT8)
+            return b.add("REDUCE_SUM", [b.add("CAST", [x], dtype=DType.INT32)], axis=len(shape) - 1)
+
+        yield make
+
+
 FAMILIES = {
     "planes": (planes, BASE),
     "short rows": (short_rows, BASE),
@@ -152,6 +163,7 @@ FAMILIES = {
     "convolutions": (exhaustive.convolutions, exhaustive.SMALL),
     "volumes": (exhaustive.volumes, exhaustive.CONFIG),
     "single rows": (exhaustive.single_rows, exhaustive.CONFIG),
+    "byte sums": (byte_sums, BASE),
 }
 SPLIT, SINK = "split what exceeds the memory", "turn tensors where they are smallest"
 CHANGED = {
@@ -166,6 +178,7 @@ CHANGED = {
     "convolutions": (SPLIT, 30),
     "volumes": ("decompose operators that the machine has not", 108),
     "single rows": ("multiply single rows by matrices as they are", 12),
+    "byte sums": ("sum rows of bytes on the array", 2),
 }
 """For each family, a pass that it is for, and how many of its graphs that pass changes."""
 FOLDS = {"fold constants, sink reshapes", "fold what these left"}
