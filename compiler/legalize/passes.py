@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 
 from tosaic.compiler.ir import Graph
+from tosaic.compiler.legalize.byte_sums import sum_rows_on_array
 from tosaic.compiler.legalize.cheaper_pool import cheaper_pools
 from tosaic.compiler.legalize.custom import without_custom
 from tosaic.compiler.legalize.decompose import decompose
@@ -13,7 +14,6 @@ from tosaic.compiler.legalize.normalise import normalise
 from tosaic.compiler.legalize.oversize import split_oversize
 from tosaic.compiler.legalize.short_rows import turn_short_rows
 from tosaic.compiler.legalize.single_row import turn_single_rows
-from tosaic.compiler.legalize.summed_rows import sum_rows_on_array
 from tosaic.compiler.legalize.sunk_transposes import sink_transposes
 from tosaic.compiler.legalize.tabulated import tabulate
 from tosaic.compiler.legalize.verify import verify

@@ -1,59 +1,120 @@
-"""Sums of the bytes of each row are convolutions by ones, where other layers read the bytes too."""
+"""Means over an image whose rows are added up on their way out of the array."""
 
 import numpy as np
 import pytest
 from emulation import assert_equal_to_golden
-from layer_graphs import LayerBuilder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from layer_graphs import LayerBuilder, feeds
 
+from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, Graph
 from tosaic.driver.session import Session
+from tosaic.hw.config_text import get_config
+from tosaic.sim.golden import evaluate
 
 
-def powers(
-    shape: tuple[int, ...], *, zero_point: int = -128, by_cast: bool = False, also: bool = True
+def mean_after(
+    shape, channels, kernel=(1, 1), *, depthwise=False, residual=False, also=False, pad=(0, 0, 0, 0)
 ) -> Graph:
-    """Bytes and the sum of each row of them, as a softmax has them; `also`: others read the bytes, too."""
+    """A convolution, perhaps an addition, and the average of the whole image."""
     build = LayerBuilder(7)
-    made = build.rescale(build.input("x", shape, DType.INT16), DType.INT8, double=False, shift=38)
+    x = build.input("x", shape, DType.INT8)
+    y = build.conv(x, channels, kernel, depthwise=depthwise, pad=pad, input_zp=3)
+    y = build.rescale(y, DType.INT8, per_channel=True, output_zp=-4)
+    if residual:
+        y = build.residual(y, build.input("r", build.graph.tensors[y].shape, DType.INT8))
+    _, height, width, _ = build.graph.tensors[y].shape
+    zero = build.zero_point(DType.INT8)
+    mean = build.add(
+        "AVG_POOL2D",
+        [y, zero, zero],
+        kernel=[height, width],
+        stride=[1, 1],
+        pad=[0, 0, 0, 0],
+        acc_type=DType.INT32,
+    )
+    build.output(mean)
     if also:
-        build.output(made)
-    if by_cast:
-        wide = build.add("CAST", [made], dtype=DType.INT32)
-    else:
-        one = [build.constant([1 << 30], DType.INT32), build.constant([30], DType.INT8)]
-        zeros = [build.zero_point(DType.INT8, zero_point), build.zero_point(DType.INT32)]
-        how = dict(scale32=True, rounding_mode="SINGLE_ROUND", per_channel=False)
-        how |= dict(input_unsigned=False, output_unsigned=False)
-        wide = build.add("RESCALE", [made, *one, *zeros], dtype=DType.INT32, **how)
-    build.output(build.add("REDUCE_SUM", [wide], axis=len(shape) - 1))
+        build.output(y)
     return build.finish()
 
 
-@pytest.mark.parametrize("config", ["base", "nano", "base,lane_columns=4", "small,am_bytes=8K"])
-@pytest.mark.parametrize("shape", [(40, 100), (2, 3, 17, 33), (16, 16)])
-def test_equal_to_golden(shape: tuple[int, ...], config: str) -> None:
-    for graph in (
-        powers(shape),
-        powers(shape, zero_point=5),
-        powers(shape, by_cast=True),
-        powers(shape, also=False),
-    ):
-        assert_equal_to_golden(graph, config, check_hazards=True)
+def stored(graph: Graph, config: str = "base") -> bool:
+    """Whether a layer makes the image itself."""
+    image = next(operator for operator in graph.operators if operator.op == "AVG_POOL2D").inputs[0]
+    return any(layer.output == image for layer in compile_graph(graph, get_config(config)).layers)
 
 
-def layers(graph: Graph) -> dict[str, int]:
-    """Cycles of layers by operator."""
-    session = Session(graph, target="emulator", config="base")
-    session.run({"x": np.ones(graph.tensors["x"].shape, np.int16)})
-    return {layer["op"]: layer["cycles"] for layer in session.stats["layers"]}
+SUMMED = {
+    "pixelwise": dict(shape=(1, 25, 5, 64), channels=64),
+    "of few channels, pixels in pairs": dict(shape=(1, 20, 8, 40), channels=8, kernel=(3, 3)),
+    "windows": dict(shape=(1, 9, 8, 16), channels=20, kernel=(3, 3), pad=(1, 1, 1, 1)),
+    "with an operand": dict(
+        shape=(1, 10, 6, 64), channels=16, kernel=(3, 3), pad=(1, 1, 1, 1), residual=True
+    ),
+    "boxes of an image outside": dict(shape=(1, 700, 7, 64), channels=33, kernel=(3, 1)),
+    "boxes with an operand": dict(shape=(1, 900, 8, 64), channels=48, kernel=(3, 1), residual=True),
+}
 
 
-def test_rows_take_a_cycle_for_a_vector() -> None:
-    """512 rows of 256 bytes: 8,192 vectors, for which VECTOR takes more than half as long again."""
-    assert layers(powers((512, 256)))["CONV2D"] < 8192 + 600
-    assert "REDUCE_SUM" not in layers(powers((512, 256)))
+@pytest.mark.long
+@pytest.mark.parametrize("config", ["base", "small"])
+@pytest.mark.parametrize("name", SUMMED)
+def test_sums_are_golden(name, config):
+    assert_equal_to_golden(mean_after(**SUMMED[name]), config, check_hazards=True)
 
 
-@pytest.mark.parametrize("graph", [powers((8, 256)), powers((512, 256), also=False)])
-def test_few_rows_and_bytes_that_nothing_else_reads_stay(graph: Graph) -> None:
-    assert "CONV2D" not in layers(graph)
+@pytest.mark.parametrize("name", SUMMED)
+def test_the_image_is_not_stored(name):
+    assert not stored(mean_after(**SUMMED[name]))
+
+
+STORED = {
+    "depthwise, faster than VECTOR adds": dict(
+        shape=(1, 20, 17, 24), channels=1, kernel=(3, 3), depthwise=True
+    ),
+    "an image that somebody else reads": dict(shape=(1, 12, 5, 32), channels=64, also=True),
+    "few rows": dict(shape=(1, 3, 8, 32), channels=64),
+    "rows longer than VECTOR has slots": dict(shape=(1, 12, 20, 16), channels=16),
+    "two images": dict(shape=(2, 12, 5, 16), channels=16),
+}
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_images_that_are_stored(name):
+    graph = mean_after(**STORED[name])
+    assert stored(graph)
+    assert_equal_to_golden(graph, "base")
+
+
+@pytest.mark.long
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_any_shape(data):
+    height, width = data.draw(st.integers(5, 40)), data.draw(st.integers(2, 16))
+    channels = data.draw(st.integers(1, 70))
+    depthwise = data.draw(st.booleans())
+    graph = mean_after(
+        (1, height, width, data.draw(st.integers(1, 40))),
+        1 if depthwise else channels,
+        data.draw(st.sampled_from([(1, 1), (3, 2)])),
+        depthwise=depthwise,
+        residual=data.draw(st.booleans()),
+        pad=(1, 1, 1, 0),
+    )
+    assert_equal_to_golden(graph, data.draw(st.sampled_from(["base", "small"])), check_hazards=True)
+
+
+def test_cycles():
+    """An image of 25 × 5 pixels and 64 channels that is read again takes VECTOR more cycles."""
+    cycles = []
+    for also in (False, True):
+        graph = mean_after((1, 25, 5, 64), 64, also=also)
+        session = Session(graph, "emulator", "base")
+        values = feeds(graph, 1)
+        results = session.run(values)
+        for name, wanted in evaluate(graph, values).items():
+            np.testing.assert_array_equal(results[name], wanted)
+        cycles.append(session.stats["cycles"])
+    assert cycles[0] + 100 < cycles[1]
