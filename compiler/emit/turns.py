@@ -1,8 +1,8 @@
 """A batch as a loop: one body for some samples, which runs in turns over all of them.
 
 Instructions have fixed addresses. So the body reads and writes the places of one turn's samples, and a turn begins with
-copies of its own: results of the turn before leave, and samples come. Which copies these are, a record in external memory
-tells, bit by bit: each turn leaves the number of the next one there.
+copies of its own: results of the turn before leave, and samples come. Which copies these are, a record in external
+memory tells, bit by bit: each turn leaves the number of the next one there.
 
         copies of turn 0 ─► body ─► bits of the record ─► copies of turn 1, 2, ... ─► body ...
                                                       └─► results of the last turn leave ─► end
@@ -16,7 +16,6 @@ from tosaic.compiler.emit.commands import Blocks, Label
 from tosaic.compiler.emit.emitter import Emitter
 from tosaic.compiler.emit.graph_emission import OnLayer, TakeWork, emission_of, emit_graph
 from tosaic.compiler.place.address import Address
-from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.placer import Memories, PlacedPort
 from tosaic.compiler.tile.work import GraphPlan
 from tosaic.hw.config import Config
@@ -26,36 +25,31 @@ _COPY_PARTS = 4
 """Pieces of a copy that are in activation memory at a time: some come while others leave."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Turned:
-    """A port of the body, and the port of all samples."""
-
-    body: PlacedPort
-    whole: PlacedPort
-
-    def of(self, turn: int) -> Address:
-        """Where the samples of a turn are."""
-        return self.whole.address + turn * self.body.bytes
-
-
-def turned(port: PlacedPort, turns: int, external: ExternalMemory) -> Turned:
-    """The port of all samples of a batch, which gets memory of its own."""
-    shape = (turns * port.tensor.shape[0], *port.tensor.shape[1:])
-    tensor = dataclasses.replace(port.tensor, shape=shape)
-    size_bytes = turns * port.bytes
-    return Turned(port, PlacedPort(tensor, external.reserve(size_bytes, tensor), size_bytes))
-
-
 class TurnsEmission:
-    """The program of a batch."""
+    """The program of a batch. `inputs` and `outputs`: ports of the body, `turns`: how often it runs."""
 
     def __init__(
-        self, config: Config, memories: Memories, inputs: list[Turned], outputs: list[Turned], turns: int
+        self,
+        config: Config,
+        memories: Memories,
+        inputs: list[PlacedPort],
+        outputs: list[PlacedPort],
+        turns: int,
     ):
-        self.config, self.memories, self.inputs, self.outputs = config, memories, inputs, outputs
+        self.config, self.external = config, memories.external
+        self.memories, self.inputs, self.outputs = memories, inputs, outputs
+        self.all_inputs, self.all_outputs = (
+            [self._all(port, turns) for port in side] for side in (inputs, outputs)
+        )
+        """The ports of all samples."""
         self.turns, self.bits = turns, turns.bit_length()
-        self._record = memories.external.reserve(self.bits)
+        self._record = self.external.reserve(self.bits)
         self._body = Label("turn")
+
+    def _all(self, port: PlacedPort, turns: int) -> PlacedPort:
+        shape, size_bytes = (turns * port.tensor.shape[0], *port.tensor.shape[1:]), turns * port.bytes
+        tensor = dataclasses.replace(port.tensor, shape=shape)
+        return PlacedPort(tensor, self.external.reserve(size_bytes, tensor), size_bytes)
 
     def emit(self, plan: GraphPlan, on_layer: OnLayer | None = None, take: TakeWork | None = None) -> Blocks:
         """The blocks of the program, as `emit` makes them of a plan that runs once."""
@@ -91,14 +85,15 @@ class TurnsEmission:
 
     def _begin(self, emitter: Emitter, turn: int) -> None:
         """The samples of a turn come, and the record tells of the next one."""
-        for port in self.inputs:
-            self._copy(emitter, port.of(turn), port.body.address, port.body.bytes)
+        for port, whole in zip(self.inputs, self.all_inputs, strict=True):
+            self._copy(emitter, whole.address + turn * port.bytes, port.address, port.bytes)
         bits = np.array([turn + 1 >> bit & 1 for bit in range(self.bits)], np.uint8)
-        self._copy(emitter, self.memories.external.add_constant(bits), self._record, self.bits)
+        self._copy(emitter, self.external.add_constant(bits), self._record, self.bits)
 
     def _end(self, emitter: Emitter, turn: int) -> None:
-        for port in self.outputs:
-            self._copy(emitter, port.body.address, port.of(turn), port.body.bytes)
+        """The results of a turn leave."""
+        for port, whole in zip(self.outputs, self.all_outputs, strict=True):
+            self._copy(emitter, port.address, whole.address + turn * port.bytes, port.bytes)
 
     def _copy(self, emitter: Emitter, source: Address, target: Address, size_bytes: int) -> None:
         """Copies external memory by way of activation memory, of which all is free between two turns."""
