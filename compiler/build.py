@@ -22,6 +22,7 @@ from tosaic.compiler.cores.emission import CoresEmission
 from tosaic.compiler.cost.transfers import load_cycles
 from tosaic.compiler.emit.boot import emit_boot
 from tosaic.compiler.emit.graph_emission import FieldOverflow, OnLayer, emit
+from tosaic.compiler.emit.turns import TurnsEmission
 from tosaic.compiler.ir import Graph, validate
 from tosaic.compiler.ir.mapped_file import LARGE_BYTES, let_go
 from tosaic.compiler.legalize.dead_channels import remove_dead_channels
@@ -69,6 +70,7 @@ def compile_graph(
     keep_layers: bool = False,
     compress: str | None = None,
     speed: MemorySpeed = FULL_SPEED,
+    turns: int = 1,
     on_layer: OnLayer | None = None,
 ) -> Program:
     """Compiles `graph` for `config`.
@@ -80,8 +82,9 @@ def compile_graph(
     decodes them into external memory, once; every run does where that is predicted to be faster than to load them.
     With `compress="nnr-stream"` every run decodes all of them; a UserWarning tells where that is slower.
     `compress="fast"` packs weights that are then loaded in fewer cycles. `speed` is that of the external memory that
-    the program shall be fast on; it runs on any. Raises ModelError for an illegal
-    graph, UnsupportedError for a legal one that this accelerator does not run, and where it has no decoder, and
+    the program shall be fast on; it runs on any. With `turns` the program, of one core and without states, runs the
+    graph as often: its inputs and outputs are as many times as long along the first axis. Raises ModelError for an
+    illegal graph, UnsupportedError for a legal one that this accelerator does not run, and where it has no decoder, and
     InputError for an unknown method.
     """
     if compress is not None and compress not in METHODS:
@@ -99,14 +102,14 @@ def compile_graph(
     found = plans_of(task)
     best = next(found)
     _let_go(task.graph)
-    split = faster_on_cores(task, best)
+    split = faster_on_cores(task, best) if turns == 1 else None
     if split is not None:
         with contextlib.suppress(FieldOverflow):
             return program_of_cores(split, best, graph, config)
     problem: FieldOverflow | None = None
     for plan in itertools.chain([best], found):
         try:
-            program = _program(plan, graph, config, on_layer)
+            program = _program(plan, graph, config, turns, on_layer)
             if isinstance(coder, WeightCoder):
                 _warn_if_slower(program, coder, plan.cycles)
             return program
@@ -130,11 +133,18 @@ def _coder(config: Config, method: Method, speed: MemorySpeed) -> WeightCoder | 
     return WeightCoder(config, method, speed.bandwidth_bytes)
 
 
-def _program(plan: ProgramPlan, graph: Graph, config: Config, on_layer: OnLayer | None) -> Program:
+def _program(
+    plan: ProgramPlan, graph: Graph, config: Config, turns: int, on_layer: OnLayer | None
+) -> Program:
     """Emits and schedules a plan."""
     memories = plan.memories
     sequencer = InstructionSequencer(config)
-    blocks = emit(plan.main, config, memories, on_layer, sequencer.take)
+    if turns > 1:
+        emission = TurnsEmission(config, memories, plan.inputs, plan.outputs, turns)
+        blocks = emission.emit(plan.main, on_layer, sequencer.take)
+        plan = dataclasses.replace(plan, inputs=emission.all_inputs, outputs=emission.all_outputs)
+    else:
+        blocks = emit(plan.main, config, memories, on_layer, sequencer.take)
     streams = [sequencer.stream(blocks.all)]
     image = _image(streams, memories.external, config)
     program = _assembled(plan, streams, image, memories.external, graph, config)

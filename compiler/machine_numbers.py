@@ -339,6 +339,9 @@ and is 1.2 times slower by remainder; 16 x 16 of stride 8, 32 to 21 channels, sa
 REMAINDER_IDLE_CHANNELS = 16
 """Output channels below which the array is partly idle when zeros are put between the inputs. Set by hand in a3d5d313
 (2026-11-21)."""
+BATCH_PROGRAM_BYTES = 1 << 20
+"""Bytes of the instructions for all samples of a batch, or of a turn, up to which they are no loop. Set by hand
+(2026-11-29): a program of 1 MiB takes two seconds to compile."""
 BRANCH_INLINED_ELEMENTS = 4096
 """Results of both branches of a COND_IF, in elements, up to which it costs less to compute them both than to branch.
 Set by hand in 88c5e687 (2026-11-21)."""

@@ -186,6 +186,8 @@ class Program:
     instruction_layers: tuple[tuple[int | None, ...], ...] = ()
     """For each core the number of the layer that each of its instructions belongs to, None for one that belongs to
     none; empty where it is not known."""
+    turns: int = 1
+    """How often the layers run, each time over other samples of a batch."""
     memory_blocks: list[MemoryBlock] = dataclasses.field(default_factory=list)
     """What was where in the activation memory; a report draws it. Not in the file."""
 
@@ -209,8 +211,8 @@ class Program:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates with every layer run once."""
-        return sum(layer.macs for layer in self.layers)
+        """Multiply-accumulates with every layer run once in each turn."""
+        return self.turns * sum(layer.macs for layer in self.layers)
 
     def memory(self) -> np.ndarray:
         """A fresh memory window with the image in place, uint8."""
@@ -289,6 +291,8 @@ class Program:
             header["declared"] = {name: dataclasses.asdict(each) for name, each in self.declared.items()}
         if self.others:
             header["others"] = [stream._asdict() for stream in self.others]
+        if self.turns > 1:
+            header["turns"] = self.turns
         if self.instruction_layers:
             header["instruction_layers"] = [_runs(layers) for layers in self.instruction_layers]
         return header
@@ -373,6 +377,7 @@ def _from_header(header: dict, image: bytes) -> Program:
         boot=_boot(header, len(image)),
         others=_others(header, config, len(image)),
         instruction_layers=_instruction_layers(header),
+        turns=header.get("turns", 1),
     )
 
 

@@ -214,6 +214,7 @@ HEADER = record(
             list_of(pair(integer(1, 1 << _ADDRESS_BITS), integer(NO_LAYER, 1 << _ADDRESS_BITS)))
         ),
         "declared": mapping(_DECLARED),
+        "turns": integer(1, 1 << _ADDRESS_BITS),
     },
 )
 

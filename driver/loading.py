@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tosaic.compiler.build import compile_graph
+from tosaic.compiler.batches import compile_batch
 from tosaic.compiler.ir import Graph, unsigned_ports, validate
 from tosaic.compiler.legalize.custom import without_custom
 from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
@@ -28,6 +28,9 @@ class CompileOptions:
     compress: str | None = None
     progress: Progress | None = None
     speed: MemorySpeed = FULL_SPEED
+    single: Graph | None = None
+    """The graph of one sample of a batch of `samples`; None where there is none."""
+    samples: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,8 +131,9 @@ def _compiled(graph: Graph, config: Config, how: CompileOptions) -> Program:
         place = KeptProgram(without_custom(graph), config, options)
         if (found := place.read()) is not None:
             return found
-    program = compile_graph(
-        graph,
+    program = compile_batch(
+        how.single or graph,
+        how.samples,
         config,
         optimize=how.optimize,
         drop_dead_channels=how.drop_dead_channels,

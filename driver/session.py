@@ -119,6 +119,8 @@ class Session:
         # What is known of a device's memory is more than what options may say of it: nothing.
         speed = (self.device.memory_speed if self.device else None) or self._options.speed
         how = CompileOptions(optimize, drop_dead_channels, keep_layers, compress, progress, speed)
+        if isinstance(single, Graph) and batch > 1:
+            how = dataclasses.replace(how, single=single, samples=batch)
         try:
             self._loaded = load(opened, encodings, self._chosen(config, opened), self.target == "golden", how)
         except BaseException:

@@ -47,7 +47,8 @@ def statistics_of(program: Program | None, config: Config, result: RunResult | N
         layers.append({"name": layer.name, "op": layer.op, "cycles": cycles, "macs": layer.macs})
     if len(result.marks) == MARKS:
         layers.append({"name": f"after {MARKS} layers", "op": "", "cycles": result.cycles - last, "macs": 0})
-    macs = sum(layer["macs"] for layer in layers)
+    # Of many turns there are no marks for all.
+    macs = program.macs if program.turns > 1 else sum(layer["macs"] for layer in layers)
     stats |= {
         "cycles": result.cycles,
         "macs": macs,

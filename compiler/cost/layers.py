@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 
-from tosaic.compiler.cost.array import full_rows_cycles
+from tosaic.compiler.cost.array import dense_cycles, full_rows_cycles
 from tosaic.compiler.cost.vector import batch_cycles
 from tosaic.compiler.machine_numbers import LAYER_TURN_CYCLES, STRIPE_WAIT_CYCLES, TILE_PARAMETER_CYCLES
 from tosaic.compiler.memory_speed import MemorySpeed
@@ -114,6 +114,8 @@ class DrainDemand:
     """Cycles of VECTOR for a vector, of each micro-operation."""
     parameters: bool
     """VECTOR takes parameters for each tile."""
+    weights_stay: bool
+    """The weights are there: other convolutions read them, too, as the steps of a recurrence do."""
 
     def together_cycles(self, config: Config) -> int:
         """Cycles where all is done on the sums' way out of the array."""
@@ -134,8 +136,11 @@ class DrainDemand:
         return TILE_PARAMETER_CYCLES * self.parameters
 
     def _array(self, config: Config) -> int:
-        """Cycles of a tile of channels: one word of weights per cycle, and each is used for few pixels."""
-        return full_rows_cycles(-(-self.depth // config.columns), 1, config)
+        """Cycles of a tile of channels. Weights that come are one word per cycle, and each is used for few pixels."""
+        steps = -(-self.depth // config.columns)
+        if self.weights_stay:
+            return dense_cycles(steps, self.pixels, config)
+        return full_rows_cycles(steps, 1, config)
 
 
 def summed_rows_pay(height: int, width: int, depth: int, beats: Sequence[int], config: Config) -> bool:

@@ -46,6 +46,18 @@ def vectors_cycles(elements: int, beats: Sequence[int], config: Config) -> int:
     return VECTOR_GO_CYCLES + -(-elements // config.columns) * sum(beats)
 
 
+def rows_cycles(rows: int, length: int, before: Sequence[int], body: Sequence[int], config: Config) -> int:
+    """Cycles of `rows` rows of `length` elements whose slots are rows: the micro-operations `before` once for each
+    batch, the `body` for each vector along a row."""
+    total, vectors = VECTOR_GO_CYCLES, -(-length // config.columns)
+    whole, rest = divmod(rows, config.vector_slots)
+    for count, slots in ((whole, config.vector_slots), (1, rest)):
+        if count and slots:
+            each = batch_cycles(before, slots, config) + vectors * batch_cycles(body, slots, config)
+            total += count * each
+    return total
+
+
 def channels_cycles(config: Config, beats: Sequence[int], rows: int) -> int:
     """Cycles for `rows` vectors with the same parameters. `beats`: of each micro-operation, which waits for what the
     one before has computed."""

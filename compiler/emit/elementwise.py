@@ -1,10 +1,12 @@
 """Emits elementwise layers (clauses 2.4 to 2.8, 2.10, 2.13)."""
 
+import dataclasses
 import math
 
+from tosaic.compiler.cost.vector import rows_cycles
 from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.nest import MAX_COUNT
-from tosaic.compiler.emit.nest_go import GoNest, emit_nest
+from tosaic.compiler.emit.nest_go import GoNest, emit_nest, row_gos
 from tosaic.compiler.place.placement import BufferKey, Role
 from tosaic.compiler.tile.elementwise import (
     ElementwisePlan,
@@ -78,11 +80,29 @@ def _emit_boxes(emission: LayerEmission, plan: ElementwisePlan) -> None:
             _emit_per_channel(emission, axes, addresses, low[-1] // tile)
         else:
             nest = GoNest(layer.program, axes, addresses, sizes, table=emission.take_table())
-            emit_nest(emission.emitter, nest)
+            _emit_box(emission, nest)
         if not stored.dims:
             emission.finish(addresses[-1], stored.start, stored.end)
         elif not resident:
             emission.finish_box(addresses[-1], stored)
+
+
+def _emit_box(emission: LayerEmission, nest: GoNest) -> None:
+    """A box, by rows where that takes fewer cycles."""
+    layer, config = emission.layer, emission.config
+    counts, program = [axis.count for axis in nest.axes], layer.by_rows
+    if program is None:
+        emit_nest(emission.emitter, nest)
+        return
+    stored = emission.tensors.element(layer.output)
+    beats, rows = program.uop_beats(stored), math.prod(counts[:-1])
+    before, body = beats[: program.body_start], beats[program.body_start :]
+    vectors = rows * -(-counts[-1] // config.columns)
+    if rows_cycles(rows, counts[-1], before, body, config) >= vectors * layer.program.beats(stored):
+        emit_nest(emission.emitter, nest)
+        return
+    for go in row_gos(dataclasses.replace(nest, program=program), config):
+        emission.emitter.vector(go)
 
 
 def _fetch_box(

@@ -57,6 +57,15 @@ def emit(
     it is there at once. External memory gets what constants emission adds.
 
     Raises FieldOverflow where a count does not fit its field."""
+    emitter, layer_begins = emission_of(plan, config, memories, on_layer, take)
+    emit_graph(emitter, plan, layer_begins)
+    return emitter.blocks
+
+
+def emission_of(
+    plan: GraphPlan, config: Config, memories: Memories, on_layer: OnLayer | None, take: TakeWork | None
+) -> tuple[Emitter, OnLayer]:
+    """An emitter for a plan, and what is to be called as each of its layers begins."""
     emitter = Emitter(config, memories.external, memories.speed)
     emitter.bus_is_free = bus_is_free(plan, config, memories.speed)
 
@@ -66,8 +75,7 @@ def emit(
         if on_layer is not None:
             on_layer(name, number, count)
 
-    emit_graph(emitter, plan, layer_begins)
-    return emitter.blocks
+    return emitter, layer_begins
 
 
 def emit_graph(emitter: Emitter, plan: GraphPlan, on_layer: OnLayer | None = None) -> None:

@@ -59,6 +59,26 @@ def nest_gos(nest: GoNest, config: Config) -> Iterator[VectorGo]:
         table = None
 
 
+def row_gos(nest: GoNest, config: Config) -> Iterator[VectorGo]:
+    """The GOs of a nest whose program goes by rows: its body repeats along the last axis."""
+    *outer, along = nest.axes
+    lanes, table = even_lanes(along.count, config.columns), nest.table
+    whole, rest = divmod(along.count, lanes)
+    splats = tuple(stride == 0 for stride in along.strides)
+    for first, repeats, width in ((0, whole, lanes), (whole * lanes, 1, rest)):
+        if not width:
+            continue
+        steps = Axis(repeats, tuple(stride * width for stride in along.strides))
+        moved = [
+            address + first * stride for address, stride in zip(nest.addresses, along.strides, strict=True)
+        ]
+        part = dataclasses.replace(nest, addresses=moved, reduced=[steps])
+        vector = Axis(1, (0,) * len(along.strides))
+        for piece in pieces(merge(outer), vector, width, width, [steps], len(splats), config.vector_slots):
+            yield _go(part, piece, splats, table)
+            table = None
+
+
 def emit_move(emitter: Emitter, source: int, target: int, size_bytes: int) -> None:
     """Copies bytes from one activation-memory address to another; the two ranges do not overlap."""
     program = assemble(Load("", Element.INT8), emitter.config)
@@ -79,7 +99,7 @@ def _go(nest: GoNest, piece: Piece, splats: tuple[bool, ...], table: Entries | N
         store = stream == last_stream
         start = address + piece.offsets[stream]
         # The store and the operands of the epilogue are walked once per batch, not over the reduced axes.
-        once = store or stream >= program.body_loads
+        once = stream in program.rows if program.rows else store or stream >= program.body_loads
         axes = (piece.axes[0], *piece.axes[1 + len(reduced) :]) if reduced and once else piece.axes
         dims = tuple(Dim(axis.count, axis.strides[stream]) for axis in axes)
         element = _STORE_ELEMENT[size] if store else program.loads[stream].element

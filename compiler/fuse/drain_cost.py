@@ -14,8 +14,9 @@ from tosaic.compiler.machine import ELEMENT
 from tosaic.hw.config import Config
 
 
-def drains_too_slowly(graph: Graph, layer: Layer, config: Config) -> bool:
-    """Whether a convolution and all else of its layer would take less time as two layers."""
+def drains_too_slowly(graph: Graph, layer: Layer, config: Config, *, stays: bool) -> bool:
+    """Whether a convolution and all else of its layer would take less time as two layers. `stays`: its weights are
+    those of other convolutions, too."""
     base = layer.base
     if base is None or base.op != "CONV2D":
         return False
@@ -29,5 +30,6 @@ def drains_too_slowly(graph: Graph, layer: Layer, config: Config) -> bool:
         depth=math.prod(graph.tensors[base.inputs[1]].shape[1:]),
         beats=tuple(layer.program.uop_beats(ELEMENT[graph.tensors[layer.output].dtype])),
         parameters=layer.program.bias or layer.program.per_channel,
+        weights_stay=stays,
     )
     return drain.apart_cycles(config) < drain.together_cycles(config)

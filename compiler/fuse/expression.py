@@ -14,6 +14,8 @@ class Load:
     element: Element
     shared: bool = False
     """Equal operands take turns on one stream: each reads what follows the one before."""
+    bounds: tuple[int, int] | None = None
+    """The least and the largest element, if more is known than its type."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +95,8 @@ def range_of(value: Value | None) -> tuple[int, int]:
     """What values an operand may have: the widest range if nothing is known."""
     if isinstance(value, Immediate):
         return value.value, value.value
+    if isinstance(value, Load) and value.bounds is not None:
+        return value.bounds
     if isinstance(value, Load):
         bits = 8 * value.element.bytes
         unsigned = value.element in (Element.UINT8, Element.UINT16)

@@ -1,8 +1,12 @@
 """Groups operators into layers: one pass of the machine each, with everything elementwise fused into its drain."""
 
+import collections
 import dataclasses
+import functools
 import math
+from collections.abc import Hashable
 
+from tosaic.compiler.fuse.bounds import KnownBounds
 from tosaic.compiler.fuse.drain_cost import drains_too_slowly
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.layer_building import LayerBuilding, Members
@@ -14,11 +18,22 @@ from tosaic.compiler.machine import BASES, KIND, Kind
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
 
+_TOLD_APART = 1024
+"""Elements by which weights are told apart, where only costs depend on it."""
+
 
 @dataclasses.dataclass
 class _Group:
     operators: set[int]
     base: int | None = None
+
+
+def _weights_key(graph: Graph, convolution: Operator) -> Hashable:
+    """What equal weights have in common: equal constants may have several names."""
+    weights = graph.tensors[convolution.inputs[1]]
+    if weights.data is None:
+        return weights.name
+    return weights.shape, weights.data.reshape(-1)[:_TOLD_APART].tobytes()
 
 
 class Fuser:
@@ -27,6 +42,7 @@ class Fuser:
     def __init__(self, graph: Graph, config: Config, *, fuse: bool = True):
         self.graph, self.config, self.fuse = graph, config, fuse
         self._weights: dict[int, int] = {}
+        self._bounds = KnownBounds(graph)
         self._sums: dict[int, _Group | None] = {}
         """Sums by the operators that have been asked about (`_summed`)."""
         self.producer = {name: i for i, op in enumerate(graph.operators) for name in op.outputs}
@@ -115,10 +131,28 @@ class Fuser:
             if grown and problem is None and not self._drains_too_slowly(root, index, grown):
                 group, grew = grown, True
                 continue
+            if grown and isinstance(problem, TooManyOperands):
+                further = self._with_sources(index, grown, assigned)
+                if further is not None and self._problem(root, further) is None:
+                    group, grew = further, True
+                    continue
             rejected.add(index)
             if isinstance(problem, TooManyOperands):
                 grew = grew and bool(waiting)
                 waiting.add(index)
+
+    def _with_sources(self, index: int, group: _Group, assigned: set[int]) -> _Group | None:
+        """A group with the elementwise operators that alone make the operands of its operator `index`: these may read
+        what the group reads anyway. None where there are none."""
+        found = set[int]()
+        for name in self.graph.operators[index].inputs:
+            source = self.producer.get(name)
+            if source is None or source in assigned or not set(self.consumers[name]) <= group.operators:
+                continue
+            if name not in self.graph.outputs and self._fuses(source, self.graph.operators[index], assigned):
+                found.add(source)
+        found -= group.operators
+        return _Group(group.operators | found, group.base) if found else None
 
     def _candidates(self, group: _Group, assigned: set[int], rejected: set[int]) -> list[int]:
         found = []
@@ -246,11 +280,21 @@ class Fuser:
 
     def _drains_too_slowly(self, root: int, index: int, group: _Group) -> bool:
         """Whether operator `index`, with the convolution whose sums it scales, had better not join what follows."""
-        operator, tensors = self.graph.operators[index], self.graph.tensors
+        operators, tensors = self.graph.operators, self.graph.tensors
+        operator = operators[index]
         if operator.op != "RESCALE" or self.producer.get(operator.inputs[0]) != group.base:
             return False
         narrow = tensors[operator.inputs[0]].dtype is DType.INT32
-        return narrow and drains_too_slowly(self.graph, self._layer(root, group), self.config)
+        if not narrow or group.base is None:
+            return False
+        stays = self._recurring[_weights_key(self.graph, operators[group.base])] > 1
+        return drains_too_slowly(self.graph, self._layer(root, group), self.config, stays=stays)
+
+    @functools.cached_property
+    def _recurring(self) -> collections.Counter[Hashable]:
+        """How many convolutions have the same weights."""
+        bases = (op for op in self.graph.operators if op.op == "CONV2D")
+        return collections.Counter(_weights_key(self.graph, op) for op in bases)
 
     def _layer(self, root: int, group: _Group) -> Layer:
         operators = self.graph.operators
@@ -259,7 +303,7 @@ class Fuser:
             operators[group.base] if group.base is not None else None,
             operators[root],
         )
-        building = LayerBuilding(self.graph, self.config, members)
+        building = LayerBuilding(self.graph, self.config, members, self._bounds)
         try:
             return building.build(share=False)
         except TooComplex:

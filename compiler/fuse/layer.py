@@ -33,6 +33,9 @@ class Layer:
     `program`, but it goes on from the sums that are there. None where pixels are stored one by one.
     """
 
+    by_rows: MicroProgram | None = None
+    """The same as `program` for batches of rows, if that takes fewer cycles where there are many rows."""
+
     @property
     def output(self) -> str:
         return self.root.outputs[0]

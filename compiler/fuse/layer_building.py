@@ -4,15 +4,17 @@ import dataclasses
 
 import numpy as np
 
+from tosaic.compiler.fuse.bounds import KnownBounds
 from tosaic.compiler.fuse.expression import Immediate, Load, Node, Value
 from tosaic.compiler.fuse.fold import constant_scalar
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.microprogram import MicroProgram, TooComplex, assemble
 from tosaic.compiler.fuse.reduced_axis import reduced_axis
 from tosaic.compiler.fuse.reductions import PARTIAL, reduced_value
+from tosaic.compiler.fuse.rows import by_rows
 from tosaic.compiler.fuse.translate import Translator
 from tosaic.compiler.fuse.windows import array_value
-from tosaic.compiler.ir import Graph, Operator
+from tosaic.compiler.ir import DType, Graph, Operator
 from tosaic.compiler.machine import ELEMENT, KIND, WINDOWED, Kind
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
@@ -34,8 +36,9 @@ class Members:
 class LayerBuilding:
     """A layer on its way."""
 
-    def __init__(self, graph: Graph, config: Config, members: Members):
+    def __init__(self, graph: Graph, config: Config, members: Members, bounds: KnownBounds | None = None):
         self.graph, self.config, self.members = graph, config, members
+        self.bounds = bounds or KnownBounds(graph)
         self._share = False
         self._values: dict[str, Value] = {}
 
@@ -63,6 +66,7 @@ class LayerBuilding:
             continued = assemble(Node(Op.ADD, self._values[output], before), self.config)
         else:
             reduction = reduced_axis(graph, self.config, members.operators, self._values[output], program)
+            program = self._splatted(program)
         layer = Layer(
             members.operators,
             members.base,
@@ -74,6 +78,7 @@ class LayerBuilding:
             reduction,
             self._lines(program),
             continued,
+            self._by_rows(program, translator.per_channel is not None),
         )
         self._check(layer, program)
         return layer
@@ -127,7 +132,8 @@ class LayerBuilding:
         if tensor.dtype not in ELEMENT:
             raise UnsupportedError(f"{self.members.root}: the vector unit does not read {tensor}")
         line = self._line(name)
-        return Load(name, ELEMENT[tensor.dtype] if line is None else _narrowest(line))
+        bounds = self.bounds(name) if tensor.dtype is DType.INT32 else None
+        return Load(name, ELEMENT[tensor.dtype] if line is None else _narrowest(line), bounds=bounds)
 
     def _line(self, name: str) -> np.ndarray | None:
         """A constant operand of an array layer that differs along the channels only."""
@@ -141,6 +147,22 @@ class LayerBuilding:
     def _lines(self, program: MicroProgram) -> dict[int, np.ndarray]:
         lines = ((stream, self._line(load.tensor)) for stream, load in enumerate(program.loads))
         return {stream: line for stream, line in lines if line is not None}
+
+    def _splatted(self, program: MicroProgram) -> MicroProgram:
+        """The program of an elementwise layer, which is told what operands have one number for a whole row."""
+        shape, tensors = self.graph.tensors[self.members.root.outputs[0]].shape, self.graph.tensors
+        if self.members.base is not None or shape[-1:] in ((), (1,)):
+            return program
+        loads = enumerate(program.loads)
+        splats = frozenset(stream for stream, load in loads if tensors[load.tensor].shape == (*shape[:-1], 1))
+        return dataclasses.replace(program, splats=splats)
+
+    def _by_rows(self, program: MicroProgram, per_channel: bool) -> MicroProgram | None:
+        """The program for batches of rows, where operands have a number for each row."""
+        output = self.graph.tensors[self.members.root.outputs[0]]
+        if per_channel or not program.splats:
+            return None
+        return by_rows(self._values[output.name], program, ELEMENT[output.dtype], self.config)
 
     # --- limits
 

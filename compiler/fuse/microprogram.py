@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 
 from tosaic.compiler.fuse.expression import ArrayResult, Immediate, Iteration, Load, Node, Reduced, Value
 from tosaic.errors import UnsupportedError
@@ -40,6 +41,10 @@ class MicroProgram:
     """Place in `instructions` of the RESCALE that divides by a pool's window, see `averaged`."""
     lane_columns: int
     """Columns of a lane: least cycles of a vector."""
+    splats: frozenset[int] = frozenset()
+    """Streams of which all lanes get the same element."""
+    rows: frozenset[int] = frozenset()
+    """Streams that are read once per batch, before a body that stores a vector in each repetition: see `rows.py`."""
     peeled: "dict[int, tuple[MicroProgram, int]]" = dataclasses.field(
         default_factory=dict, init=False, compare=False, repr=False
     )
@@ -90,7 +95,8 @@ class MicroProgram:
     def _loaded(self, uop: Instruction) -> list[int]:
         """Bytes of the elements that a micro-operation loads."""
         operands = ((uop.a_source, uop.a_index), (uop.b_source, uop.b_index))
-        return [self.loads[index].element.bytes for source, index in operands if source == Source.LOAD]
+        streams = [index for source, index in operands if source == Source.LOAD]
+        return [1 if index in self.splats else self.loads[index].element.bytes for index in streams]
 
 
 @functools.lru_cache(1 << 12)
@@ -105,20 +111,26 @@ def _uop(
     return make(Opcode.VECTOR_UOP, **fields, to_memory=destination is None, destination=destination or 0)
 
 
-class _Assembler:
-    def __init__(self, config: Config, uses: dict[int, int]):
+class Assembler:
+    """A micro-program on its way; `loads`: the operands of load streams that are numbered already."""
+
+    def __init__(self, config: Config, uses: dict[int, int], loads: Sequence[Load] = ()):
         self.config, self.uses = config, uses
         self.free = list(range(config.vector_registers))[::-1]
         self.register: dict[int, int] = {}
-        self.loads: list[Load] = []
+        self.loads = list(loads)
+        self.numbered = bool(loads)
+        self.held: dict[Load, Node] = {}
+        """Operands that are in registers."""
         self.instructions: list[Instruction] = []
         self.average: int | None = None
         self.count = 0
 
     def stream(self, load: Load) -> int:
+        """Number of the stream that brings an operand."""
         # Every read of a load stream moves it on, so each operand has a stream of its own, unless that is
         # what it wants.
-        if load.shared and load in self.loads:
+        if (load.shared or self.numbered) and load in self.loads:
             return self.loads.index(load)
         if len(self.loads) == LOAD_STREAMS:
             raise TooManyOperands(f"more than {LOAD_STREAMS} operands in memory")
@@ -126,11 +138,13 @@ class _Assembler:
         return len(self.loads) - 1
 
     def take(self) -> int:
+        """Number of a free register."""
         if not self.free:
             raise TooComplex(f"more than {self.config.vector_registers} live values")
         return self.free.pop()
 
     def release(self, value: Value) -> None:
+        """Frees the register of a value that was read for the last time."""
         if id(value) in self.register:
             self.uses[id(value)] -= 1
             if self.uses[id(value)] == 0:
@@ -153,6 +167,7 @@ class _Assembler:
                 return Source.REGISTER, self.register[id(value)], 0
 
     def emit(self, node: Node, a: Value, b: Value | None, destination: int | None) -> None:
+        """Adds the micro-operation of a node to register `destination`, or to memory."""
         if self.count == self.config.vector_uops:
             raise TooComplex(f"more than {self.config.vector_uops} micro-operations")
         a_source, a_index, a_immediate = self.source(a)
@@ -190,11 +205,16 @@ class _Assembler:
 
     def evaluate(self, node: Node, to_memory: bool) -> None:
         """Emits `node`; its operands are evaluated already."""
-        a, b = node.a, node.b
+        a: Value = self.held.get(node.a, node.a) if isinstance(node.a, Load) else node.a
+        b = self.held.get(node.b, node.b) if isinstance(node.b, Load) else node.b
         if isinstance(b, ArrayResult) and node.op in _COMMUTATIVE and not (node.a_zp or node.bias):
             a, b = b, a
         if isinstance(b, ArrayResult):
             b = self.into_register(b)
+        if isinstance(a, Load) and a == b and not a.shared:
+            # A square: its operand is loaded once.
+            a = b = self.into_register(a)
+            self.uses[id(a)] += 1
         # One operand may come from memory and one may be immediate.
         if (isinstance(a, Load) and isinstance(b, Load)) or (
             isinstance(a, Immediate) and isinstance(b, Immediate)
@@ -215,7 +235,7 @@ class _Assembler:
             self.register[id(node)] = destination
 
 
-class _Uses(dict[int, int]):
+class Uses(dict[int, int]):
     """How often each node and reduction is an operand, by id."""
 
     def postorder(self, root: Node | Reduced) -> list[Node | Reduced]:
@@ -238,12 +258,21 @@ class _Uses(dict[int, int]):
         out.append(value)
 
 
+def _added(reduced: Reduced, accumulator: Node) -> Node:
+    """The micro-operation that joins a term and the running value; a RESCALE that makes the term adds as well."""
+    term = reduced.term
+    if isinstance(term, Node) and term.op is Op.RESCALE and reduced.combine is Op.ADD and not reduced.a_zp:
+        if term.b is None and term.clamp is None and not term.wrap32 and term.out_zp == 0:
+            return dataclasses.replace(term, b=accumulator)
+    return Node(reduced.combine, term, accumulator, a_zp=reduced.a_zp)
+
+
 def assemble(root: Value, config: Config) -> MicroProgram:
     """The micro-program that stores `root`; TooComplex when it does not fit the vector unit."""
     if not isinstance(root, Node):
         root = Node(Op.MOV, root)
-    uses = _Uses()
-    assembler = _Assembler(config, uses)
+    uses = Uses()
+    assembler = Assembler(config, uses)
     order = uses.postorder(root)
     reductions = [value for value in order if isinstance(value, Reduced)]
     if len(reductions) > 1:
@@ -257,14 +286,14 @@ def assemble(root: Value, config: Config) -> MicroProgram:
         body_start = assembler.count
         body = uses.postorder(reduced.term) if isinstance(reduced.term, Node | Reduced) else []
         uses[id(reduced.term)] = uses.get(id(reduced.term), 0) + 1
-        for node in body:
-            assert isinstance(node, Node)
-            assembler.evaluate(node, to_memory=False)
         accumulator = Node(Op.MOV, Immediate(0))
         assembler.register[id(accumulator)], uses[id(accumulator)] = running, 1 << 30
-        combine = Node(reduced.combine, reduced.term, accumulator, a_zp=reduced.a_zp)
-        assembler.emit(combine, reduced.term, accumulator, running)
-        assembler.release(reduced.term)
+        combine = _added(reduced, accumulator)
+        for node in body[:-1] if combine.op is Op.RESCALE else body:
+            assert isinstance(node, Node)
+            assembler.evaluate(node, to_memory=False)
+        assembler.emit(combine, combine.a, accumulator, running)
+        assembler.release(combine.a)
         body_end, body_loads = assembler.count, len(assembler.loads)
         assembler.register[id(reduced)] = running
     nodes = [value for value in order if isinstance(value, Node)]

@@ -23,18 +23,20 @@ def _peeled(program: MicroProgram, repeats: int) -> tuple[MicroProgram, int]:
     first, last = program.body_start, program.body_end
     body = uops[first:last]
     # The first repetition of a longer body would take more than the one micro-operation of the start value.
-    if first != 1 or not 1 <= len(body) <= 2 or repeats < 2:
+    if program.rows or first != 1 or not 1 <= len(body) <= 2 or repeats < 2:
         return program, repeats
     start, combine = uops[0], body[-1]
     sources = {source for uop in body for source in (uop.a_source, uop.b_source)}
     running = (combine.b_source, combine.b_index) == (Source.REGISTER, combine.destination)
     if not running or start.destination != combine.destination or Source.ITERATION in sources:
         return program, repeats
+    scales = combine.op == Op.RESCALE
     if len(body) == 1:
-        head = _changed(combine, index=0, op=Op.MOV, b_source=Source.NONE, b_index=0)
+        op = Op.RESCALE if scales else Op.MOV
+        head = _changed(combine, index=0, op=op, b_source=Source.NONE, b_index=0)
     else:
         term = (combine.a_source, combine.a_index) == (Source.REGISTER, body[0].destination)
-        if not term or combine.a_zp or combine.destination in _registers(body[0]):
+        if not term or scales or combine.a_zp or combine.destination in _registers(body[0]):
             return program, repeats
         head = _changed(body[0], index=0, destination=combine.destination)
     uops[0], left = head, repeats - 1

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.legalize.agreed_axes import agree_on_axes
 from tosaic.compiler.legalize.bias_terms import add_to_biases
+from tosaic.compiler.legalize.byte_sums import sum_rows_on_array
 from tosaic.compiler.legalize.cheaper_pool import cheaper_pools
 from tosaic.compiler.legalize.custom import without_custom
 from tosaic.compiler.legalize.decompose import decompose
@@ -66,6 +67,7 @@ PASSES = (
     Pass("decompose operators that the machine has not", lambda graph, config: decompose(graph)),
     Pass("turn images of planes on the array", interleave_planes, optional=True),
     Pass("pool where it takes the fewest cycles", cheaper_pools, optional=True),
+    Pass("sum rows of bytes on the array", sum_rows_on_array, optional=True),
     Pass("split what exceeds the memory", lambda graph, config: split_oversize(graph, config)),
     Pass("widen bytes where they are read", lambda graph, config: widen_at_readers(graph), optional=True),
     Pass("fold what these left", lambda graph, config: normalise(graph, again=True)),

@@ -18,6 +18,9 @@ centre is then off by at most 4 steps, a 64th of a step of int8."""
 _STEEPEST = 2.0**28
 """Units of a table's input that one unit of its source may be."""
 
+_LARGEST_INDEX = 2.0**28
+"""The index of a table before it is cut, for any input."""
+
 
 @natural("TABLE")
 def table(emission: Emission, op: Operator) -> Integers:
@@ -27,11 +30,16 @@ def table(emission: Emission, op: Operator) -> Integers:
         return line
     root = plan.functions.root(result)
     low, high = plan.statistics.range_seen(root)
-    source = emission.settled(root)
 
     def function(x: np.ndarray) -> np.ndarray:
         return plan.functions(result, x)
 
+    if plan.readers[root] == {result} and not plan.held(root) and root not in plan.whole:
+        parts = pieces(function, low, high, plan.as_onnx)
+        index = _less_its_row(emission, root, parts[0]) if len(parts) == 1 else None
+        if index is not None:
+            return _in_pieces(emission, index, [dataclasses.replace(parts[0], centre=0.0)])
+    source = emission.settled(root)
     if root in plan.whole and is_counted(plan.whole[root]):
         return _in_pieces(emission, source, [counted(function, low, high)])
     fine = None
@@ -49,6 +57,28 @@ def table(emission: Emission, op: Operator) -> Integers:
     return Integers(
         emission.emit("SELECT", below, *both), DType.INT32, np.array(scale), 0, 2.0**HEADROOM_BITS + 1
     )
+
+
+def _less_its_row(emission: Emission, root: str, part: TableSegment) -> Integers | None:
+    """x less a number of each row, in the steps of the table that alone reads it, its centre at 0; None for others.
+
+    What is added to a whole row is computed once; x is scaled, added to and cut in one micro-operation.
+    """
+    op = emission.plan.producers.get(root)
+    if op is None or op.op != "SUB" or any(emission.data(name) is not None for name in op.inputs):
+        return None
+    shape, row = (emission.shape(name) for name in op.inputs)
+    if shape != emission.shape(root) or row != (*shape[:-1], 1) or shape[-1] == 1:
+        return None
+    x, number = (emission.settled(name) for name in op.inputs)
+    centre = float(np.rint(part.centre / part.step))
+    bound = abs(centre) + (x.reach + number.reach) / part.step + 2
+    if not (x.uniform and number.uniform) or bound >= _LARGEST_INDEX:
+        return None
+    x, number = (emission.as_int32(each, part.step) for each in (x, number))
+    offset = emission.emit("SUB", emission.line(np.array([-centre]), number.tensor), number.tensor)
+    tensor = emission.emit("ADD", x.tensor, offset)
+    return Integers(tensor, DType.INT32, np.array(part.step), 0, bound)
 
 
 def _in_pieces(emission: Emission, source: Integers, parts: list[TableSegment]) -> Integers:

@@ -281,6 +281,17 @@ def bias_terms() -> Iterator[Make]:
         yield make
 
 
+def byte_sums() -> Iterator[Make]:
+    """Sums of rows of bytes; of fewer rows than the array has, sums stay."""
+    for shape in ((40, 100), (2, 3, 17, 33), (15, 64)):
+
+        def make(b: LayerBuilder, shape=shape) -> str:
+            x = b.input("x", shape, DType.INT8)
+            return b.add("REDUCE_SUM", [b.add("CAST", [x], dtype=DType.INT32)], axis=len(shape) - 1)
+
+        yield make
+
+
 FAMILIES = {
     "bias terms": (bias_terms, BASE),
     "planes": (planes, BASE),
@@ -299,6 +310,7 @@ FAMILIES = {
     "convolutions": (exhaustive.convolutions, exhaustive.SMALL),
     "volumes": (exhaustive.volumes, exhaustive.CONFIG),
     "few rows": (exhaustive.few_rows, exhaustive.CONFIG),
+    "byte sums": (byte_sums, BASE),
 }
 SPLIT = "split what exceeds the memory"
 CHANGED = {
@@ -319,6 +331,7 @@ CHANGED = {
     "convolutions": (SPLIT, 30),
     "volumes": ("decompose operators that the machine has not", 108),
     "few rows": ("multiply few rows by matrices as they are", 36),
+    "byte sums": ("sum rows of bytes on the array", 2),
 }
 """For each family, a pass that it is for, and how many of its graphs that pass changes."""
 FOLDS = {"fold constants, sink reshapes", "fold what these left"}

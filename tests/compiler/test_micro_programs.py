@@ -81,7 +81,7 @@ def text(words: str) -> str:
             ],
         ),
         (added(A, B), ["MOV a=LOAD", "ADD a=REGISTER b=LOAD b_index=1 to_memory=1"]),
-        (added(A, A), ["MOV a=LOAD", "ADD a=REGISTER b=LOAD b_index=1 to_memory=1"]),
+        (added(A, A), ["MOV a=LOAD", "ADD a=REGISTER b=REGISTER to_memory=1"]),
         (added(SHARED, SHARED), ["MOV a=LOAD", "ADD a=REGISTER b=LOAD to_memory=1"]),
         (
             added(Immediate(1), Immediate(2)),
@@ -129,6 +129,25 @@ def text(words: str) -> str:
             ],
         ),
         (
+            Reduced(Op.ADD, 0, Node(Op.RESCALE, A, multiplier=3, a_zp=4)),
+            [
+                "MOV a=IMMEDIATE",
+                "BOUNDS",
+                "RESCALE a=LOAD a_zp=4 b=REGISTER multiplier=3",
+                "MOV a=REGISTER to_memory=1",
+            ],
+        ),
+        (
+            Reduced(Op.ADD, 0, Node(Op.RESCALE, A, multiplier=3, wrap32=True)),
+            [
+                "MOV a=IMMEDIATE",
+                "BOUNDS",
+                "RESCALE a=LOAD destination=1 multiplier=3 wrap32=1",
+                "ADD a=REGISTER a_index=1 b=REGISTER",
+                "MOV a=REGISTER to_memory=1",
+            ],
+        ),
+        (
             Reduced(Op.MIN, 1 << 40, A),
             [
                 "RESCALE a=IMMEDIATE multiplier=1024",
@@ -163,8 +182,8 @@ def live(count: int) -> Node:
 
 def operands(count: int) -> Node:
     total: Value = A
-    for _ in range(count - 1):
-        total = added(total, A)
+    for place in range(count - 1):
+        total = added(total, Load(f"more{place}", Element.INT8))
     assert isinstance(total, Node)
     return total
 

@@ -31,6 +31,14 @@ TERMS = {
         lambda values: np.clip(values, -20, 30),
     ),
     "an element and a number": (lambda: Node(Op.ADD, x(), Immediate(-7)), lambda values: values - 7),
+    "a scaled element": (
+        lambda: Node(Op.RESCALE, x(), multiplier=5, shift=2, a_zp=3),
+        lambda values: ((values - 3) * 5 + 2) >> 2,
+    ),
+    "a scaled sum": (
+        lambda: Node(Op.RESCALE, Node(Op.ADD, x(), Immediate(9)), multiplier=5, shift=2),
+        lambda values: ((values + 9) * 5 + 2) >> 2,
+    ),
     "its place": (lambda: Iteration(), lambda values: values * 0 + np.arange(len(values))[:, None]),
     "two operations": (
         lambda: Node(Op.SUB, Node(Op.ABS, x()), Immediate(3)),

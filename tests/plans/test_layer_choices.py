@@ -42,7 +42,13 @@ def window(**sizes: int) -> Window:
 
 
 def drained(
-    pixels: tuple[int, int], channels: int, depth: int, count: int, *, depthwise: bool = False
+    pixels: tuple[int, int],
+    channels: int,
+    depth: int,
+    count: int,
+    *,
+    depthwise: bool = False,
+    stays: bool = False,
 ) -> bool:
     """Says whether the array drains a convolution with biases and `count` operators after it."""
     build = LayerBuilder(1)
@@ -53,7 +59,7 @@ def drained(
     build.output(y)
     graph = build.finish()
     (layer,) = Fuser(graph, BASE, fuse=True).layers(set())
-    return drains_too_slowly(graph, layer, BASE)
+    return drains_too_slowly(graph, layer, BASE, stays=stays)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +85,11 @@ def test_what_drains_too_slowly(channels: int, depth: int, fewest: int) -> None:
     """One pixel, with as many operators behind it."""
     found = [count for count in range(10) if drained((1, 1), channels, depth, count)]
     assert found == list(range(fewest, 10))
+
+
+def test_weights_that_are_there_hide_less() -> None:
+    """Four of their words are read in a cycle: of 64 words for a tile, all four parts of the rows take 16 cycles."""
+    assert [count for count in range(10) if drained((1, 1), 256, 64, count, stays=True)] == list(range(1, 10))
 
 
 @pytest.mark.parametrize("pixels", [(1, 9), (3, 3), (2, 5)])
