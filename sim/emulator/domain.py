@@ -52,6 +52,12 @@ class Domain(Protocol):
         """Cells [.., bytes] that lie at offsets that are no constants, in cells [.., 4]. `read` returns those at the
         same offset for all; of each the first `used_bytes` count."""
 
+    def placed(
+        self, offset: np.ndarray, read: Callable[[int], np.ndarray], data: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(offsets [n], cells [samples, n, bytes]): what a store of `data` [samples, bytes] to an offset that is no
+        constant, in cells [samples, 4], leaves where it may go. `read` returns what is at an offset before."""
+
     def operands(self, cells: np.ndarray, unsigned: bool, zero_point: int, dtype: np.dtype) -> np.ndarray:
         """Floats of 8-bit operands minus their zero point; the first axis may be longer, 0 stands for 0."""
 
@@ -157,6 +163,11 @@ class Bytes:
     def looked_up(
         self, offsets: np.ndarray, read: Callable[[int], np.ndarray], used_bytes: int
     ) -> np.ndarray:
+        raise AssertionError("all offsets are constants")
+
+    def placed(
+        self, offset: np.ndarray, read: Callable[[int], np.ndarray], data: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         raise AssertionError("all offsets are constants")
 
     def operands(self, cells: np.ndarray, unsigned: bool, zero_point: int, dtype: np.dtype) -> np.ndarray:

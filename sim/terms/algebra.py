@@ -179,6 +179,10 @@ class Algebra(RandomPoints):
         self.note("intervals", inside.sum())
         if inside.all() and self.uses("intervals"):
             return a
+        required = ~inside & self._is_required(a, ~inside, (low, high))
+        if required.any() and self.uses("intervals"):
+            self.note("intervals", required.sum())
+            return self.clamp(select(required, _within(a, (low, high)), a), low, high)
         if low > high:
             return self.constant(np.full(a.shape, high))
         base = a.field

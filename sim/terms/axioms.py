@@ -35,6 +35,8 @@ LEMMAS = {
     "ASRR": "ARITHMETIC_RIGHT_SHIFT with round, by a number computed at run time, rounds halves up",
     "LSL": "LOGICAL_LEFT_SHIFT is a product with a power of 2",
     "LSR": "LOGICAL_RIGHT_SHIFT is that of the unsigned number",
+    "PICK": "GATHER at an index that is computed at run time is that entry of a list",
+    "PUT": "SCATTER at an index that is computed at run time changes the row of that number",
     "CLZ": "CLZ counts the leading zeros of 32 bits",
     "ABS": "ABS is the magnitude",
     "EQ": "EQUAL compares",

@@ -11,7 +11,7 @@ from ..emulator.alu import Value, VectorParameters, operate
 from ..emulator.streams import ELEMENT_DTYPES
 from .algebra import INT32, Algebra, UndecidedError
 from .functions import multiplied, named, shifted
-from .lookups import origin_of
+from .indexed import origin_of, picked, put
 from .pool import CELL, CONSTANTS, Pool
 from .values import LARGEST, SMALLEST, Terms, select
 
@@ -57,19 +57,27 @@ class TermsDomain:
         cells = self.unwritten((places.size, read(0).shape[-1]))
         for low, high in np.unique(np.stack([places.low, places.high]), axis=1).T.tolist():
             own = np.flatnonzero((places.low == low) & (places.high == high))
-            found = None if low == high else origin_of(self.algebra, places[own])
-            if found is None and low < high:
-                raise UndecidedError("an offset that is computed at run time")
-            step, names = found or (1, [b""] * len(own))
+            if low == high:
+                cells[own] = read(low).reshape(places.size, -1)[own]
+                continue
+            step, turns, names = self._origin(places[own])
             tables = np.stack([read(at).reshape(places.size, -1)[own] for at in range(low, high + 1, step)])
-            tables = self.known(tables[..., :used_bytes])
-            for number, (place, name) in enumerate(zip(own, names, strict=True)):
-                self._look_up(cells[place], tables[:, number], name)
+            tables = tables[..., :used_bytes]
+            found = np.zeros(tables.shape[1:], bool)
+            if (tables < 8 * CONSTANTS).all():
+                for number, (place, name) in enumerate(zip(own, names, strict=True)):
+                    self._look_up(cells[place], self.known(tables[:, number]), name, found[number])
+            cells[own, :used_bytes] = self._picked(cells[own, :used_bytes], tables, turns, found)
         return cells.reshape(*shape, -1)
 
-    def _look_up(self, cells: np.ndarray, table: np.ndarray, name: bytes) -> None:
-        """Puts what a term leads to in a table [values, bytes] into cells. Of what the graph does not compute nothing
-        is known."""
+    def _origin(self, offsets: Terms) -> tuple[int, Terms, list[bytes]]:
+        found = origin_of(self.algebra, offsets)
+        if found is None:
+            raise UndecidedError("an offset that is computed at run time")
+        return found
+
+    def _look_up(self, cells: np.ndarray, table: np.ndarray, name: bytes, found: np.ndarray) -> None:
+        """Puts what a curve makes of a term into those cells that are its results in a table [values, bytes]."""
         at = 0
         while at < table.shape[1]:
             for width in (4, 2, 1):
@@ -85,8 +93,61 @@ class TermsDomain:
                 if terms is not None:
                     self.algebra.note("lookups", 1)
                     cells[at : at + width] = self.pool.store(terms, width)[0]
+                    found[at : at + width] = True
                     break
             at += width
+
+    def _picked(
+        self, cells: np.ndarray, tables: np.ndarray, turns: Terms, found: np.ndarray
+    ) -> np.ndarray:
+        """The cells [n, bytes], with those of the entries `turns` [n] of tables [values, n, bytes] that the graph
+        gathers. Of what it does not, nothing is known; what was `found` stays."""
+        for width in (4, 2, 1):
+            end = found.shape[1] // width * width
+            free = ~found[:, :end].reshape(len(found), -1, width).any(axis=2)
+            if not free.any():
+                continue
+            elements = tables[..., :end].reshape(*tables.shape[:2], -1, width)
+            rows = self.pool.load(elements, np.dtype(f"<i{width}"))
+            terms = picked(self.algebra, turns.reshape(-1, 1), rows)
+            free &= self.algebra.indexed.results_in(terms) | (terms.low == terms.high)
+            self._take(cells[:, :end], terms, free, width)
+            found[:, :end] |= np.repeat(free, width, axis=1)
+        return cells
+
+    def _take(self, cells: np.ndarray, terms: Terms, which: np.ndarray, width: int) -> None:
+        """Stores the chosen ones of terms [.., elements] in cells [.., bytes]."""
+        if which.any():
+            own = cells.reshape(*which.shape, width)
+            own[which] = self.pool.store(terms.plain(), width)[which]
+            cells[...] = own.reshape(cells.shape)
+
+    def placed(
+        self, offset: np.ndarray, read: Callable[[int], np.ndarray], data: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        place = self.pool.load(offset.reshape(1, 4), np.dtype(np.int32))
+        low, high = int(place.low[0]), int(place.high[0])
+        if low == high:
+            return np.array([low]), data[:, None]
+        step, turns, _ = self._origin(place)
+        offsets = np.arange(low, high + 1, step)
+        before = np.concatenate([read(at) for at in offsets.tolist()])
+        cells, found = self.unwritten(before.shape), np.zeros(data.shape[1], bool)
+        for width in (4, 2, 1):
+            end = len(found) // width * width
+            free = ~found[:end].reshape(-1, width).any(axis=1)
+            if not free.any():
+                continue
+            old, new = (
+                self.pool.load(each[:, :end].reshape(len(each), -1, width), np.dtype(f"<i{width}"))
+                for each in (before, data)
+            )
+            terms = put(self.algebra, turns.reshape(1, 1), np.arange(len(offsets))[:, None], new, old)
+            same = (terms.field == old.field).all(axis=0)
+            free &= (self.algebra.indexed.results_in(terms) | same).all(axis=0)
+            self._take(cells[:, :end], terms, np.broadcast_to(free, terms.shape), width)
+            found[:end] |= np.repeat(free, width)
+        return offsets, cells[None]
 
     # The array.
 

@@ -7,6 +7,7 @@ from tosaic.compiler.ir import DType
 from .algebra import UndecidedError
 from .functions import multiplied, named, shifted
 from .graph import Case, reads
+from .indexed import gathered, scattered
 from .values import LARGEST, SMALLEST, Terms, concatenate, select
 
 INT32 = DType.INT32
@@ -238,18 +239,20 @@ def _tile(case: Case) -> Terms:
 
 @reads("GATHER")
 def _gather(case: Case) -> Terms:
-    values, indices = case.term(0), case.data(1)
-    if indices.size and (indices.min() < 0 or indices.max() >= values.shape[1]):
-        raise UndecidedError("an index outside of what is gathered from")
-    return values[np.arange(values.shape[0])[:, None], indices]
+    values = case.term(0)
+    index = case.algebra.require(case.term(1), (0, values.shape[1] - 1))
+    if index.constant:
+        return values[np.arange(values.shape[0])[:, None], index.low]
+    rows = [gathered(case.algebra, values[n], index[n]) for n in range(values.shape[0])]
+    return concatenate([each.reshape(1, *each.shape) for each in rows])
 
 
 @reads("SCATTER")
 def _scatter(case: Case) -> Terms:
-    result, indices, new = case.term(0).copy(), case.data(1), case.term(2)
-    if indices.size and (indices.min() < 0 or indices.max() >= result.shape[1]):
-        raise UndecidedError("an index outside of what is scattered to")
-    if any(len(set(row)) < len(row) for row in indices.tolist()):
+    values, new = case.term(0), case.term(2)
+    index = case.algebra.require(case.term(1), (0, values.shape[1] - 1))
+    known = [set(row.low[row.low == row.high].tolist()) for row in index]
+    if any(len(own) < (row.low == row.high).sum() for own, row in zip(known, index, strict=True)):
         raise UndecidedError("an index that comes twice")
-    result[np.arange(result.shape[0])[:, None], indices] = new
-    return result
+    rows = [scattered(case.algebra, values[n], index[n], new[n]) for n in range(values.shape[0])]
+    return concatenate([each.reshape(1, *each.shape) for each in rows])

@@ -2,7 +2,7 @@
 
 import collections
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -35,30 +35,55 @@ class Lookups:
     def __init__(self) -> None:
         self._places = dict[bytes, dict[str, int]]()
         """Of a term minus its low end the tensors that have it, and where."""
-        self._counts = dict[bytes, int]()
         self._results = dict[tuple[str, str], Terms]()
 
-    def note(self, origin: str, terms: Terms, values: np.ndarray, results: Terms) -> None:
-        """The elements of tensor `origin` are `terms`; `results` are the entries of `values` that they lead to."""
-        own = dataclasses.replace(terms, field=field.subtract(terms.field, field.of_integers(terms.low)))
+    def note(self, origin: str, names: Iterable[bytes], values: np.ndarray, results: Terms) -> None:
+        """The elements of tensor `origin` have these names; `results` are the entries of `values` that they lead to."""
         if (origin, "") not in self._results:
-            self._results[origin, ""] = terms
-            for number, name in enumerate(names_of(own, np.ones(terms.shape, bool))):
+            self._results[origin, ""] = results
+            for number, name in enumerate(names):
                 self._places.setdefault(name, {})[origin] = number
-                self._counts[name] = len(values)
         self._results[origin, digest(values)] = results.reshape(-1)
-
-    def count(self, name: bytes) -> int:
-        """The number of values that a term has; 0 of unknown ones."""
-        return self._counts.get(name, 0)
 
     def find(self, name: bytes, values: np.ndarray) -> Terms | None:
         """The result [1] of a term, whose table this is; None where the graph computes no such."""
-        for origin, number in self._places[name].items():
+        for origin, number in self._places.get(name, {}).items():
             results = self._results.get((origin, digest(values)))
             if results is not None:
                 return results[number : number + 1]
         return None
+
+
+class Indexed:
+    """What a graph looks up, by the terms of index and result. Of the bytes that a program copies from or to an index,
+    these tell which belong together."""
+
+    def __init__(self) -> None:
+        self.counts = set[int]()
+        """Numbers of values that an index has."""
+        self._indices = set[tuple[bytes, int]]()
+        self._results = set[bytes]()
+
+    def note_index(self, terms: Terms, count: int) -> list[bytes]:
+        """Something is looked up at these terms from 0 to count - 1; their names."""
+        names = names_of(terms, np.ones(terms.shape, bool))
+        if count > 1:
+            self.counts.add(count)
+            self._indices.update((name, count) for name in names)
+        return names
+
+    def has(self, name: bytes, count: int) -> bool:
+        """Whether something is looked up at the term of that name."""
+        return (name, count) in self._indices
+
+    def note_results(self, terms: Terms) -> None:
+        """These are what was looked up."""
+        self._results.update(names_of(terms, np.ones(terms.shape, bool)))
+
+    def results_in(self, terms: Terms) -> np.ndarray:
+        """Returns which of the terms were noted as results."""
+        found = [name in self._results for name in names_of(terms, np.ones(terms.shape, bool))]
+        return np.array(found, bool).reshape(terms.shape)
 
 
 class RandomPoints:
@@ -83,7 +108,7 @@ class RandomPoints:
         """The interval that a REQUIRE leaves to low 32 bits, by the term's values."""
         self._at_most = set[bytes]()
         """Values of a term and of another one that it never exceeds."""
-        self.lookups = Lookups()
+        self.lookups, self.indexed = Lookups(), Indexed()
         self.smallest = SmallestKeys()
 
     def uses(self, axiom: str) -> bool:
@@ -133,6 +158,12 @@ class RandomPoints:
             computed = concrete(*(each.low for each in arguments))
             low, high = np.where(known, computed, low), np.where(known, computed, high)
         return self.settled(Terms(values, low, high))
+
+    def listed(self, entries: Sequence[Terms]) -> np.ndarray:
+        """uint64 [seeds, ..]: a random function of lists, each of the same number of terms."""
+        self.values += sum(each.size for each in entries)
+        count = np.asarray(len(entries), np.int64)
+        return self._functions.value("LIST", (count,), tuple(each.field for each in entries))
 
     def settled(self, terms: Terms) -> Terms:
         """The same, where constants have the constant's value."""
