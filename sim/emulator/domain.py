@@ -70,8 +70,15 @@ class Domain(Protocol):
     def products(self, operands: np.ndarray, weights: Any, dtype: np.dtype) -> Any:
         """Sums [.., pixels, W] of operands [.., pixels, depth] times weights [.., depth, W], as int32."""
 
-    def taps(self, weights: Any, dtype: np.dtype) -> np.ndarray:
-        """Weights by which operands are multiplied, with the same first axis or one of 1."""
+    def taps(self, weights: Any, dtype: np.dtype) -> Any:
+        """Weights by which operands are multiplied, with the same first axis or one of 1; what `weighted` takes where
+        they are no constants."""
+
+    def used_taps(self, taps: Any) -> np.ndarray:
+        """Bool [n]: which of taps [.., n, W] may be other than 0."""
+
+    def weighted(self, operands: Sequence[np.ndarray], taps: Any) -> Any:
+        """int32 [samples, m, W]: sums of n operands [.., m, W] times taps [1, n, W] that are no constants."""
 
     def total(self, sums: np.ndarray) -> Any:
         """int32 of sums of operands times `taps`."""
@@ -193,6 +200,12 @@ class Bytes:
 
     def taps(self, weights: np.ndarray, dtype: np.dtype) -> np.ndarray:
         return weights.astype(dtype)
+
+    def used_taps(self, taps: np.ndarray) -> np.ndarray:
+        return taps.any(axis=(0, 2))
+
+    def weighted(self, operands: Sequence[np.ndarray], taps: Any) -> Any:
+        raise AssertionError("all taps are constants")
 
     def total(self, sums: np.ndarray) -> np.ndarray:
         return sums

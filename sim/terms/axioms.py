@@ -19,6 +19,8 @@ AXIOMS = {
     "largest": "none of some numbers is more than their maximum",
     "keys": "of i - x_i * 2^k, i < 2^k, the smallest has the index of the first maximum in its low k bits; c > 0 "
     "times the smallest, plus d, is the smallest of all times c, plus d",
+    "division": "INTDIV, where REQUIRE holds, is two products with a reciprocal of 30 bits, and what is left tells the "
+    "last unit",
     "lookups": "what a chain of operators makes of a number of few values is an entry of the table of all results",
 }
 """The laws, by name."""

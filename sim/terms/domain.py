@@ -176,12 +176,23 @@ class TermsDomain:
             sums = self.algebra.linear(operands, weights[0], self._degree)
         return self.algebra.wrap(sums.reshape(1, *sums.shape), 32)
 
-    def taps(self, weights: Any, dtype: np.dtype) -> np.ndarray:
+    def taps(self, weights: Any, dtype: np.dtype) -> Any:
         if isinstance(weights, Terms):
-            raise UndecidedError("weights of a depthwise convolution that are computed at run time")
+            return weights
         planes = np.repeat(weights.astype(np.float64), 2 * self.algebra.seeds + 2, axis=0)
         planes[-1] = np.abs(planes[-1])
         return planes
+
+    def used_taps(self, taps: Any) -> np.ndarray:
+        there = (taps.low != 0) | (taps.high != 0) if isinstance(taps, Terms) else taps != 0
+        return there.any(axis=(0, 2))
+
+    def weighted(self, operands: Sequence[np.ndarray], taps: Terms) -> Terms:
+        total = self.algebra.constant(np.zeros((*operands[0].shape[1:-1], taps.shape[-1])))
+        for number, own in enumerate(operands):
+            product = self.algebra.multiply(self.algebra.of_planes(own, self._degree), taps[0, number])
+            total = self.algebra.add(total, product)
+        return self.algebra.wrap(total.reshape(1, -1, taps.shape[-1]), 32)
 
     def total(self, sums: np.ndarray) -> Terms:
         terms = self.algebra.of_planes(sums, self._degree)

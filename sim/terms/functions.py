@@ -12,12 +12,18 @@ def multiplied(algebra: Algebra, x: Terms, b: Terms, shift: int) -> Terms:
     """x * b, shifted right and rounded."""
     if not shift:
         return algebra.multiply(x, b, 2 * WIDE)
-    for term, number in ((x, b), (b, x)):
-        if number.constant and algebra.uses("products"):
-            algebra.note("products", term.size)
-            return algebra.rescale(term, number.low, np.full(1, shift, np.int64), double=False)
-    one = np.ones(1, np.int64)
-    return algebra.rescale(algebra.multiply(x, b, 2 * WIDE), one, one * shift, double=False)
+    one, result = np.ones(1, np.int64), None
+    known = [(each.low == each.high) & algebra.uses("products") for each in (x, b)]
+    if not (known[0] | known[1]).all():
+        result = algebra.rescale(algebra.multiply(x, b, 2 * WIDE), one, one * shift, double=False)
+    for term, number, own in ((b, x, known[0]), (x, b, known[1])):
+        if own.any():
+            # Of each element: lanes that no store writes may hold anything.
+            algebra.note("products", own.sum())
+            scaled = algebra.rescale(term, np.where(own, number.low, 0), one * shift, double=False)
+            result = scaled if result is None else select(np.broadcast_to(own, scaled.shape), scaled, result)
+    assert result is not None
+    return result
 
 
 def shifted(algebra: Algebra, name: str, x: Terms, count: Terms | int) -> Terms:

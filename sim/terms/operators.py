@@ -5,6 +5,7 @@ import numpy as np
 from tosaic.compiler.ir import DType
 
 from .algebra import UndecidedError
+from .division import divided
 from .functions import multiplied, named, shifted
 from .graph import Case, reads
 from .indexed import gathered, scattered
@@ -21,6 +22,21 @@ def _add(case: Case) -> Terms:
 @reads("SUB")
 def _sub(case: Case) -> Terms:
     return case.required(case.algebra.subtract(case.term(0), case.term(1)))
+
+
+@reads("INTDIV")
+def _divide(case: Case) -> Terms:
+    algebra, n, d = case.algebra, case.term(0), case.term(1)
+    if d.is_number(0):
+        raise UndecidedError("the specification leaves a result open for every input")
+    # REQUIRE wants no 0, and a quotient that fits.
+    open_ends = ((d.low <= 0) & (d.high >= 0)) | ((n.low == INT32.min) & (d.low <= -1) & (d.high >= -1))
+    algebra.assumed += int(np.broadcast_to(open_ends, case.output.shape).sum())
+    if not algebra.uses("division"):
+        return algebra.fresh(case.output.shape, int(INT32.min), int(INT32.max))
+    result = divided(algebra, n, d)
+    algebra.note("division", result.size)
+    return result
 
 
 @reads("MUL")

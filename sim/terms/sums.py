@@ -209,7 +209,7 @@ class RandomPoints:
             bases.append(np.where(own, part.base, part.field))
             inside |= own
         if inside.any():
-            kind = np.zeros(1, np.uint8) if result.kind is None else result.kind
+            kind = np.zeros((), np.uint8) if result.kind is None else result.kind
             base = result.field if result.base is None else result.base
             result.kind = np.where(inside, RING_SUM, kind).astype(np.uint8)
             result.base = np.where(inside, do(*bases), base)
