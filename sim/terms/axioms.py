@@ -14,7 +14,8 @@ AXIOMS = {
     "planes": "x XOR 128 has the low byte of x - 256 * (x ASR 8) - 128",
     "booleans": "of 0 and 1, AND is a product, OR a + b - a * b, XOR a + b - 2 * a * b",
     "wraps": "the low bits of the low bits; (x * 2^k) ASR k, of the low 32 bits: the low 32 - k bits of x",
-    "ring": "the low 32 bits of a sum are those of the sum of the low 32 bits",
+    "ring": "the low 32 bits of a sum, or of a product with a number, are those of the sum or product of the low 32 "
+    "bits",
     "choice": "of c in 0..1, b + c * (a - b) lies in the interval of a or in that of b",
     "largest": "none of some numbers is more than their maximum",
     "keys": "of i - x_i * 2^k, i < 2^k, the smallest has the index of the first maximum in its low k bits; c > 0 "

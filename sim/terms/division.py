@@ -25,7 +25,7 @@ def divided(algebra: Algebra, n: Terms, d: Terms) -> Terms:
         return algebra.wrap(terms, 32)
 
     def product(a: Terms, b: Terms, shift: int = 0) -> Terms:
-        return low(multiplied(algebra, a.plain(), b.plain(), shift))
+        return low(multiplied(algebra, a, b, shift))
 
     n, d = n.plain(), d.plain()
     minus_one = algebra.constant(np.int64(-1))

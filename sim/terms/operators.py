@@ -43,7 +43,7 @@ def _divide(case: Case) -> Terms:
 def _mul(case: Case) -> Terms:
     shift = int(case.data(2).reshape(-1)[0]) if len(case.values) > 2 else 0
     shift = shift if case.tensors[0].dtype is INT32 else 0
-    product = multiplied(case.algebra, case.term(0).plain(), case.term(1).plain(), shift)
+    product = multiplied(case.algebra, case.term(0), case.term(1), shift)
     # The low bits, or a shifted product, which must fit.
     return case.required(product) if shift else case.algebra.wrap(product, case.out.bits)
 

@@ -290,7 +290,21 @@ class RandomPoints:
                 chosen = (part.kind == DIFFERENCE) & (other.low >= 0) & (other.high <= 1)
                 result.kind = np.where(chosen, CHOSEN, PLAIN).astype(np.uint8)
                 result.base = np.broadcast_to(part.base, result.field.shape)
-                return result
+                break
+        for part, number in ((a, b), (b, a)):
+            result = self._product_in_ring(result, part, number)
+        return result
+
+    def _product_in_ring(self, result: Terms, part: Terms, number: Terms) -> Terms:
+        """The product, where `number` is one, with the same of what `part` is modulo 2^32."""
+        if part.kind is None or part.base is None or not self.uses("ring"):
+            return result
+        inside = ((part.kind == RING) | (part.kind == RING_SUM)) & (number.low == number.high)
+        if inside.any():
+            kind = np.zeros((), np.uint8) if result.kind is None else result.kind
+            base = result.field if result.base is None else result.base
+            result.kind = np.where(inside, RING_SUM, kind).astype(np.uint8)
+            result.base = np.where(inside, field.multiply(part.base, number.field), base)
         return result
 
     def _changed_keys(
