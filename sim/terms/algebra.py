@@ -11,7 +11,8 @@ import numpy as np
 from . import field
 from .axioms import INT32, WIDE, UndecidedError
 from .hashing import digest
-from .sums import Options, RandomPoints, largest, names_of, values_at
+from .noted import names_of, values_at
+from .sums import Options, RandomPoints, largest
 from .values import (
     CHOSEN,
     CLAMPED,

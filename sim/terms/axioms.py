@@ -58,5 +58,13 @@ LEMMAS = {
 """The function that golden's and the emulator's operator both are wherever REQUIRE holds, by its name."""
 
 
+class UnknownConditionError(Exception):
+    """A branch is taken where a term of 0 or 1, with these values of all seeds, is 1: either way must be looked at."""
+
+    def __init__(self, name: tuple[int, ...]):
+        super().__init__("a condition that is computed at run time")
+        self.name = name
+
+
 class UndecidedError(Exception):
     """The method does not reach this: nothing is known."""

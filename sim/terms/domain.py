@@ -40,9 +40,12 @@ class TermsDomain:
         return data.astype(CELL) * 8
 
     def known(self, cells: np.ndarray) -> np.ndarray:
-        if (cells >= 8 * CONSTANTS).any():
+        if not (cells >= 8 * CONSTANTS).any():
+            return (cells >> 3).astype(np.uint8)
+        terms = self.pool.bytes(cells, signed=False)
+        if not terms.constant:
             raise UndecidedError("a program, a parameter, an offset or a branch that is computed at run time")
-        return (cells >> 3).astype(np.uint8)
+        return terms.low.astype(np.uint8)
 
     def offsets(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         if (cells < 8 * CONSTANTS).all():
@@ -258,7 +261,14 @@ class TermsDomain:
         return _value(self.algebra.clamp(value.lanes, low, high))  # type: ignore[arg-type]
 
     def operate(self, uop: Instruction, x: Value, b: Value, parameters: VectorParameters) -> Value:
-        return _value(self._operation(uop, x.lanes, b.lanes, parameters))
+        operands = self._narrow(x.lanes), self._narrow(b.lanes)
+        return _value(self._narrow(self.algebra.facts.applied(self._operation(uop, *operands, parameters))))
+
+    def _narrow(self, lanes: Any) -> Any:
+        """The lanes with the intervals that the graph's terms have, where these are shared."""
+        lanes, count = self.algebra.intervals.narrow(lanes)
+        self.algebra.note("intervals", count)
+        return lanes if not count else self.algebra.settled(lanes)
 
     def _operation(self, uop: Instruction, x: Any, b: Any, parameters: VectorParameters) -> Terms:
         algebra = self.algebra

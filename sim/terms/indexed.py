@@ -7,7 +7,7 @@ import numpy as np
 
 from . import field
 from .algebra import Algebra, UndecidedError
-from .sums import names_of
+from .noted import names_of
 from .values import Terms, select
 
 MOST_RESULTS = 1 << 20

@@ -38,6 +38,8 @@ class Curves:
         self._read = read
         self._graph, self._algebra, self._concrete = graph, algebra, Algebra(entropy=0)
         self._on = algebra.uses("lookups") and any(operator.op == "TABLE" for operator in graph.operators)
+        algebra.evaluations += 1
+        self._number = algebra.evaluations
         self._origins = dict[str, Terms]()
         self._curves = dict[str, _Curve | None]()
 
@@ -51,7 +53,9 @@ class Curves:
             terms = self._origins[curve.origin]
             turns = self._algebra.subtract(terms, self._algebra.constant(terms.low))
             names = self._algebra.indexed.note_index(turns, len(curve.values))
-            self._algebra.lookups.note(curve.origin, names, curve.values, values[name])
+            # A loop evaluates a graph again and again.
+            origin = f"{self._number} {curve.origin}"
+            self._algebra.lookups.note(origin, names, curve.values, values[name])
 
     def _of(self, name: str, values: Mapping[str, Terms]) -> _Curve | None:
         """The curve of a tensor that is computed: its own, where it is no other's and has few values."""

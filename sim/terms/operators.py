@@ -58,7 +58,9 @@ def _rescale(case: Case) -> Terms:
     if not case.attribute("per_channel"):
         multiplier, shift = multiplier.reshape(-1)[:1], shift.reshape(-1)[:1]
     double = bool(case.attribute("scale32")) and case.attribute("rounding_mode") == "DOUBLE_ROUND"
-    scaled = algebra.rescale(algebra.subtract(value, zero), multiplier, shift, double=double)
+    centred = algebra.subtract(value, zero)
+    algebra.intervals.note(centred)
+    scaled = algebra.rescale(centred, multiplier, shift, double=double)
     scaled = case.required(scaled, INT32)
     out_zero = case.zero(4)
     if not case.attribute("output_unsigned"):

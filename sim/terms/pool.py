@@ -109,7 +109,7 @@ class Pool:
         terms = Terms(np.take(self._field, ids, axis=1), self._low[ids], self._high[ids], degree=degree)
         if self._base is not None:
             terms.kind, terms.base = self._kind[ids], np.take(self._base, ids, axis=1)
-        return terms
+        return self._algebra.facts.applied(terms)
 
     def load(self, cells: np.ndarray, dtype: np.dtype, low_bytes: int = 8) -> Terms:
         """Elements of `dtype` in cells [..., bytes]; of those that are no single term the `low_bytes` at most."""

@@ -8,7 +8,8 @@ import numpy as np
 
 from . import field
 from .axioms import WIDE, UndecidedError
-from .hashing import RandomFunctions, digest
+from .hashing import RandomFunctions
+from .noted import Facts, Indexed, Intervals, Lookups, names_of, values_at
 from .smallest import SmallestKeys
 from .values import CHOSEN, DIFFERENCE, LARGEST, PLAIN, RING, RING_SUM, SMALLEST, Terms, aligned, constant
 
@@ -29,67 +30,19 @@ class Options:
     """Axioms that are not used: to see who needs them."""
 
 
-class Lookups:
-    """What becomes of terms of few values: of each what a graph computes from it, by the table of all results."""
-
-    def __init__(self) -> None:
-        self._places = dict[bytes, dict[str, int]]()
-        """Of a term minus its low end the tensors that have it, and where."""
-        self._results = dict[tuple[str, str], Terms]()
-
-    def note(self, origin: str, names: Iterable[bytes], values: np.ndarray, results: Terms) -> None:
-        """The elements of tensor `origin` have these names; `results` are the entries of `values` that they lead to."""
-        if (origin, "") not in self._results:
-            self._results[origin, ""] = results
-            for number, name in enumerate(names):
-                self._places.setdefault(name, {})[origin] = number
-        self._results[origin, digest(values)] = results.reshape(-1)
-
-    def find(self, name: bytes, values: np.ndarray) -> Terms | None:
-        """The result [1] of a term, whose table this is; None where the graph computes no such."""
-        for origin, number in self._places.get(name, {}).items():
-            results = self._results.get((origin, digest(values)))
-            if results is not None:
-                return results[number : number + 1]
-        return None
-
-
-class Indexed:
-    """What a graph looks up, by the terms of index and result. Of the bytes that a program copies from or to an index,
-    these tell which belong together."""
-
-    def __init__(self) -> None:
-        self.counts = set[int]()
-        """Numbers of values that an index has."""
-        self._indices = set[tuple[bytes, int]]()
-        self._results = set[bytes]()
-
-    def note_index(self, terms: Terms, count: int) -> list[bytes]:
-        """Something is looked up at these terms from 0 to count - 1; their names."""
-        names = names_of(terms, np.ones(terms.shape, bool))
-        if count > 1:
-            self.counts.add(count)
-            self._indices.update((name, count) for name in names)
-        return names
-
-    def has(self, name: bytes, count: int) -> bool:
-        """Whether something is looked up at the term of that name."""
-        return (name, count) in self._indices
-
-    def note_results(self, terms: Terms) -> None:
-        """These are what was looked up."""
-        self._results.update(names_of(terms, np.ones(terms.shape, bool)))
-
-    def results_in(self, terms: Terms) -> np.ndarray:
-        """Returns which of the terms were noted as results."""
-        found = [name in self._results for name in names_of(terms, np.ones(terms.shape, bool))]
-        return np.array(found, bool).reshape(terms.shape)
-
-
 class RandomPoints:
     """The random points, and what was counted while computing."""
 
-    def __init__(self, options: Options | None = None, entropy: int | None = None):
+    def __init__(
+        self,
+        options: Options | None = None,
+        entropy: int | None = None,
+        *,
+        facts: Facts | None = None,
+        shared_intervals: bool = False,
+    ):
+        """`entropy`: with the same number, all is the same again. `shared_intervals`: what is known of the graph's
+        terms holds for the program's, too."""
         self.options = options or Options()
         self.seeds = self.options.seeds
         self.rng = np.random.default_rng(entropy)
@@ -109,6 +62,9 @@ class RandomPoints:
         self._at_most = set[bytes]()
         """Values of a term and of another one that it never exceeds."""
         self.lookups, self.indexed = Lookups(), Indexed()
+        self.intervals, self.facts = Intervals(shared_intervals), facts or Facts()
+        self.evaluations = 0
+        """Graphs that were evaluated, those of branches and of each turn of a loop, too."""
         self.smallest = SmallestKeys()
 
     def uses(self, axiom: str) -> bool:
@@ -425,17 +381,6 @@ def _shifted_digits(digits: np.ndarray, factor: int) -> np.ndarray | None:
     for name in "0123":
         result[name] = np.where(lost, -1, result[name])
     return result
-
-
-def names_of(terms: Terms, which: np.ndarray) -> list[bytes]:
-    """The values of all seeds, of those of the terms that are chosen."""
-    return values_at(terms.field, np.broadcast_to(which, terms.shape))
-
-
-def values_at(values: np.ndarray, which: np.ndarray) -> list[bytes]:
-    """[seeds, ...] of all seeds, where chosen."""
-    rows = np.stack([np.broadcast_to(own, which.shape)[which] for own in values], axis=-1)
-    return [row.tobytes() for row in rows]
 
 
 def _interval_sums(ends: np.ndarray, factors: np.ndarray, most: int) -> np.ndarray:
