@@ -5,13 +5,14 @@ from collections.abc import Callable
 import numpy as np
 
 from .algebra import WIDE, Algebra
-from .values import Terms, select
+from .values import Terms, aligned, select
 
 
 def multiplied(algebra: Algebra, x: Terms, b: Terms, shift: int) -> Terms:
     """x * b, shifted right and rounded."""
     if not shift:
         return algebra.multiply(x, b, 2 * WIDE)
+    x, b = aligned(x, b)
     one, result = np.ones(1, np.int64), None
     known = [(each.low == each.high) & algebra.uses("products") for each in (x, b)]
     if not (known[0] | known[1]).all():
