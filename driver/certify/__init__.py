@@ -78,7 +78,7 @@ def _certified(graph: Graph, program: Program, options: Options) -> Certificate:
         differing = [name for name, each in outputs.items() if each.verdict != EQUAL]
         verdict = EQUAL if not differing else UNDECIDED
     if verdict != EQUAL:
-        witness, tried = find_witness(graph, program, tries)
+        witness, tried = find_witness(graph, program, tries, tally.limits)
         verdict = UNDECIDED if witness is None else DIFFERENT
         if comparison is not None and witness is None:
             reason = f"{tried} inputs show no difference: a lemma is missing, or the difference is rare"

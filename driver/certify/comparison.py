@@ -61,6 +61,8 @@ class Tally:
     degree: int = 1
     paths: int = 0
     """Ways through the graph, by the conditions of its COND_IFs and WHILE_LOOPs."""
+    limits: dict[str, tuple[np.ndarray, np.ndarray]] = dataclasses.field(default_factory=dict)
+    """Between which numbers the specification wants the elements of inputs, on the first path."""
 
     def add(self, algebra: Algebra) -> None:
         """Count what an algebra has computed."""
@@ -100,7 +102,7 @@ def _compared(
     for shared in range(2):
         algebra = Algebra(options, path[0], facts=path[1], shared_intervals=bool(shared))
         try:
-            found = _on_path(graph, program, algebra)
+            found = _on_path(graph, program, algebra, tally)
         finally:
             tally.add(algebra)
         if all(each.verdict == EQUAL for each in found.outputs.values()):
@@ -109,7 +111,7 @@ def _compared(
     return found
 
 
-def _on_path(graph: Graph, program: Program, algebra: Algebra) -> Comparison:
+def _on_path(graph: Graph, program: Program, algebra: Algebra, tally: Tally) -> Comparison:
     left = {port.name: graph.states[port.name].output for port in program.states}
     ports = {port.name: port for port in (*program.outputs, *program.kept, *program.states)}
     try:
@@ -117,6 +119,8 @@ def _on_path(graph: Graph, program: Program, algebra: Algebra) -> Comparison:
         wanted = evaluate(graph, inputs, algebra, keep=frozenset([*ports, *left.values()]))
     except UndecidedError as error:
         raise UnreadableError(str(error)) from None
+    limits = {name: limits for name, own in inputs.items() if (limits := algebra.limits_of(own)) is not None}
+    tally.limits = tally.limits or limits
     there = {**wanted.kept, **wanted.outputs}
     domain = TermsDomain(algebra)
     memory = _executed(program, inputs, domain)

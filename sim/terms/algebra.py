@@ -134,6 +134,16 @@ class Algebra(RandomPoints):
             found[which] = [each is not None and ends[0] <= each[0] and each[1] <= ends[1] for each in wanted]
         return found
 
+    def limits_of(self, terms: Terms) -> tuple[np.ndarray, np.ndarray] | None:
+        """The intervals of terms, as narrow as REQUIREs want them; None where they want nothing."""
+        names = names_of(terms, np.ones(terms.shape, bool)) if self._required else []
+        wanted = [self._required.get(name) for name in names]
+        if not any(wanted):
+            return None
+        ends = [own or each for own, each in zip(wanted, zip(terms.low.flat, terms.high.flat, strict=True), strict=True)]
+        low, high = (np.array(end).reshape(terms.shape) for end in zip(*ends, strict=True))
+        return np.maximum(low, terms.low), np.minimum(high, terms.high)
+
     # Operators.
 
     def rescale(self, a: Terms, multiplier: np.ndarray, shift: np.ndarray, *, double: bool) -> Terms:
@@ -436,8 +446,10 @@ class Algebra(RandomPoints):
         rest = terms
         for k in range(1, width):
             rest = self.subtract(rest, self.scaled(self._byte(terms, k, width), 1 << 8 * k))
-        known = terms.low == terms.high
-        low, high = (np.where(known, terms.low & 255, end) for end in (0, 255))
+        small = (terms.low == terms.high) | (terms.low >= 0) & (terms.high <= 255)
+        low, high = (
+            np.where(small, own & 255, end) for own, end in ((terms.low, 0), (terms.high, 255))
+        )
         return Terms(rest.field, low, high, degree=rest.degree)
 
 

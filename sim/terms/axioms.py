@@ -4,7 +4,8 @@ INT32 = (-(1 << 31), (1 << 31) - 1)
 WIDE = 1 << 61
 """Intervals stay within this magnitude."""
 AXIOMS = {
-    "intervals": "a CLAMP, or a wrap to a width, that changes no value is nothing",
+    "intervals": "a CLAMP, or a wrap to a width, that changes no value is nothing; numbers from intervals apart are in "
+    "their order",
     "scales": "RESCALE by (m * 2^k, s + k) is RESCALE by (m, s), and with a shift of 0 a product; by "
     "(q * 2^s + e, s) it is a product with q where |e * x| < 2^(s-1)",
     "clamps": "a CLAMP of a CLAMP is a CLAMP",

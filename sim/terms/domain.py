@@ -67,10 +67,10 @@ class TermsDomain:
             tables = np.stack([read(at).reshape(places.size, -1)[own] for at in range(low, high + 1, step)])
             tables = tables[..., :used_bytes]
             found = np.zeros(tables.shape[1:], bool)
+            cells[own, :used_bytes] = self._picked(cells[own, :used_bytes], tables, turns, found)
             if (tables < 8 * CONSTANTS).all():
                 for number, (place, name) in enumerate(zip(own, names, strict=True)):
                     self._look_up(cells[place], self.known(tables[:, number]), name, found[number])
-            cells[own, :used_bytes] = self._picked(cells[own, :used_bytes], tables, turns, found)
         return cells.reshape(*shape, -1)
 
     def _origin(self, offsets: Terms) -> tuple[int, Terms, list[bytes]]:
@@ -80,11 +80,12 @@ class TermsDomain:
         return found
 
     def _look_up(self, cells: np.ndarray, table: np.ndarray, name: bytes, found: np.ndarray) -> None:
-        """Puts what a curve makes of a term into those cells that are its results in a table [values, bytes]."""
+        """Puts what a curve makes of a term into those cells that are its results in a table [values, bytes], but where
+        it was `found`."""
         at = 0
         while at < table.shape[1]:
             for width in (4, 2, 1):
-                if at + width > table.shape[1]:
+                if at + width > table.shape[1] or found[at : at + width].any():
                     continue
                 values = (
                     np.ascontiguousarray(table[:, at : at + width]).view(f"<i{width}")[:, 0].astype(np.int64)
@@ -96,7 +97,6 @@ class TermsDomain:
                 if terms is not None:
                     self.algebra.note("lookups", 1)
                     cells[at : at + width] = self.pool.store(terms, width)[0]
-                    found[at : at + width] = True
                     break
             at += width
 
@@ -104,7 +104,7 @@ class TermsDomain:
         self, cells: np.ndarray, tables: np.ndarray, turns: Terms, found: np.ndarray
     ) -> np.ndarray:
         """The cells [n, bytes], with those of the entries `turns` [n] of tables [values, n, bytes] that the graph
-        gathers. Of what it does not, nothing is known; what was `found` stays."""
+        gathers, which are `found` then. Of what it does not, nothing is known."""
         for width in (4, 2, 1):
             end = found.shape[1] // width * width
             free = ~found[:, :end].reshape(len(found), -1, width).any(axis=2)
@@ -113,7 +113,7 @@ class TermsDomain:
             elements = tables[..., :end].reshape(*tables.shape[:2], -1, width)
             rows = self.pool.load(elements, np.dtype(f"<i{width}"))
             terms = picked(self.algebra, turns.reshape(-1, 1), rows)
-            free &= self.algebra.indexed.results_in(terms) | (terms.low == terms.high)
+            free &= self.algebra.indexed.results_in(terms)
             self._take(cells[:, :end], terms, free, width)
             found[:, :end] |= np.repeat(free, width, axis=1)
         return cells

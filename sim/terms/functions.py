@@ -87,7 +87,17 @@ def named(
         ends = np.maximum(np.abs(x.low), np.abs(x.high))
         least = np.where((x.low <= 0) & (x.high >= 0), 0, np.minimum(np.abs(x.low), np.abs(x.high)))
         return algebra.function(name, [x.plain()], (least, ends), own)
-    return algebra.function(name, [x.plain(), b.plain()], (0, 1), own)
+    ends = _known_ends(name, *aligned(x, b)) if algebra.uses("intervals") else (0, 1)
+    return algebra.function(name, [x.plain(), b.plain()], ends, own)
+
+
+def _known_ends(name: str, x: Terms, b: Terms) -> tuple[np.ndarray, np.ndarray]:
+    """The interval of a comparison of numbers whose intervals are known."""
+    if name == "EQ":
+        return np.zeros((), np.int64), ((x.low <= b.high) & (b.low <= x.high)).astype(np.int64)
+    pairs = ((x.low, b.high), (x.high, b.low))
+    low, high = (one > other if name == "GT" else one >= other for one, other in pairs)
+    return low.astype(np.int64), high.astype(np.int64)
 
 
 def _zeros(values: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from tosaic.compiler.ir import DType, Graph
 from tosaic.sim.golden import evaluate as golden
 from tosaic.sim.terms import AXIOMS, Algebra, Terms, evaluate
 from tosaic.sim.terms.division import SLOPE, START, STEPS, divided, reciprocal_of
-from tosaic.sim.terms.functions import multiplied
+from tosaic.sim.terms.functions import multiplied, named
 from tosaic.sim.terms.indexed import origin_of
 
 INT16 = np.arange(-(1 << 15), 1 << 15)
@@ -55,10 +55,20 @@ def test_every_axiom_is_proved() -> None:
 
 
 def test_a_clamp_within_its_limits_changes_nothing(tmp_path) -> None:
-    """low <= x <= high: 3 numbers. And x within 0..2^k-1, or -2^(k-1)..2^(k-1)-1, has the low k bits of x."""
+    """low <= x <= high: 3 numbers. Comparisons of numbers from intervals. And x within 0..2^k-1, or -2^(k-1)..2^(k-1)-1, has the low k bits of x."""
     x, low, high = grid(0, 3, 3)
     inside = (low <= x) & (x <= high)
     assert (np.minimum(np.maximum(x, low), high) == x)[inside].all()
+    algebra = Algebra(entropy=1)
+    for a_low, a_more, b_low, b_more in itertools.product(range(4), range(3), range(4), range(3)):
+        a, b = (
+            each.ravel() for each in np.meshgrid(a_low + np.arange(a_more + 1), b_low + np.arange(b_more + 1))
+        )
+        terms = [algebra.fresh((1,), each.min(), each.max()) for each in (a, b)]
+        for name, results in (("EQ", a == b), ("GT", a > b), ("GE", a >= b)):
+            known = named(algebra, name, *terms)
+            assert known.low[0] <= results.min() and results.max() <= known.high[0]
+            assert known.high[0] - known.low[0] == results.max() ^ results.min() or name == "EQ"
     m = Module()
     wide, bits = Signal(signed(48)), 32
     m.d.comb += claim((wide >= -(1 << 31)) & (wide < 1 << 31), wide[:bits].as_signed() == wide)
