@@ -24,7 +24,6 @@ from tosaic.sim.terms import (
 
 from .certificate import DIFFERENT, EQUAL, Divergence, OutputVerdict
 
-
 MOST_CONDITIONS, MOST_PATHS = 16, 128
 """Paths of more conditions, or more paths, are not looked at."""
 
@@ -47,7 +46,9 @@ class Comparison:
             name: each if each.verdict != EQUAL else other.outputs[name]
             for name, each in self.outputs.items()
         }
-        required = {name: max(self.required[name], other.required[name]) for name in self.required | other.required}
+        required = {
+            name: max(self.required[name], other.required[name]) for name in self.required | other.required
+        }
         return Comparison(outputs, collections.Counter(required), self.place or other.place)
 
 

@@ -45,9 +45,7 @@ def divided(algebra: Algebra, n: Terms, d: Terms) -> Terms:
     return low(algebra.subtract(algebra.bitwise("XOR", quotient, sign), sign))
 
 
-def reciprocal_of(
-    algebra: Algebra, scaled: Terms, product: Callable[[Terms, Terms, int], Terms]
-) -> Terms:
+def reciprocal_of(algebra: Algebra, scaled: Terms, product: Callable[[Terms, Terms, int], Terms]) -> Terms:
     """R of -2^31 * y."""
     first = product(scaled, algebra.constant(np.int64(SLOPE)), 31)
     reciprocal = algebra.wrap(algebra.plus(first, START), 32)

@@ -100,9 +100,7 @@ class TermsDomain:
                     break
             at += width
 
-    def _picked(
-        self, cells: np.ndarray, tables: np.ndarray, turns: Terms, found: np.ndarray
-    ) -> np.ndarray:
+    def _picked(self, cells: np.ndarray, tables: np.ndarray, turns: Terms, found: np.ndarray) -> np.ndarray:
         """The cells [n, bytes], with those of the entries `turns` [n] of tables [values, n, bytes] that the graph
         gathers, which are `found` then. Of what it does not, nothing is known."""
         for width in (4, 2, 1):

@@ -99,4 +99,3 @@ class Curves:
         if not result.constant or result.size != len(found[0].values):
             return None
         return _Curve(origin, result.low.reshape(-1), tabled)
-

@@ -269,8 +269,9 @@ def _gather(case: Case) -> Terms:
 def _scatter(case: Case) -> Terms:
     values, new = case.term(0), case.term(2)
     index = case.algebra.require(case.term(1), (0, values.shape[1] - 1))
-    known = [set(row.low[row.low == row.high].tolist()) for row in index]
-    if any(len(own) < (row.low == row.high).sum() for own, row in zip(known, index, strict=True)):
-        raise UndecidedError("an index that comes twice")
+    for own in range(values.shape[0]):
+        known = index.low[own][index.low[own] == index.high[own]]
+        if len(np.unique(known)) < known.size:
+            raise UndecidedError("an index that comes twice")
     rows = [scattered(case.algebra, values[n], index[n], new[n]) for n in range(values.shape[0])]
     return concatenate([each.reshape(1, *each.shape) for each in rows])

@@ -11,7 +11,19 @@ from .axioms import WIDE, UndecidedError
 from .hashing import RandomFunctions
 from .noted import Facts, Indexed, Intervals, Lookups, names_of, values_at
 from .smallest import SmallestKeys
-from .values import CHOSEN, DIFFERENCE, LARGEST, PLAIN, RING, RING_SUM, SMALLEST, Terms, aligned, constant
+from .values import (
+    CHOSEN,
+    DIFFERENCE,
+    LARGEST,
+    PLAIN,
+    RING,
+    RING_SUM,
+    SMALLEST,
+    Terms,
+    aligned,
+    constant,
+    unknown_digits,
+)
 
 EXACT_FLOAT32 = 1 << 24
 """Sums of integers are exact in float32 as long as none is larger."""
@@ -128,6 +140,8 @@ class RandomPoints:
             terms.field = np.where(same, field.of_integers(np.where(same, terms.low, 0)), terms.field)
             if terms.kind is not None:
                 terms.kind = np.where(same, PLAIN, terms.kind).astype(np.uint8)
+            if terms.digits is not None:
+                terms.digits = np.where(same, unknown_digits(), terms.digits)
         return terms
 
     # Sums and products.

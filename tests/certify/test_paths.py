@@ -18,7 +18,9 @@ LARGE, SMALL = (40, 80), (2, 3)
 def chosen(shape: tuple[int, int], *, swapped: bool = False, twice: bool = False) -> Graph:
     """x + 3 or x * 5, by a comparison of two numbers; `twice`: and once more, by the other comparison."""
     build = Control()
-    x, a, b = (build.input(name, size, DType.INT32) for name, size in (("x", shape), ("a", (1,)), ("b", (1,))))
+    x, a, b = (
+        build.input(name, size, DType.INT32) for name, size in (("x", shape), ("a", (1,)), ("b", (1,)))
+    )
     condition = build.add("GREATER", [a, b])
 
     def times(g: Control, names: list[str]) -> list[str]:

@@ -10,13 +10,13 @@ from tosaic.compiler.ir import DType, Graph
 from tosaic.hw.config_text import get_config
 
 
-def moved(op: str, dtype: DType, n: int = 1, *, known: bool = False, rows: int = 6, turn: bool = False) -> Graph:
+def moved(
+    op: str, dtype: DType, n: int = 1, *, known: bool = False, rows: int = 6, turn: bool = False
+) -> Graph:
     """GATHER or SCATTER of `rows` rows of 5 elements; `turn`: the table is upside down."""
     build = LayerBuilder(1)
     shape = (n, rows, 5)
-    table = (
-        build.random_constant(shape, dtype, -100, 100) if known else build.input("t", shape, dtype)
-    )
+    table = build.random_constant(shape, dtype, -100, 100) if known else build.input("t", shape, dtype)
     table = build.add("REVERSE", [table], axis=1) if turn else table
     operands = [table, build.input("i", (n, 4), DType.INT32)]
     operands += [build.input("new", (n, 4, 5), dtype)] if op == "SCATTER" else []

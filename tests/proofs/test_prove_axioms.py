@@ -55,7 +55,8 @@ def test_every_axiom_is_proved() -> None:
 
 
 def test_a_clamp_within_its_limits_changes_nothing(tmp_path) -> None:
-    """low <= x <= high: 3 numbers. Comparisons of numbers from intervals. And x within 0..2^k-1, or -2^(k-1)..2^(k-1)-1, has the low k bits of x."""
+    """low <= x <= high: 3 numbers. Comparisons of numbers from intervals. And x within 0..2^k-1, or
+    -2^(k-1)..2^(k-1)-1, has the low k bits of x."""
     x, low, high = grid(0, 3, 3)
     inside = (low <= x) & (x <= high)
     assert (np.minimum(np.maximum(x, low), high) == x)[inside].all()
@@ -272,7 +273,9 @@ def test_a_division_is_two_products_with_a_reciprocal() -> None:
     2 (places = 0), of which R is known."""
     half, low, high = Fraction(1, 2), 1 << 30, 1 << 31
     tops = [low, high, Fraction(START, 2 * SLOPE) * (1 << 31)]
-    ends = [s * (START - s * Fraction(SLOPE, 1 << 31) + d) / (1 << 60) - 1 for s in tops for d in (-half, half)]
+    ends = [
+        s * (START - s * Fraction(SLOPE, 1 << 31) + d) / (1 << 60) - 1 for s in tops for d in (-half, half)
+    ]
     error = max(abs(each) for each in ends)
     for _ in range(STEPS):
         # The wrapped sum 2^30 * (1 - e) and R fit 32 bits.
