@@ -16,10 +16,10 @@ from tosaic.driver.models import open_model
 from tosaic.errors import InputError, MismatchError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import ISA_HASH
-from tosaic.sim.terms import Algebra, Options, UndecidedError
+from tosaic.sim.terms import Options, UndecidedError
 
 from .certificate import DIFFERENT, EQUAL, UNDECIDED, Certificate, OutputVerdict
-from .comparison import Comparison, UnreadableError, compare
+from .comparison import Comparison, Tally, UnreadableError, compare
 from .witness import differs_on, find_witness
 
 __all__ = ["DIFFERENT", "EQUAL", "UNDECIDED", "Certificate", "certify", "check_certificate"]
@@ -64,11 +64,11 @@ def _config(config: str | Config | None) -> Config:
 
 def _certified(graph: Graph, program: Program, options: Options) -> Certificate:
     started = time.process_time()
-    algebra, reason, comparison = Algebra(options), "", None
+    tally, reason, comparison = Tally(), "", None
     # Of a loop nobody knows whether it ends.
     tries = 0 if any(operator.op == "WHILE_LOOP" for operator in graph.operators) else TRIES
     try:
-        comparison = compare(graph, program, algebra)
+        comparison = compare(graph, program, options, tally)
     except UndecidedError as error:
         reason = f"the method does not reach {error}"
         tries *= not isinstance(error, UnreadableError)
@@ -78,7 +78,7 @@ def _certified(graph: Graph, program: Program, options: Options) -> Certificate:
         differing = [name for name, each in outputs.items() if each.verdict != EQUAL]
         verdict = EQUAL if not differing else UNDECIDED
     if verdict != EQUAL:
-        witness, tried = find_witness(graph, program, tries)
+        witness, tried = find_witness(graph, program, tries, tally.limits)
         verdict = UNDECIDED if witness is None else DIFFERENT
         if comparison is not None and witness is None:
             reason = f"{tried} inputs show no difference: a lemma is missing, or the difference is rare"
@@ -93,13 +93,13 @@ def _certified(graph: Graph, program: Program, options: Options) -> Certificate:
         instruction_set=ISA_HASH,
         version=importlib.metadata.version("tosaic"),
         outputs=outputs,
-        axioms=dict(algebra.axioms),
-        lemmas=dict(algebra.lemmas),
+        axioms=dict(tally.axioms),
+        lemmas=dict(tally.lemmas),
         assumptions=_assumptions(comparison),
         seeds=options.seeds,
         keyed=options.keyed,
-        values=algebra.values,
-        degree=algebra.degree,
+        values=tally.values,
+        degree=tally.degree,
         seconds=round(time.process_time() - started, 3),
         place=place,
         witness=witness,

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import secrets
 
 import numpy as np
 
@@ -9,9 +10,22 @@ from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.program import Port, Program
 from tosaic.hw.isa import INSTRUCTION_BYTES, decode
 from tosaic.sim.emulator import Emulator, ExternalBytes
-from tosaic.sim.terms import Algebra, Terms, TermsDomain, UndecidedError, evaluate, inputs_of
+from tosaic.sim.terms import (
+    Algebra,
+    Facts,
+    Options,
+    Terms,
+    TermsDomain,
+    UndecidedError,
+    UnknownConditionError,
+    evaluate,
+    inputs_of,
+)
 
 from .certificate import DIFFERENT, EQUAL, Divergence, OutputVerdict
+
+MOST_CONDITIONS, MOST_PATHS = 16, 128
+"""Paths of more conditions, or more paths, are not looked at."""
 
 
 class UnreadableError(UndecidedError):
@@ -26,10 +40,79 @@ class Comparison:
     required: collections.Counter[str]
     place: Divergence | None
 
+    def joined(self, other: "Comparison") -> "Comparison":
+        """Of two paths: what holds on both."""
+        outputs = {
+            name: each if each.verdict != EQUAL else other.outputs[name]
+            for name, each in self.outputs.items()
+        }
+        required = {
+            name: max(self.required[name], other.required[name]) for name in self.required | other.required
+        }
+        return Comparison(outputs, collections.Counter(required), self.place or other.place)
 
-def compare(graph: Graph, program: Program, algebra: Algebra) -> Comparison:
-    """Evaluate both; UndecidedError where the method ends, DeviceError where the program does wrong."""
+
+@dataclasses.dataclass
+class Tally:
+    """What was used and counted on all paths."""
+
+    axioms: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    lemmas: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    values: int = 0
+    degree: int = 1
+    paths: int = 0
+    """Ways through the graph, by the conditions of its COND_IFs and WHILE_LOOPs."""
+    limits: dict[str, tuple[np.ndarray, np.ndarray]] = dataclasses.field(default_factory=dict)
+    """Between which numbers the specification wants the elements of inputs, on the first path."""
+
+    def add(self, algebra: Algebra) -> None:
+        """Count what an algebra has computed."""
+        self.axioms.update(algebra.axioms)
+        self.lemmas.update(algebra.lemmas)
+        self.values += algebra.values
+        self.degree = max(self.degree, algebra.degree)
+
+
+def compare(graph: Graph, program: Program, options: Options, tally: Tally) -> Comparison:
+    """Evaluate both, on every path; UndecidedError where the method ends, DeviceError where the program does wrong."""
     _check_ports(graph, program)
+    entropy, found = secrets.randbits(128), None
+    waiting = [dict[tuple[int, ...], int]()]
+    while waiting:
+        known = waiting.pop()
+        if len(known) > MOST_CONDITIONS or tally.paths >= MOST_PATHS:
+            raise UnreadableError(
+                f"more than {MOST_CONDITIONS} conditions on one path, or more than {MOST_PATHS} paths"
+            )
+        try:
+            own = _compared(graph, program, options, (entropy, Facts(known)), tally)
+        except UnknownConditionError as condition:
+            waiting += [{**known, condition.name: value} for value in range(2)]
+            continue
+        tally.paths += 1
+        found = own if found is None else found.joined(own)
+    assert found is not None
+    return found
+
+
+def _compared(
+    graph: Graph, program: Program, options: Options, path: tuple[int, Facts], tally: Tally
+) -> Comparison:
+    """On one path, of a random source and facts. Where terms differ, once more with intervals that both sides share."""
+    found = None
+    for shared in range(2):
+        algebra = Algebra(options, path[0], facts=path[1], shared_intervals=bool(shared))
+        try:
+            found = _on_path(graph, program, algebra, tally)
+        finally:
+            tally.add(algebra)
+        if all(each.verdict == EQUAL for each in found.outputs.values()):
+            break
+    assert found is not None
+    return found
+
+
+def _on_path(graph: Graph, program: Program, algebra: Algebra, tally: Tally) -> Comparison:
     left = {port.name: graph.states[port.name].output for port in program.states}
     ports = {port.name: port for port in (*program.outputs, *program.kept, *program.states)}
     try:
@@ -37,6 +120,8 @@ def compare(graph: Graph, program: Program, algebra: Algebra) -> Comparison:
         wanted = evaluate(graph, inputs, algebra, keep=frozenset([*ports, *left.values()]))
     except UndecidedError as error:
         raise UnreadableError(str(error)) from None
+    limits = {name: limits for name, own in inputs.items() if (limits := algebra.limits_of(own)) is not None}
+    tally.limits = tally.limits or limits
     there = {**wanted.kept, **wanted.outputs}
     domain = TermsDomain(algebra)
     memory = _executed(program, inputs, domain)

@@ -2,11 +2,11 @@
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph, validate
+from tosaic.compiler.ir import DType, Graph, validate
 from tosaic.compiler.program import Program
 from tosaic.errors import ModelError, UnpredictableError
 from tosaic.sim.emulator import Emulator, ExternalBytes
@@ -16,14 +16,16 @@ from .certificate import Witness
 
 MOST_PARAMETERS = 1
 """Elements of an input that may be an operator's parameter with a rule of its own: a zero point."""
+Limits = Mapping[str, tuple[np.ndarray, np.ndarray]]
+"""Between which numbers the specification wants the elements of inputs."""
 SECONDS = 10.0
 """Largest processor time of the search, in seconds."""
 
 
-def find_witness(graph: Graph, program: Program, tries: int) -> tuple[Witness | None, int]:
+def find_witness(graph: Graph, program: Program, tries: int, limits: Limits) -> tuple[Witness | None, int]:
     """The first of so many inputs, random and extreme ones, that shows a difference; and how many were tried."""
     emulator, started, count = Emulator(program.config), time.process_time(), 0
-    for inputs in _inputs(graph, tries):
+    for inputs in _inputs(graph, tries, limits):
         if time.process_time() - started > SECONDS:
             break
         found = differs_on(graph, program, inputs, emulator)
@@ -82,19 +84,29 @@ def differs_on(
     return None
 
 
-def _inputs(graph: Graph, tries: int) -> Iterator[dict[str, np.ndarray]]:
+def _inputs(graph: Graph, tries: int, limits: Limits) -> Iterator[dict[str, np.ndarray]]:
     rng = np.random.default_rng(0)
+    tensors = {name: graph.tensor(name) for name in graph.inputs}
     for number in range(tries):
         yield {
-            name: _values(graph.tensor(name).shape, graph.tensor(name).dtype, number, rng)
-            for name in graph.inputs
+            name: _values(tensor.shape, tensor.dtype, limits.get(name), number, rng)
+            for name, tensor in tensors.items()
         }
 
 
-def _values(shape: tuple[int, ...], dtype: object, number: int, rng: np.random.Generator) -> np.ndarray:
-    low, high = (0, 1) if dtype.numpy == np.bool_ else (int(dtype.min), int(dtype.max))  # type: ignore[attr-defined]
+def _values(
+    shape: tuple[int, ...],
+    dtype: DType,
+    limits: tuple[np.ndarray, np.ndarray] | None,
+    number: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    low, high = (0, 1) if dtype is DType.BOOL else (int(dtype.min), int(dtype.max))
     kind = number % 4
-    if kind == 0:
+    if limits is not None and kind != 1:
+        # Others leave results open, an index outside of a table for example.
+        values = rng.integers(*limits, shape, endpoint=True)
+    elif kind == 0:
         values = rng.integers(low, high, shape, endpoint=True)
     elif kind == 1:
         values = rng.choice(np.array([low, high, 0, 1 if high else 0]), shape)
@@ -102,4 +114,5 @@ def _values(shape: tuple[int, ...], dtype: object, number: int, rng: np.random.G
         values = np.clip(rng.normal(0, max(high / 64, 1), shape), low, high)
     else:
         values = np.broadcast_to(rng.integers(low, high, shape[-1:], endpoint=True), shape)
-    return np.array(values, order="C").astype(dtype.numpy)  # type: ignore[attr-defined]
+    values = values if limits is None else np.clip(values, *limits)
+    return np.array(values, order="C").astype(dtype.numpy)

@@ -214,13 +214,15 @@ class Array:
         taps = self._domain.taps(taps, dtype)
         used = []
         """(tap's row, stream, by how many pixels it lies behind), but of taps that are zero."""
-        for row in np.flatnonzero(taps.any(axis=(0, 2))).tolist():
+        for row in np.flatnonzero(self._domain.used_taps(taps)).tolist():
             group = min(row // go.group_rows, config.line_groups - 1)
             stream, delay = 0, group * depthwise.delay
             if depthwise.paired:
                 stream, delay = group % 2, (group + 1) // 2 * depthwise.delay - group % 2 * go.group_rows
             used.append((row, stream, delay + rows - 1 - row))
-        result = self._depthwise_sums(go.advances, steps, positions, taps, used)
+        streams = self._gather(0, go.advances, steps, dtype)
+        sums = self._depthwise_sums if isinstance(taps, np.ndarray) else self._late_depthwise_sums
+        result = sums(streams, positions, taps, used)
         places = np.arange(positions.size) % max(1, config.partial_sums)
         count = min(positions.size, config.partial_sums)
         before = self._require(PARTIAL, count) if go.accumulate else None
@@ -235,24 +237,19 @@ class Array:
             self._leave(PARTIAL, count, lanes)
 
     def _depthwise_sums(
-        self,
-        advances: int,
-        steps: _ReadLoops,
-        positions: np.ndarray,
-        taps: np.ndarray,
-        used: list[tuple[int, int, int]],
+        self, streams: np.ndarray, positions: np.ndarray, taps: np.ndarray, used: list[tuple[int, int, int]]
     ) -> Any:
-        """int32 [samples, positions, W]: the sums of taps with the pixels that lie `behind` each position [n, m]; along
-        both axes positions are equally far apart, unless there is one row of them."""
-        columns = self._state.config.columns
-        streams = self._gather(0, advances, steps, taps.dtype)
+        """int32 [samples, positions, W]: the sums of taps with those of `streams` [samples, pixels, rows, W] that lie
+        `behind` each position [n, m]; along both axes positions are equally far apart, unless there is one row of
+        them."""
+        advances, rows, columns = streams.shape[1:]
         # Nothing comes before the first pixel.
         front = max((behind for _, _, behind in used), default=0)
         result = np.zeros((len(streams), *positions.shape, columns), self._domain.sum)
         group = max(DEPTHWISE_ELEMENTS // (advances * columns), 1)
         for first in range(0, len(streams), group):
             own = streams[first : first + group]
-            padded = np.zeros((len(steps.rows), len(own), front + advances, columns), taps.dtype)
+            padded = np.zeros((rows, len(own), front + advances, columns), taps.dtype)
             padded[:, :, front:] = np.moveaxis(own, 2, 0)
             sums = np.zeros((len(own), *positions.shape, columns), taps.dtype)
             product = np.empty_like(sums)
@@ -262,6 +259,15 @@ class Array:
                 sums += product
             result[first : first + group] = self._domain.integers(sums)
         return self._domain.total(result.reshape(len(streams), -1, columns))
+
+    def _late_depthwise_sums(
+        self, streams: np.ndarray, positions: np.ndarray, taps: Any, used: list[tuple[int, int, int]]
+    ) -> Any:
+        """Works like `_depthwise_sums`, with taps [1, rows, W] that the domain multiplies."""
+        front = max((behind for _, _, behind in used), default=0)
+        padded = np.pad(np.moveaxis(streams, 2, 0), [(0, 0), (0, 0), (front, 0), (0, 0)])
+        pixels = [_picked(padded[stream], positions, front - behind) for _, stream, behind in used]
+        return self._domain.weighted(pixels, taps[:, [row for row, _, _ in used]])
 
     def _check_operands(self) -> None:
         """The image has pixels, and operands minus their zero points fit the multipliers' 9 bits."""

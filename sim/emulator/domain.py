@@ -52,6 +52,12 @@ class Domain(Protocol):
         """Cells [.., bytes] that lie at offsets that are no constants, in cells [.., 4]. `read` returns those at the
         same offset for all; of each the first `used_bytes` count."""
 
+    def placed(
+        self, offset: np.ndarray, read: Callable[[int], np.ndarray], data: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(offsets [n], cells [samples, n, bytes]): what a store of `data` [samples, bytes] to an offset that is no
+        constant, in cells [samples, 4], leaves where it may go. `read` returns what is at an offset before."""
+
     def operands(self, cells: np.ndarray, unsigned: bool, zero_point: int, dtype: np.dtype) -> np.ndarray:
         """Floats of 8-bit operands minus their zero point; the first axis may be longer, 0 stands for 0."""
 
@@ -64,8 +70,15 @@ class Domain(Protocol):
     def products(self, operands: np.ndarray, weights: Any, dtype: np.dtype) -> Any:
         """Sums [.., pixels, W] of operands [.., pixels, depth] times weights [.., depth, W], as int32."""
 
-    def taps(self, weights: Any, dtype: np.dtype) -> np.ndarray:
-        """Weights by which operands are multiplied, with the same first axis or one of 1."""
+    def taps(self, weights: Any, dtype: np.dtype) -> Any:
+        """Weights by which operands are multiplied, with the same first axis or one of 1; what `weighted` takes where
+        they are no constants."""
+
+    def used_taps(self, taps: Any) -> np.ndarray:
+        """Bool [n]: which of taps [.., n, W] may be other than 0."""
+
+    def weighted(self, operands: Sequence[np.ndarray], taps: Any) -> Any:
+        """int32 [samples, m, W]: sums of n operands [.., m, W] times taps [1, n, W] that are no constants."""
 
     def total(self, sums: np.ndarray) -> Any:
         """int32 of sums of operands times `taps`."""
@@ -159,6 +172,11 @@ class Bytes:
     ) -> np.ndarray:
         raise AssertionError("all offsets are constants")
 
+    def placed(
+        self, offset: np.ndarray, read: Callable[[int], np.ndarray], data: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        raise AssertionError("all offsets are constants")
+
     def operands(self, cells: np.ndarray, unsigned: bool, zero_point: int, dtype: np.dtype) -> np.ndarray:
         operands = (cells if unsigned else cells.view(np.int8)).astype(dtype, order="C")
         if zero_point:
@@ -182,6 +200,12 @@ class Bytes:
 
     def taps(self, weights: np.ndarray, dtype: np.dtype) -> np.ndarray:
         return weights.astype(dtype)
+
+    def used_taps(self, taps: np.ndarray) -> np.ndarray:
+        return taps.any(axis=(0, 2))
+
+    def weighted(self, operands: Sequence[np.ndarray], taps: Any) -> Any:
+        raise AssertionError("all taps are constants")
 
     def total(self, sums: np.ndarray) -> np.ndarray:
         return sums

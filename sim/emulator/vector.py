@@ -354,7 +354,9 @@ class _Run:
             return
         stream = self._streams[STORE_STREAM]
         lanes = min(self._go.lanes, self._state.config.columns)
-        if self._accesses[STORE_STREAM] == 1 and lanes == self._stores[0][2] and not self._state.hazards:
+        late = stream.indexed and self._late is not None
+        one_width = self._accesses[STORE_STREAM] == 1 and lanes == self._stores[0][2]
+        if one_width and not self._state.hazards and not late:
             # One after the other, all as wide.
             width = lanes * stream.element.bytes
             for accesses, data, _ in self._stores:
@@ -374,6 +376,11 @@ class _Run:
                 tail_lanes[order],
             )
         stored = np.where(stream.at_last_turn(numbers), tail_lanes, lanes) * stream.element.bytes
+        if late:
+            assert self._late is not None
+            turns = numbers // stream.counts[0] % stream.counts[1]
+            self._write_late(self._late[:, turns], starts[0], data, stored)
+            return
         if self._state.hazards:
             places = starts[0, :, None] + np.arange(stored.max())
             self._state.hazards.write(AM, places[np.arange(stored.max()) < stored[:, None]])
@@ -390,11 +397,23 @@ class _Run:
             self._state.am.write(starts[:, first:end], data[:, first:end, :width])
             first = end
 
+    def _write_late(
+        self, offsets: np.ndarray, starts: np.ndarray, data: np.ndarray, stored: np.ndarray
+    ) -> None:
+        """Writes data [samples, n, bytes], of each the bytes `stored` [n], one after the other, to addresses [n] moved
+        by offsets that are no constants, in cells [samples, n, 4]."""
+        am = self._state.am
+        for number, (start, width) in enumerate(zip(starts.tolist(), stored.tolist(), strict=True)):
+
+            def read(offset: int, start: int = start, width: int = width) -> np.ndarray:
+                return am.read(start + offset, width)
+
+            places, cells = self._domain.placed(offsets[:, number], read, data[:, number, :width])
+            am.write(start + places[None], cells)
+
     def _places(self, accesses: Accesses) -> np.ndarray:
         """Byte addresses [1 or samples, n] of stores."""
         stream = self._streams[STORE_STREAM]
-        if stream.indexed and self._late is not None:
-            self._domain.known(self._late)
         starts = stream.addresses(accesses, self._offsets)
         return starts.reshape(len(starts), -1)
 

@@ -8,9 +8,10 @@ the emulator, and nothing of the compiler or of golden.
 from . import operators as _operators
 from . import windows as _windows
 from .algebra import Algebra, Options
-from .axioms import AXIOMS, LEMMAS, UndecidedError
+from .axioms import AXIOMS, LEMMAS, UndecidedError, UnknownConditionError
 from .domain import TermsDomain
 from .graph import READERS, TermEvaluation, evaluate, inputs_of
+from .noted import Facts
 from .values import Terms
 
 __all__ = [
@@ -18,11 +19,13 @@ __all__ = [
     "LEMMAS",
     "READERS",
     "Algebra",
+    "Facts",
     "TermEvaluation",
     "Options",
     "Terms",
     "TermsDomain",
     "UndecidedError",
+    "UnknownConditionError",
     "evaluate",
     "inputs_of",
 ]

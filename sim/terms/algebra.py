@@ -11,7 +11,8 @@ import numpy as np
 from . import field
 from .axioms import INT32, WIDE, UndecidedError
 from .hashing import digest
-from .sums import Options, RandomPoints, largest, names_of, values_at
+from .noted import names_of, values_at
+from .sums import Options, RandomPoints, largest
 from .values import (
     CHOSEN,
     CLAMPED,
@@ -53,7 +54,7 @@ class Algebra(RandomPoints):
             before = self._required.get(name, ends)
             self._required[name] = max(ends[0], before[0]), min(ends[1], before[1])
         self.assumed += int(outside.sum())
-        return self._ring_sums_within(_within(terms, ends), outside, ends)
+        return self._ring_sums_within(self.settled(_within(terms, ends)), outside, ends)
 
     def _ring_sums_within(self, terms: Terms, outside: np.ndarray, limits: tuple[int, int]) -> Terms:
         """What fits 32 bits is its low 32 bits, and those of all that is equal modulo 2^32."""
@@ -91,7 +92,7 @@ class Algebra(RandomPoints):
                 terms = select(ring, Terms(terms.base, low, high, degree=terms.degree), terms)
         required = outside & self._is_required(terms, outside, ends)
         if required.any():
-            terms = select(required, _within(terms, ends), terms)
+            terms = self.settled(select(required, _within(terms, ends), terms))
             outside = outside & ~required
             if not outside.any():
                 return terms
@@ -132,6 +133,19 @@ class Algebra(RandomPoints):
             wanted = [self._required.get(name) for name in names_of(terms, which)]
             found[which] = [each is not None and ends[0] <= each[0] and each[1] <= ends[1] for each in wanted]
         return found
+
+    def limits_of(self, terms: Terms) -> tuple[np.ndarray, np.ndarray] | None:
+        """The intervals of terms, as narrow as REQUIREs want them; None where they want nothing."""
+        names = names_of(terms, np.ones(terms.shape, bool)) if self._required else []
+        wanted = [self._required.get(name) for name in names]
+        if not any(wanted):
+            return None
+        ends = [
+            own or each
+            for own, each in zip(wanted, zip(terms.low.flat, terms.high.flat, strict=True), strict=True)
+        ]
+        low, high = (np.array(end).reshape(terms.shape) for end in zip(*ends, strict=True))
+        return np.maximum(low, terms.low), np.minimum(high, terms.high)
 
     # Operators.
 
@@ -179,6 +193,10 @@ class Algebra(RandomPoints):
         self.note("intervals", inside.sum())
         if inside.all() and self.uses("intervals"):
             return a
+        required = ~inside & self._is_required(a, ~inside, (low, high))
+        if required.any() and self.uses("intervals"):
+            self.note("intervals", required.sum())
+            return self.clamp(self.settled(select(required, _within(a, (low, high)), a)), low, high)
         if low > high:
             return self.constant(np.full(a.shape, high))
         base = a.field
@@ -431,8 +449,8 @@ class Algebra(RandomPoints):
         rest = terms
         for k in range(1, width):
             rest = self.subtract(rest, self.scaled(self._byte(terms, k, width), 1 << 8 * k))
-        known = terms.low == terms.high
-        low, high = (np.where(known, terms.low & 255, end) for end in (0, 255))
+        small = (terms.low == terms.high) | (terms.low >= 0) & (terms.high <= 255)
+        low, high = (np.where(small, own & 255, end) for own, end in ((terms.low, 0), (terms.high, 255)))
         return Terms(rest.field, low, high, degree=rest.degree)
 
 

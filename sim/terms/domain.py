@@ -11,7 +11,7 @@ from ..emulator.alu import Value, VectorParameters, operate
 from ..emulator.streams import ELEMENT_DTYPES
 from .algebra import INT32, Algebra, UndecidedError
 from .functions import multiplied, named, shifted
-from .lookups import origin_of
+from .indexed import origin_of, picked, put
 from .pool import CELL, CONSTANTS, Pool
 from .values import LARGEST, SMALLEST, Terms, select
 
@@ -40,9 +40,12 @@ class TermsDomain:
         return data.astype(CELL) * 8
 
     def known(self, cells: np.ndarray) -> np.ndarray:
-        if (cells >= 8 * CONSTANTS).any():
+        if not (cells >= 8 * CONSTANTS).any():
+            return (cells >> 3).astype(np.uint8)
+        terms = self.pool.bytes(cells, signed=False)
+        if not terms.constant:
             raise UndecidedError("a program, a parameter, an offset or a branch that is computed at run time")
-        return (cells >> 3).astype(np.uint8)
+        return terms.low.astype(np.uint8)
 
     def offsets(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         if (cells < 8 * CONSTANTS).all():
@@ -57,23 +60,32 @@ class TermsDomain:
         cells = self.unwritten((places.size, read(0).shape[-1]))
         for low, high in np.unique(np.stack([places.low, places.high]), axis=1).T.tolist():
             own = np.flatnonzero((places.low == low) & (places.high == high))
-            found = None if low == high else origin_of(self.algebra, places[own])
-            if found is None and low < high:
-                raise UndecidedError("an offset that is computed at run time")
-            step, names = found or (1, [b""] * len(own))
+            if low == high:
+                cells[own] = read(low).reshape(places.size, -1)[own]
+                continue
+            step, turns, names = self._origin(places[own])
             tables = np.stack([read(at).reshape(places.size, -1)[own] for at in range(low, high + 1, step)])
-            tables = self.known(tables[..., :used_bytes])
-            for number, (place, name) in enumerate(zip(own, names, strict=True)):
-                self._look_up(cells[place], tables[:, number], name)
+            tables = tables[..., :used_bytes]
+            found = np.zeros(tables.shape[1:], bool)
+            cells[own, :used_bytes] = self._picked(cells[own, :used_bytes], tables, turns, found)
+            if (tables < 8 * CONSTANTS).all():
+                for number, (place, name) in enumerate(zip(own, names, strict=True)):
+                    self._look_up(cells[place], self.known(tables[:, number]), name, found[number])
         return cells.reshape(*shape, -1)
 
-    def _look_up(self, cells: np.ndarray, table: np.ndarray, name: bytes) -> None:
-        """Puts what a term leads to in a table [values, bytes] into cells. Of what the graph does not compute nothing
-        is known."""
+    def _origin(self, offsets: Terms) -> tuple[int, Terms, list[bytes]]:
+        found = origin_of(self.algebra, offsets)
+        if found is None:
+            raise UndecidedError("an offset that is computed at run time")
+        return found
+
+    def _look_up(self, cells: np.ndarray, table: np.ndarray, name: bytes, found: np.ndarray) -> None:
+        """Puts what a curve makes of a term into those cells that are its results in a table [values, bytes], but where
+        it was `found`."""
         at = 0
         while at < table.shape[1]:
             for width in (4, 2, 1):
-                if at + width > table.shape[1]:
+                if at + width > table.shape[1] or found[at : at + width].any():
                     continue
                 values = (
                     np.ascontiguousarray(table[:, at : at + width]).view(f"<i{width}")[:, 0].astype(np.int64)
@@ -87,6 +99,56 @@ class TermsDomain:
                     cells[at : at + width] = self.pool.store(terms, width)[0]
                     break
             at += width
+
+    def _picked(self, cells: np.ndarray, tables: np.ndarray, turns: Terms, found: np.ndarray) -> np.ndarray:
+        """The cells [n, bytes], with those of the entries `turns` [n] of tables [values, n, bytes] that the graph
+        gathers, which are `found` then. Of what it does not, nothing is known."""
+        for width in (4, 2, 1):
+            end = found.shape[1] // width * width
+            free = ~found[:, :end].reshape(len(found), -1, width).any(axis=2)
+            if not free.any():
+                continue
+            elements = tables[..., :end].reshape(*tables.shape[:2], -1, width)
+            rows = self.pool.load(elements, np.dtype(f"<i{width}"))
+            terms = picked(self.algebra, turns.reshape(-1, 1), rows)
+            free &= self.algebra.indexed.results_in(terms)
+            self._take(cells[:, :end], terms, free, width)
+            found[:, :end] |= np.repeat(free, width, axis=1)
+        return cells
+
+    def _take(self, cells: np.ndarray, terms: Terms, which: np.ndarray, width: int) -> None:
+        """Stores the chosen ones of terms [.., elements] in cells [.., bytes]."""
+        if which.any():
+            own = cells.reshape(*which.shape, width)
+            own[which] = self.pool.store(terms.plain(), width)[which]
+            cells[...] = own.reshape(cells.shape)
+
+    def placed(
+        self, offset: np.ndarray, read: Callable[[int], np.ndarray], data: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        place = self.pool.load(offset.reshape(1, 4), np.dtype(np.int32))
+        low, high = int(place.low[0]), int(place.high[0])
+        if low == high:
+            return np.array([low]), data[:, None]
+        step, turns, _ = self._origin(place)
+        offsets = np.arange(low, high + 1, step)
+        before = np.concatenate([read(at) for at in offsets.tolist()])
+        cells, found = self.unwritten(before.shape), np.zeros(data.shape[1], bool)
+        for width in (4, 2, 1):
+            end = len(found) // width * width
+            free = ~found[:end].reshape(-1, width).any(axis=1)
+            if not free.any():
+                continue
+            old, new = (
+                self.pool.load(each[:, :end].reshape(len(each), -1, width), np.dtype(f"<i{width}"))
+                for each in (before, data)
+            )
+            terms = put(self.algebra, turns.reshape(1, 1), np.arange(len(offsets))[:, None], new, old)
+            same = (terms.field == old.field).all(axis=0)
+            free &= (self.algebra.indexed.results_in(terms) | same).all(axis=0)
+            self._take(cells[:, :end], terms, np.broadcast_to(free, terms.shape), width)
+            found[:end] |= np.repeat(free, width)
+        return offsets, cells[None]
 
     # The array.
 
@@ -115,12 +177,23 @@ class TermsDomain:
             sums = self.algebra.linear(operands, weights[0], self._degree)
         return self.algebra.wrap(sums.reshape(1, *sums.shape), 32)
 
-    def taps(self, weights: Any, dtype: np.dtype) -> np.ndarray:
+    def taps(self, weights: Any, dtype: np.dtype) -> Any:
         if isinstance(weights, Terms):
-            raise UndecidedError("weights of a depthwise convolution that are computed at run time")
+            return weights
         planes = np.repeat(weights.astype(np.float64), 2 * self.algebra.seeds + 2, axis=0)
         planes[-1] = np.abs(planes[-1])
         return planes
+
+    def used_taps(self, taps: Any) -> np.ndarray:
+        there = (taps.low != 0) | (taps.high != 0) if isinstance(taps, Terms) else taps != 0
+        return there.any(axis=(0, 2))
+
+    def weighted(self, operands: Sequence[np.ndarray], taps: Terms) -> Terms:
+        total = self.algebra.constant(np.zeros((*operands[0].shape[1:-1], taps.shape[-1])))
+        for number, own in enumerate(operands):
+            product = self.algebra.multiply(self.algebra.of_planes(own, self._degree), taps[0, number])
+            total = self.algebra.add(total, product)
+        return self.algebra.wrap(total.reshape(1, -1, taps.shape[-1]), 32)
 
     def total(self, sums: np.ndarray) -> Terms:
         terms = self.algebra.of_planes(sums, self._degree)
@@ -186,7 +259,14 @@ class TermsDomain:
         return _value(self.algebra.clamp(value.lanes, low, high))  # type: ignore[arg-type]
 
     def operate(self, uop: Instruction, x: Value, b: Value, parameters: VectorParameters) -> Value:
-        return _value(self._operation(uop, x.lanes, b.lanes, parameters))
+        operands = self._narrow(x.lanes), self._narrow(b.lanes)
+        return _value(self._narrow(self.algebra.facts.applied(self._operation(uop, *operands, parameters))))
+
+    def _narrow(self, lanes: Any) -> Any:
+        """The lanes with the intervals that the graph's terms have, where these are shared."""
+        lanes, count = self.algebra.intervals.narrow(lanes)
+        self.algebra.note("intervals", count)
+        return lanes if not count else self.algebra.settled(lanes)
 
     def _operation(self, uop: Instruction, x: Any, b: Any, parameters: VectorParameters) -> Terms:
         algebra = self.algebra

@@ -5,19 +5,26 @@ from collections.abc import Callable
 import numpy as np
 
 from .algebra import WIDE, Algebra
-from .values import Terms, select
+from .values import Terms, aligned, select
 
 
 def multiplied(algebra: Algebra, x: Terms, b: Terms, shift: int) -> Terms:
     """x * b, shifted right and rounded."""
     if not shift:
         return algebra.multiply(x, b, 2 * WIDE)
-    for term, number in ((x, b), (b, x)):
-        if number.constant and algebra.uses("products"):
-            algebra.note("products", term.size)
-            return algebra.rescale(term, number.low, np.full(1, shift, np.int64), double=False)
-    one = np.ones(1, np.int64)
-    return algebra.rescale(algebra.multiply(x, b, 2 * WIDE), one, one * shift, double=False)
+    x, b = aligned(x, b)
+    one, result = np.ones(1, np.int64), None
+    known = [(each.low == each.high) & algebra.uses("products") for each in (x, b)]
+    if not (known[0] | known[1]).all():
+        result = algebra.rescale(algebra.multiply(x, b, 2 * WIDE), one, one * shift, double=False)
+    for term, number, own in ((b, x, known[0]), (x, b, known[1])):
+        if own.any():
+            # Of each element: lanes that no store writes may hold anything.
+            algebra.note("products", own.sum())
+            scaled = algebra.rescale(term, np.where(own, number.low, 0), one * shift, double=False)
+            result = scaled if result is None else select(np.broadcast_to(own, scaled.shape), scaled, result)
+    assert result is not None
+    return result
 
 
 def shifted(algebra: Algebra, name: str, x: Terms, count: Terms | int) -> Terms:
@@ -80,7 +87,17 @@ def named(
         ends = np.maximum(np.abs(x.low), np.abs(x.high))
         least = np.where((x.low <= 0) & (x.high >= 0), 0, np.minimum(np.abs(x.low), np.abs(x.high)))
         return algebra.function(name, [x.plain()], (least, ends), own)
-    return algebra.function(name, [x.plain(), b.plain()], (0, 1), own)
+    ends = _known_ends(name, *aligned(x, b)) if algebra.uses("intervals") else (0, 1)
+    return algebra.function(name, [x.plain(), b.plain()], ends, own)
+
+
+def _known_ends(name: str, x: Terms, b: Terms) -> tuple[np.ndarray, np.ndarray]:
+    """The interval of a comparison of numbers whose intervals are known."""
+    if name == "EQ":
+        return np.zeros((), np.int64), ((x.low <= b.high) & (b.low <= x.high)).astype(np.int64)
+    pairs = ((x.low, b.high), (x.high, b.low))
+    low, high = (one > other if name == "GT" else one >= other for one, other in pairs)
+    return low.astype(np.int64), high.astype(np.int64)
 
 
 def _zeros(values: np.ndarray) -> np.ndarray:

@@ -10,12 +10,15 @@ import numpy as np
 from tosaic.compiler.ir import DType, Graph, Operator, Tensor
 
 from .algebra import Algebra, UndecidedError
+from .axioms import UnknownConditionError
 from .lookups import Curves
 from .values import Terms
 
 Reader = Callable[["Case"], Terms]
+MOST_TURNS = 1 << 10
+"""Turns of a loop that are followed."""
 READERS: dict[str, Reader] = {}
-"""Readers of operators, by name. An operator without one is undecided."""
+"""Readers of operators, by name. An operator without one is undecided, but for COND_IF and WHILE_LOOP."""
 
 
 def reads(*names: str) -> Callable[[Reader], Reader]:
@@ -110,7 +113,9 @@ class TermEvaluation:
 def inputs_of(graph: Graph, algebra: Algebra) -> dict[str, Terms]:
     """Anything that the inputs may be."""
     return {
-        name: algebra.fresh(graph.tensor(name).shape, *_range(graph.tensor(name).dtype))
+        name: algebra.facts.applied(
+            algebra.fresh(graph.tensor(name).shape, *_range(graph.tensor(name).dtype))
+        )
         for name in graph.inputs
     }
 
@@ -126,28 +131,70 @@ def _range(dtype: DType) -> tuple[int, int]:
 def evaluate(
     graph: Graph, inputs: Mapping[str, Terms], algebra: Algebra, *, keep: frozenset[str] = frozenset()
 ) -> TermEvaluation:
-    """The terms of the outputs of a graph, and of the tensors in `keep`."""
+    """The terms of the outputs of a graph, and of the tensors in `keep`. UnknownConditionError where no fact tells
+    which way a branch goes."""
     values, kept = dict(inputs), dict[str, Terms]()
     readers = collections.Counter(name for operator in graph.operators for name in operator.inputs)
     readers.update(graph.outputs)
     required, curves = collections.Counter[str](), Curves(graph, algebra, _read)
     for operator in graph.operators:
         before = algebra.assumed
-        values[operator.outputs[0]] = _evaluated(graph, operator, values, algebra)
+        for name, result in zip(operator.outputs, _results(graph, operator, values, algebra), strict=True):
+            values[name] = algebra.facts.applied(result)
+            algebra.intervals.note(values[name])
+            if name in keep:
+                kept[name] = values[name]
         curves.follow(operator, values)
         if algebra.assumed > before:
             required[str(operator)] += algebra.assumed - before
-        if operator.outputs[0] in keep:
-            kept[operator.outputs[0]] = values[operator.outputs[0]]
         for name in operator.inputs:
             readers[name] -= 1
             if not readers[name]:
                 values.pop(name, None)
     outputs = {}
     for name in graph.outputs:
-        data = graph.tensor(name).data
-        outputs[name] = values[name] if data is None else algebra.constant(data.astype(np.int64))
+        outputs[name] = _given(graph, name, values, algebra)
     return TermEvaluation(outputs, kept, required)
+
+
+def _results(
+    graph: Graph, operator: Operator, values: Mapping[str, Terms], algebra: Algebra
+) -> Sequence[Terms]:
+    """The terms of an operator's outputs."""
+    if operator.op not in ("COND_IF", "WHILE_LOOP"):
+        return [_evaluated(graph, operator, values, algebra)]
+    given = [_given(graph, name, values, algebra) for name in operator.inputs]
+    if operator.op == "COND_IF":
+        condition, *arguments = given
+        branch = "then_graph" if _holds(algebra, condition) else "else_graph"
+        return _called(graph, operator, branch, arguments, algebra)
+    for _ in range(MOST_TURNS):
+        if not _holds(algebra, *_called(graph, operator, "cond_graph", given, algebra)):
+            return given
+        given = _called(graph, operator, "body_graph", given, algebra)
+    raise UndecidedError(f"a WHILE_LOOP of more than {MOST_TURNS} turns")
+
+
+def _given(graph: Graph, name: str, values: Mapping[str, Terms], algebra: Algebra) -> Terms:
+    data = graph.tensor(name).data
+    return values[name] if data is None else algebra.constant(data.astype(np.int64))
+
+
+def _called(
+    graph: Graph, operator: Operator, attribute: str, arguments: Sequence[Terms], algebra: Algebra
+) -> list[Terms]:
+    """What one of the operator's graphs makes of arguments."""
+    called = graph.subgraphs[operator.attributes[attribute]]
+    outputs = evaluate(called, dict(zip(called.inputs, arguments, strict=True)), algebra).outputs
+    return [outputs[name] for name in called.outputs]
+
+
+def _holds(algebra: Algebra, condition: Terms) -> bool:
+    """Whether the one element of a condition is 1."""
+    term = condition.reshape(-1)
+    if not term.constant:
+        raise UnknownConditionError(tuple(term.field[:, 0].tolist()))
+    return bool(term.low[0])
 
 
 def _evaluated(graph: Graph, operator: Operator, values: Mapping[str, Terms], algebra: Algebra) -> Terms:

@@ -7,9 +7,7 @@ import numpy as np
 
 from tosaic.compiler.ir import Graph, Operator, Trait, operators_with
 
-from . import field
 from .algebra import Algebra, UndecidedError
-from .sums import names_of
 from .values import Terms
 
 MOST_VALUES, MOST_ELEMENTS = 512, 1 << 14
@@ -40,6 +38,8 @@ class Curves:
         self._read = read
         self._graph, self._algebra, self._concrete = graph, algebra, Algebra(entropy=0)
         self._on = algebra.uses("lookups") and any(operator.op == "TABLE" for operator in graph.operators)
+        algebra.evaluations += 1
+        self._number = algebra.evaluations
         self._origins = dict[str, Terms]()
         self._curves = dict[str, _Curve | None]()
 
@@ -50,7 +50,12 @@ class Curves:
         name = operator.outputs[0]
         curve = self._curves[name] = self._curve(operator, values)
         if curve is not None and curve.tabled:
-            self._algebra.lookups.note(curve.origin, self._origins[curve.origin], curve.values, values[name])
+            terms = self._origins[curve.origin]
+            turns = self._algebra.subtract(terms, self._algebra.constant(terms.low))
+            names = self._algebra.indexed.note_index(turns, len(curve.values))
+            # A loop evaluates a graph again and again.
+            origin = f"{self._number} {curve.origin}"
+            self._algebra.lookups.note(origin, names, curve.values, values[name])
 
     def _of(self, name: str, values: Mapping[str, Terms]) -> _Curve | None:
         """The curve of a tensor that is computed: its own, where it is no other's and has few values."""
@@ -94,22 +99,3 @@ class Curves:
         if not result.constant or result.size != len(found[0].values):
             return None
         return _Curve(origin, result.low.reshape(-1), tabled)
-
-
-def origin_of(algebra: Algebra, offsets: Terms) -> tuple[int, list[bytes]] | None:
-    """(step, names) where offsets [n] of one interval are its low end plus `step` times what is left of terms that
-    `algebra.lookups` knows, minus their low ends; None where they are not."""
-    low, high = int(offsets.low[0]), int(offsets.high[0])
-    start = field.subtract(offsets.field, field.of_integers(np.asarray(low)))
-    everywhere = np.ones(offsets.shape, bool)
-    for step in range(1, high - low + 1):
-        count, rest = divmod(high - low, step)
-        if rest or count >= MOST_VALUES:
-            continue
-        inverse = np.asarray(pow(step, int(field.PRIME) - 2, int(field.PRIME)), np.uint64)
-        terms = dataclasses.replace(offsets, field=field.multiply(start, inverse))
-        names = names_of(terms, everywhere)
-        algebra.values += len(names)
-        if all(algebra.lookups.count(name) == count + 1 for name in names):
-            return step, names
-    return None

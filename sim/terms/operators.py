@@ -5,8 +5,10 @@ import numpy as np
 from tosaic.compiler.ir import DType
 
 from .algebra import UndecidedError
+from .division import divided
 from .functions import multiplied, named, shifted
 from .graph import Case, reads
+from .indexed import gathered, scattered
 from .values import LARGEST, SMALLEST, Terms, concatenate, select
 
 INT32 = DType.INT32
@@ -22,11 +24,26 @@ def _sub(case: Case) -> Terms:
     return case.required(case.algebra.subtract(case.term(0), case.term(1)))
 
 
+@reads("INTDIV")
+def _divide(case: Case) -> Terms:
+    algebra, n, d = case.algebra, case.term(0), case.term(1)
+    if d.is_number(0):
+        raise UndecidedError("the specification leaves a result open for every input")
+    # REQUIRE wants no 0, and a quotient that fits.
+    open_ends = ((d.low <= 0) & (d.high >= 0)) | ((n.low == INT32.min) & (d.low <= -1) & (d.high >= -1))
+    algebra.assumed += int(np.broadcast_to(open_ends, case.output.shape).sum())
+    if not algebra.uses("division"):
+        return algebra.fresh(case.output.shape, int(INT32.min), int(INT32.max))
+    result = divided(algebra, n, d)
+    algebra.note("division", result.size)
+    return result
+
+
 @reads("MUL")
 def _mul(case: Case) -> Terms:
     shift = int(case.data(2).reshape(-1)[0]) if len(case.values) > 2 else 0
     shift = shift if case.tensors[0].dtype is INT32 else 0
-    product = multiplied(case.algebra, case.term(0).plain(), case.term(1).plain(), shift)
+    product = multiplied(case.algebra, case.term(0), case.term(1), shift)
     # The low bits, or a shifted product, which must fit.
     return case.required(product) if shift else case.algebra.wrap(product, case.out.bits)
 
@@ -41,7 +58,9 @@ def _rescale(case: Case) -> Terms:
     if not case.attribute("per_channel"):
         multiplier, shift = multiplier.reshape(-1)[:1], shift.reshape(-1)[:1]
     double = bool(case.attribute("scale32")) and case.attribute("rounding_mode") == "DOUBLE_ROUND"
-    scaled = algebra.rescale(algebra.subtract(value, zero), multiplier, shift, double=double)
+    centred = algebra.subtract(value, zero)
+    algebra.intervals.note(centred)
+    scaled = algebra.rescale(centred, multiplier, shift, double=double)
     scaled = case.required(scaled, INT32)
     out_zero = case.zero(4)
     if not case.attribute("output_unsigned"):
@@ -238,18 +257,21 @@ def _tile(case: Case) -> Terms:
 
 @reads("GATHER")
 def _gather(case: Case) -> Terms:
-    values, indices = case.term(0), case.data(1)
-    if indices.size and (indices.min() < 0 or indices.max() >= values.shape[1]):
-        raise UndecidedError("an index outside of what is gathered from")
-    return values[np.arange(values.shape[0])[:, None], indices]
+    values = case.term(0)
+    index = case.algebra.require(case.term(1), (0, values.shape[1] - 1))
+    if index.constant:
+        return values[np.arange(values.shape[0])[:, None], index.low]
+    rows = [gathered(case.algebra, values[n], index[n]) for n in range(values.shape[0])]
+    return concatenate([each.reshape(1, *each.shape) for each in rows])
 
 
 @reads("SCATTER")
 def _scatter(case: Case) -> Terms:
-    result, indices, new = case.term(0).copy(), case.data(1), case.term(2)
-    if indices.size and (indices.min() < 0 or indices.max() >= result.shape[1]):
-        raise UndecidedError("an index outside of what is scattered to")
-    if any(len(set(row)) < len(row) for row in indices.tolist()):
-        raise UndecidedError("an index that comes twice")
-    result[np.arange(result.shape[0])[:, None], indices] = new
-    return result
+    values, new = case.term(0), case.term(2)
+    index = case.algebra.require(case.term(1), (0, values.shape[1] - 1))
+    for own in range(values.shape[0]):
+        known = index.low[own][index.low[own] == index.high[own]]
+        if len(np.unique(known)) < known.size:
+            raise UndecidedError("an index that comes twice")
+    rows = [scattered(case.algebra, values[n], index[n], new[n]) for n in range(values.shape[0])]
+    return concatenate([each.reshape(1, *each.shape) for each in rows])

@@ -41,7 +41,9 @@ class Pool:
         """Cells [..., width] of terms of that many bytes, which fit them."""
         known = terms.low == terms.high
         if known.all():
-            return _constants(terms.low, width)
+            cells = _constants(terms.low, width)
+            self._place_digits(cells, terms, width)
+            return cells
         if terms.degree > np.iinfo(self._degree.dtype).max:
             raise UndecidedError("a product of more than 65535 values")
         start = self._reserve(terms.size)
@@ -78,7 +80,13 @@ class Pool:
         if digits is None or width > 4 or not self._algebra.uses("bytes"):
             return
         joined = (digits["0"] >= 0) & ((digits["signed"] == 0) | (digits["signed"] == width))
-        joined &= terms.low != terms.high
+        # A byte of a term stays one, even where it can be but one number: the others lie beside it.
+        late = np.zeros(terms.shape, bool)
+        for k in range(width):
+            late |= digits[str(k)] >= 8 * CONSTANTS
+        joined &= late
+        if not joined.any():
+            return
         self._algebra.note("bytes", joined.sum())
         for k in range(width):
             cells[..., k] = np.where(joined, digits[str(k)], cells[..., k])
@@ -109,7 +117,7 @@ class Pool:
         terms = Terms(np.take(self._field, ids, axis=1), self._low[ids], self._high[ids], degree=degree)
         if self._base is not None:
             terms.kind, terms.base = self._kind[ids], np.take(self._base, ids, axis=1)
-        return terms
+        return self._algebra.facts.applied(terms)
 
     def load(self, cells: np.ndarray, dtype: np.dtype, low_bytes: int = 8) -> Terms:
         """Elements of `dtype` in cells [..., bytes]; of those that are no single term the `low_bytes` at most."""

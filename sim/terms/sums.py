@@ -2,15 +2,28 @@
 
 import collections
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from . import field
 from .axioms import WIDE, UndecidedError
-from .hashing import RandomFunctions, digest
+from .hashing import RandomFunctions
+from .noted import Facts, Indexed, Intervals, Lookups, names_of, values_at
 from .smallest import SmallestKeys
-from .values import CHOSEN, DIFFERENCE, LARGEST, PLAIN, RING, RING_SUM, SMALLEST, Terms, aligned, constant
+from .values import (
+    CHOSEN,
+    DIFFERENCE,
+    LARGEST,
+    PLAIN,
+    RING,
+    RING_SUM,
+    SMALLEST,
+    Terms,
+    aligned,
+    constant,
+    unknown_digits,
+)
 
 EXACT_FLOAT32 = 1 << 24
 """Sums of integers are exact in float32 as long as none is larger."""
@@ -29,42 +42,19 @@ class Options:
     """Axioms that are not used: to see who needs them."""
 
 
-class Lookups:
-    """What becomes of terms of few values: of each what a graph computes from it, by the table of all results."""
-
-    def __init__(self) -> None:
-        self._places = dict[bytes, dict[str, int]]()
-        """Of a term minus its low end the tensors that have it, and where."""
-        self._counts = dict[bytes, int]()
-        self._results = dict[tuple[str, str], Terms]()
-
-    def note(self, origin: str, terms: Terms, values: np.ndarray, results: Terms) -> None:
-        """The elements of tensor `origin` are `terms`; `results` are the entries of `values` that they lead to."""
-        own = dataclasses.replace(terms, field=field.subtract(terms.field, field.of_integers(terms.low)))
-        if (origin, "") not in self._results:
-            self._results[origin, ""] = terms
-            for number, name in enumerate(names_of(own, np.ones(terms.shape, bool))):
-                self._places.setdefault(name, {})[origin] = number
-                self._counts[name] = len(values)
-        self._results[origin, digest(values)] = results.reshape(-1)
-
-    def count(self, name: bytes) -> int:
-        """The number of values that a term has; 0 of unknown ones."""
-        return self._counts.get(name, 0)
-
-    def find(self, name: bytes, values: np.ndarray) -> Terms | None:
-        """The result [1] of a term, whose table this is; None where the graph computes no such."""
-        for origin, number in self._places[name].items():
-            results = self._results.get((origin, digest(values)))
-            if results is not None:
-                return results[number : number + 1]
-        return None
-
-
 class RandomPoints:
     """The random points, and what was counted while computing."""
 
-    def __init__(self, options: Options | None = None, entropy: int | None = None):
+    def __init__(
+        self,
+        options: Options | None = None,
+        entropy: int | None = None,
+        *,
+        facts: Facts | None = None,
+        shared_intervals: bool = False,
+    ):
+        """`entropy`: with the same number, all is the same again. `shared_intervals`: what is known of the graph's
+        terms holds for the program's, too."""
         self.options = options or Options()
         self.seeds = self.options.seeds
         self.rng = np.random.default_rng(entropy)
@@ -83,7 +73,10 @@ class RandomPoints:
         """The interval that a REQUIRE leaves to low 32 bits, by the term's values."""
         self._at_most = set[bytes]()
         """Values of a term and of another one that it never exceeds."""
-        self.lookups = Lookups()
+        self.lookups, self.indexed = Lookups(), Indexed()
+        self.intervals, self.facts = Intervals(shared_intervals), facts or Facts()
+        self.evaluations = 0
+        """Graphs that were evaluated, those of branches and of each turn of a loop, too."""
         self.smallest = SmallestKeys()
 
     def uses(self, axiom: str) -> bool:
@@ -134,6 +127,12 @@ class RandomPoints:
             low, high = np.where(known, computed, low), np.where(known, computed, high)
         return self.settled(Terms(values, low, high))
 
+    def listed(self, entries: Sequence[Terms]) -> np.ndarray:
+        """uint64 [seeds, ..]: a random function of lists, each of the same number of terms."""
+        self.values += sum(each.size for each in entries)
+        count = np.asarray(len(entries), np.int64)
+        return self._functions.value("LIST", (count,), tuple(each.field for each in entries))
+
     def settled(self, terms: Terms) -> Terms:
         """The same, where constants have the constant's value."""
         same = terms.low == terms.high
@@ -141,6 +140,8 @@ class RandomPoints:
             terms.field = np.where(same, field.of_integers(np.where(same, terms.low, 0)), terms.field)
             if terms.kind is not None:
                 terms.kind = np.where(same, PLAIN, terms.kind).astype(np.uint8)
+            if terms.digits is not None:
+                terms.digits = np.where(same, unknown_digits(), terms.digits)
         return terms
 
     # Sums and products.
@@ -178,7 +179,7 @@ class RandomPoints:
             bases.append(np.where(own, part.base, part.field))
             inside |= own
         if inside.any():
-            kind = np.zeros(1, np.uint8) if result.kind is None else result.kind
+            kind = np.zeros((), np.uint8) if result.kind is None else result.kind
             base = result.field if result.base is None else result.base
             result.kind = np.where(inside, RING_SUM, kind).astype(np.uint8)
             result.base = np.where(inside, do(*bases), base)
@@ -259,7 +260,21 @@ class RandomPoints:
                 chosen = (part.kind == DIFFERENCE) & (other.low >= 0) & (other.high <= 1)
                 result.kind = np.where(chosen, CHOSEN, PLAIN).astype(np.uint8)
                 result.base = np.broadcast_to(part.base, result.field.shape)
-                return result
+                break
+        for part, number in ((a, b), (b, a)):
+            result = self._product_in_ring(result, part, number)
+        return result
+
+    def _product_in_ring(self, result: Terms, part: Terms, number: Terms) -> Terms:
+        """The product, where `number` is one, with the same of what `part` is modulo 2^32."""
+        if part.kind is None or part.base is None or not self.uses("ring"):
+            return result
+        inside = ((part.kind == RING) | (part.kind == RING_SUM)) & (number.low == number.high)
+        if inside.any():
+            kind = np.zeros((), np.uint8) if result.kind is None else result.kind
+            base = result.field if result.base is None else result.base
+            result.kind = np.where(inside, RING_SUM, kind).astype(np.uint8)
+            result.base = np.where(inside, field.multiply(part.base, number.field), base)
         return result
 
     def _changed_keys(
@@ -380,17 +395,6 @@ def _shifted_digits(digits: np.ndarray, factor: int) -> np.ndarray | None:
     for name in "0123":
         result[name] = np.where(lost, -1, result[name])
     return result
-
-
-def names_of(terms: Terms, which: np.ndarray) -> list[bytes]:
-    """The values of all seeds, of those of the terms that are chosen."""
-    return values_at(terms.field, np.broadcast_to(which, terms.shape))
-
-
-def values_at(values: np.ndarray, which: np.ndarray) -> list[bytes]:
-    """[seeds, ...] of all seeds, where chosen."""
-    rows = np.stack([np.broadcast_to(own, which.shape)[which] for own in values], axis=-1)
-    return [row.tobytes() for row in rows]
 
 
 def _interval_sums(ends: np.ndarray, factors: np.ndarray, most: int) -> np.ndarray:

@@ -102,8 +102,7 @@ class Terms:
         """`digits`, or ones that are not known."""
         if self.digits is not None:
             return self.digits
-        unknown = np.full(1, -1, np.int32).astype(DIGITS)[0]
-        return np.full(self.shape, unknown, DIGITS)
+        return np.full(self.shape, unknown_digits(), DIGITS)
 
     def plain(self) -> "Terms":
         """The same without what axioms look at."""
@@ -152,6 +151,11 @@ class Terms:
         if function is np.concatenate:
             return concatenate(args[0], kwargs.get("axis", args[1] if len(args) > 1 else 0))
         return NotImplemented
+
+
+def unknown_digits() -> np.ndarray:
+    """DIGITS of one number of which none is known."""
+    return np.full((), -1, np.int32).astype(DIGITS)
 
 
 def constant(values: Any, seeds: int) -> Terms:

@@ -118,6 +118,12 @@ def first_largest() -> Graph:
     return build.finish()
 
 
+def divided() -> Graph:
+    build = LayerBuilder(1)
+    build.output(build.add("INTDIV", [build.input(name, (2, 5), DType.INT32) for name in "nd"]))
+    return build.finish()
+
+
 NEEDED = {
     "intervals": scaled,
     "scales": turned,
@@ -133,6 +139,7 @@ NEEDED = {
     "keys": first_largest,
     "largest": looked_up,
     "lookups": looked_up,
+    "division": divided,
 }
 UNREACHED = {"largest", "lookups"}
 """Without them an offset is one that is computed at run time."""

@@ -8,6 +8,7 @@ no multiplier is in the way.
 import dataclasses
 import itertools
 import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -17,8 +18,10 @@ from proving import claim, prove_at_once
 
 from tosaic.compiler.ir import DType, Graph
 from tosaic.sim.golden import evaluate as golden
-from tosaic.sim.terms import AXIOMS, Algebra, evaluate
-from tosaic.sim.terms.lookups import origin_of
+from tosaic.sim.terms import AXIOMS, Algebra, Terms, evaluate
+from tosaic.sim.terms.division import SLOPE, START, STEPS, divided, reciprocal_of
+from tosaic.sim.terms.functions import multiplied, named
+from tosaic.sim.terms.indexed import origin_of
 
 INT16 = np.arange(-(1 << 15), 1 << 15)
 PROVED = {
@@ -36,6 +39,7 @@ PROVED = {
     "keys": "test_the_smallest_key_has_the_index",
     "largest": "test_none_is_more_than_the_largest",
     "lookups": "test_a_chain_is_its_table",
+    "division": "test_a_division_is_two_products_with_a_reciprocal",
 }
 """The test that proves each axiom."""
 
@@ -51,10 +55,21 @@ def test_every_axiom_is_proved() -> None:
 
 
 def test_a_clamp_within_its_limits_changes_nothing(tmp_path) -> None:
-    """low <= x <= high: 3 numbers. And x within 0..2^k-1, or -2^(k-1)..2^(k-1)-1, has the low k bits of x."""
+    """low <= x <= high: 3 numbers. Comparisons of numbers from intervals. And x within 0..2^k-1, or
+    -2^(k-1)..2^(k-1)-1, has the low k bits of x."""
     x, low, high = grid(0, 3, 3)
     inside = (low <= x) & (x <= high)
     assert (np.minimum(np.maximum(x, low), high) == x)[inside].all()
+    algebra = Algebra(entropy=1)
+    for a_low, a_more, b_low, b_more in itertools.product(range(4), range(3), range(4), range(3)):
+        a, b = (
+            each.ravel() for each in np.meshgrid(a_low + np.arange(a_more + 1), b_low + np.arange(b_more + 1))
+        )
+        terms = [algebra.fresh((1,), each.min(), each.max()) for each in (a, b)]
+        for name, results in (("EQ", a == b), ("GT", a > b), ("GE", a >= b)):
+            known = named(algebra, name, *terms)
+            assert known.low[0] <= results.min() and results.max() <= known.high[0]
+            assert known.high[0] - known.low[0] == results.max() ^ results.min() or name == "EQ"
     m = Module()
     wide, bits = Signal(signed(48)), 32
     m.d.comb += claim((wide >= -(1 << 31)) & (wide < 1 << 31), wide[:bits].as_signed() == wide)
@@ -169,13 +184,16 @@ def test_the_low_bits_of_the_low_bits(tmp_path) -> None:
 
 
 def test_low_bits_of_sums(tmp_path) -> None:
-    """SAT proves it for sums and differences of 48 bits, and for their low 32 and fewer bits."""
+    """SAT proves it for sums and differences of 48 bits, and for their low 32 and fewer bits; and for products with
+    some numbers, which are sums."""
     m, x, y = Module(), Signal(signed(48)), Signal(signed(48))
     low = x[:32].as_signed()
     for bits in (8, 16, 32):
         m.d.comb += Assert((low + y)[:bits] == (x + y)[:bits])
         m.d.comb += Assert((y - low)[:bits] == (y - x)[:bits])
         m.d.comb += Assert((low - y)[:bits] == (x - y)[:bits])
+        for number in (-1, 3, 255):
+            m.d.comb += Assert((low * number)[:bits] == (x * number)[:bits])
     # What fits 32 bits, and is equal to y modulo 2^32, is the low 32 bits of y.
     fits = (x >= -(1 << 31)) & (x < 1 << 31)
     m.d.comb += claim(fits & (x[:32] == y[:32]), y[:32].as_signed() == x)
@@ -236,7 +254,7 @@ def test_a_chain_is_its_table() -> None:
     results = evaluate(graph_of(graph, 3), {"x": terms}, algebra).outputs[output]
     for step in (1, 4, 32):
         offsets = algebra.plus(algebra.scaled(algebra.plus(terms, -low), step), 7)
-        found, names = origin_of(algebra, offsets) or (0, [])
+        found, _, names = origin_of(algebra, offsets) or (0, None, [])
         assert found == step and ((7 + (x - low) * step - 7) // step == np.arange(len(x))).all()
         for number, name in enumerate(names):
             one = algebra.lookups.find(name, wanted.astype(np.int64))
@@ -244,6 +262,56 @@ def test_a_chain_is_its_table() -> None:
             assert algebra.lookups.find(name, wanted.astype(np.int64) + 1) is None
     narrower = algebra.fresh((3,), low, high - 1)
     assert origin_of(algebra, narrower) is None
+
+
+def test_a_division_is_two_products_with_a_reciprocal() -> None:
+    """For all n and d that REQUIRE allows. |d| * 2^k = S in 2^30..2^31, places = 30 - k, so that |d| <= 2^(places + 1).
+
+    S * R / 2^60 = 1 + e, of which `error` bounds |e|: at first it is a parabola in S, largest at an end or at its top;
+    a step of Newton's makes -e^2 of it, and two roundings by half a unit. A quotient that is rounded twice then lies
+    within Q * e + 2^-places / 2 + 1 / 2 of Q, and what is left after two of them is less than |d|, but for |d| of 1 and
+    2 (places = 0), of which R is known."""
+    half, low, high = Fraction(1, 2), 1 << 30, 1 << 31
+    tops = [low, high, Fraction(START, 2 * SLOPE) * (1 << 31)]
+    ends = [
+        s * (START - s * Fraction(SLOPE, 1 << 31) + d) / (1 << 60) - 1 for s in tops for d in (-half, half)
+    ]
+    error = max(abs(each) for each in ends)
+    for _ in range(STEPS):
+        # The wrapped sum 2^30 * (1 - e) and R fit 32 bits.
+        assert (1 << 30) * (1 + error) + 1 < high and Fraction(1 << 60, low) * (1 + error) + 1 < high
+        error = error**2 + (1 + error) * half / (1 << 30) + half * Fraction(high, 1 << 60)
+    # R <= 2^30, so that n * R / 2^30 fits: only for these S it could be more.
+    near = [s for s in range(low, low + 9) if Fraction(1 << 60, s) * (1 + error) > low + half]
+    assert near == list(range(low, low + len(near))) and len(near) < 9
+    assert [reciprocals([s])[0] <= low for s in near] == [True] * len(near)
+    assert reciprocals([low, high]) == [1 << 30, 1 << 29]
+    for places in range(1, 31):
+        # What is left after the first quotient, in units of |d|, and after the second.
+        first = Fraction(1, 2 << places) + half
+        largest = min(high, 2 << places)
+        assert first * largest + high * error < high
+        second = (first + high * error) * error + first
+        assert second < 1
+    # |d| = 1 leaves nothing; |d| = 2 leaves 0 or -1, of which the second quotient is 0.
+    edges = np.unique([s * (1 << k) + d for s in (-1, 1) for k in range(32) for d in range(-3, 4)])
+    edges = edges[(edges >= -high) & (edges < high)]
+    n, d = (each.ravel() for each in np.meshgrid(edges, edges[edges != 0]))
+    legal = ~((n == -high) & (d == -1))
+    algebra = Algebra(entropy=1)
+    found = divided(algebra, algebra.constant(n[legal]), algebra.constant(d[legal]))
+    exact = np.sign(n) * np.sign(d) * (np.abs(n) // np.abs(d))
+    assert (found.low == exact[legal]).all()
+
+
+def reciprocals(scaled: list[int]) -> list[int]:
+    """R of each S."""
+    algebra = Algebra(entropy=1)
+
+    def product(a: Terms, b: Terms, shift: int) -> Terms:
+        return multiplied(algebra, a, b, shift)
+
+    return reciprocal_of(algebra, algebra.constant(-np.array(scaled)), product).low.tolist()
 
 
 def graph_of(graph: Graph, elements: int) -> Graph:

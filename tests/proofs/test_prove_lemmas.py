@@ -6,19 +6,26 @@ its steps at multiples of 2^s and of half of it; leading zeros change at powers 
 enumerated; the arithmetic in between is a sum, or a product with one factor, which NumPy computes exactly.
 """
 
+import itertools
 import re
 
 import numpy as np
 import pytest
+from layer_graphs import LayerBuilder
 
+from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
+from tosaic.driver.session import Session
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import FIELDS, Instruction, Op, Opcode, Source, make
 from tosaic.sim.emulator.alu import Value, VectorParameters
 from tosaic.sim.emulator.domain import micro_op
 from tosaic.sim.golden.kernels import evaluate_operator
 from tosaic.sim.golden.requirements import strictly
 from tosaic.sim.terms import LEMMAS, Algebra
+from tosaic.sim.terms import evaluate as read
 from tosaic.sim.terms.functions import named, shifted
+from tosaic.sim.terms.indexed import picked, put
 
 INT8, INT16 = np.arange(-128, 128), np.arange(-(1 << 15), 1 << 15)
 ENDS = -(1 << 31), (1 << 31) - 1
@@ -38,6 +45,7 @@ PROVED = {
     "TABLE16": "test_table_of_int16",
     "CLZ": "test_leading_zeros",
     "ABS": "test_magnitude",
+    **dict.fromkeys(("PICK", "PUT"), "test_rows_at_an_index"),
 }
 """The test that shows the lemma of each function."""
 
@@ -232,6 +240,33 @@ def test_leading_zeros() -> None:
     values = np.unique(np.concatenate([BORDERS, INT16])).astype(np.int32)
     wanted = golden("CLZ", [values], DType.INT32)
     assert (operation(Op.CLZ, values) == wanted).all() and (term("CLZ", values) == wanted).all()
+
+
+@pytest.mark.parametrize("op", ["GATHER", "SCATTER"])
+def test_rows_at_an_index(op: str) -> None:
+    """Two rows of a table of 4, at all pairs of indices, of a compiled program: which row is read or written depends on
+    the index alone, what is in it on nothing."""
+    build, rng = LayerBuilder(1), np.random.default_rng(1)
+    table, new = (rng.integers(-128, 128, (1, rows, 3)).astype(np.int8) for rows in (4, 2))
+    operands = [build.input("t", table.shape, DType.INT8), build.input("i", (1, 2), DType.INT32)]
+    operands += [build.input("n", new.shape, DType.INT8)] if op == "SCATTER" else []
+    build.output(build.add(op, operands))
+    graph, algebra = build.finish(), Algebra(entropy=1)
+    session = Session(compile_graph(graph, get_config("nano")), target="emulator")
+    for pair in itertools.product(range(4), repeat=2):
+        if op == "SCATTER" and pair[0] == pair[1]:
+            continue
+        index = np.array([pair], np.int32)
+        given = {"t": table, "i": index} | ({"n": new} if op == "SCATTER" else {})
+        wanted = golden(op, list(given.values()), DType.INT8)
+        assert (session.run(given)[graph.outputs[0]] == wanted).all()
+        terms = {name: algebra.constant(value.astype(np.int64)) for name, value in given.items()}
+        assert (read(graph, terms, algebra).outputs[graph.outputs[0]].low == wanted).all()
+        rows = algebra.constant(np.concatenate([table[0], new[0]]))
+        turn = algebra.constant(index.reshape(-1, 1).astype(np.int64))
+        assert (picked(algebra, turn, rows[:4].reshape(4, 1, 3)).low == table[0, list(pair)]).all()
+        changed = put(algebra, turn[:1], np.arange(4)[:, None], rows[4:5], rows[:4])
+        assert (changed.low == np.where(np.arange(4)[:, None] == pair[0], new[0, 0], table[0])).all()
 
 
 def test_magnitude() -> None:
