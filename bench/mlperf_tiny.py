@@ -22,6 +22,7 @@ from mobilenet_v2 import mobilenet_v2
 
 import tosaic
 from tosaic.compiler.ir import write_tosa
+from tosaic.install import install_command
 
 COMMIT = "1afd2c9820f795965a6134facd0b4dfae41ef23f"
 """The commit of the repository at which the hashes were taken."""
@@ -90,12 +91,12 @@ def convert(source: pathlib.Path, network: Network, target: pathlib.Path) -> Non
     try:
         import tosa_converter_for_tflite as converter  # Of the extra `dev`.
     except ImportError:
-        wanted = "pip install tosa-converter-for-tflite==2026.2.0 (Python 3.11 to 3.13)"
+        wanted = f"{install_command('dev')} on Python 3.11 to 3.13"
         raise tosaic.InputError(f"Arm's converter is missing: {wanted}") from None
     beside = pathlib.Path(sys.executable).parent
     serializer = shutil.which("tosa-opt", path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}")
     if serializer is None:
-        raise tosaic.InputError("the program tosa-opt is missing: pip install tosa-tools==2026.8.0")
+        raise tosaic.InputError(f"the program tosa-opt is missing: {install_command('dev')}")
     with tempfile.TemporaryDirectory() as folder:
         mlir, made = pathlib.Path(folder, "model.mlirbc"), pathlib.Path(folder, "model.tosa")
         bytecode = converter.TosaConverterOutputFormat.Bytecode
