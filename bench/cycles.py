@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import csv
 import dataclasses
+import os
 import pathlib
 import sys
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from tosaic.compiler.ir import Graph
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TABLE = ROOT / "tests/cycles.csv"
-MODELS = ROOT.parent / "shared/models"
+MODELS = pathlib.Path(os.environ.get("TOSAIC_SHARED", ROOT.parent / "shared")) / "models"
 CONFIGS = ("nano", "small", "base")
 LAYERS_EACH = 5
 """Layers of a family, by seeds from 0 on."""
@@ -95,12 +96,12 @@ def network_runs(name: str) -> Iterator[Run]:
     """A network on `base` at several speeds of memory, and on the other configurations."""
     small = name in DIGITS
     for config, bandwidth in (("base", ""), ("base", "4"), ("small", ""), *([("nano", "")] if small else [])):
-        yield Run("network", name, config, bandwidth, "", _network(name))
+        yield Run("network", name, config, bandwidth, "", network_path(name))
 
 
 def names() -> list[str]:
     """Families of layers and those networks that are there."""
-    return [*FAMILIES, *DIGITS, *(name for name in NETWORKS if _network(name).exists())]
+    return [*FAMILIES, *DIGITS, *(name for name in NETWORKS if network_path(name).exists())]
 
 
 def runs(name: str) -> Iterator[Run]:
@@ -133,7 +134,7 @@ def differences(found: list[Row], kept: list[Row]) -> list[str]:
     ]
 
 
-def _network(name: str) -> pathlib.Path:
+def network_path(name: str) -> pathlib.Path:
     return ROOT / f"examples/digits/{name}.tosa" if name in DIGITS else MODELS / name / "model.tosa"
 
 

@@ -11,6 +11,7 @@ more than 1.5 dB below its limit, or int16 below int8.
 
 import argparse
 import math
+import os
 import pathlib
 import sys
 import warnings
@@ -26,7 +27,8 @@ from tosaic.driver.quantize import load_samples, measure, quantize_graph
 from tosaic.errors import ModelWarning
 from tosaic.sim.golden import evaluate, evaluate_operator
 
-FILES = pathlib.Path(__file__).resolve().parents[2] / "shared/cases/numerics"
+_SHARED = os.environ.get("TOSAIC_SHARED", pathlib.Path(__file__).resolve().parents[2] / "shared")
+FILES = pathlib.Path(_SHARED) / "cases/numerics"
 COUNTS = {1 << 11: 64, 1 << 14: 16, math.inf: 4}
 """Samples to calibrate with, by what inputs have fewer elements than: `fresh` data must hardly leave their ranges."""
 FRESH = 4

@@ -19,7 +19,7 @@ import numpy as np
 from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
 
-from .board import Capacity, Family
+from .board import Board, Capacity, Family
 from .report import Usage, parse_stat, usage_of_cells
 from .tools import check_tool, run_tool
 
@@ -62,6 +62,10 @@ WHOLE = "whole"
 """The unit of samples that are whole accelerators: the model is held against them, not fitted to them."""
 _SYNTHESIS = {LutFabric.XC7: "synth_xilinx -family xc7 -flatten", LutFabric.ECP5: "synth_ecp5"}
 _FAMILY = {LutFabric.XC7: Family.XILINX7, LutFabric.ECP5: Family.ECP5}
+_FABRIC = {
+    Family.ECP5: LutFabric.ECP5,
+    **dict.fromkeys((Family.XILINX7, Family.ZYNQ7, Family.ULTRASCALE), LutFabric.XC7),
+}
 _RAM_KBIT, _RAM_BYTES_DEEP = 18, 2048
 """A block RAM, one byte wide."""
 
@@ -86,6 +90,13 @@ def estimate(config: Config, fabric: LutFabric) -> Usage:
         dsp=config.macs_per_cycle + lane_multipliers(config) * config.lanes * config.cores,
         ram_kbit=round(ram) + _memory_kbit(config) * config.cores,
     )
+
+
+def board_estimate(board: Board) -> Usage | None:
+    """The accelerator of a board; None for a fabric without samples, or a micro-coded machine."""
+    if board.machine != "array" or board.family not in _FABRIC:
+        return None
+    return estimate(get_config(board.config), _FABRIC[board.family])
 
 
 def _fitted(config: Config, fabric: LutFabric, figure: str) -> float:

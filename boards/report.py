@@ -34,6 +34,9 @@ _DSPS = ("MULT18X18", "SB_MAC16", "DSP48")
 _FFS = ("TRELLIS_FF", "SB_DFF", "DFF", "FDRE", "FDSE", "FDCE", "FDPE")
 
 
+_BAR_COLUMNS = 10
+
+
 @dataclasses.dataclass(frozen=True)
 class Usage:
     """LUTs (four inputs on ECP5, iCE40 and Gowin, six on Xilinx), flip-flops, multiplier blocks, block RAM.
@@ -116,6 +119,13 @@ def _needed(asked: float, needed_mhz: Mapping[float, float]) -> float:
     return next((own for other, own in needed_mhz.items() if math.isclose(asked, other, rel_tol=1e-3)), asked)
 
 
+def fit_bar(used: int, there: int) -> str:
+    """What is used of what there is, as a bar and in percent; what does not fit fills the bar and is marked."""
+    share = used / there if there else float(bool(used))
+    full = min(math.ceil(share * _BAR_COLUMNS), _BAR_COLUMNS)
+    return f"{'█' * full}{'░' * (_BAR_COLUMNS - full)} {share:>4.0%}{'!' if share > 1 else ''}"
+
+
 def usage_table(board: Board, usage: Usage, *, routed: bool) -> str:
     """Lines for people."""
     room = board.capacity
@@ -126,7 +136,7 @@ def usage_table(board: Board, usage: Usage, *, routed: bool) -> str:
         ("RAM, kbit", usage.ram_kbit, room.ram_kbit),
     ]
     lines = [f"{'':12} {'used':>8} {'of':>8}"]
-    lines += [f"{name:12} {used:>8,} {there:>8,} {used / there:>6.0%}" for name, used, there in rows]
+    lines += [f"{name:12} {used:>8,} {there:>8,}  {fit_bar(used, there)}" for name, used, there in rows]
     if usage.fmax_hz is not None and usage.slack_ns is not None:
         lines.append(
             f"Fmax {usage.fmax_hz / 1e6:.1f} MHz, slack {usage.slack_ns:+.2f} ns at {board.clock_hz / 1e6:g} MHz"

@@ -1,5 +1,6 @@
 """Shows what a graph becomes in every stage of the compiler, as text: for people who want to follow one network."""
 
+import dataclasses
 from collections.abc import Iterator
 
 from tosaic.compiler.cores.cores_plan import faster_on_cores
@@ -64,6 +65,40 @@ def explain(graph: Graph, config: Config, speed: MemorySpeed = FULL_SPEED) -> It
     yield from _heading("6 schedule: the instruction stream")
     for number, item in enumerate(sequence(config, blocks).commands):
         yield f"{INSTRUCTION_BYTES * number:6}  {_command(item)}"
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedLayer:
+    """A layer of the plan."""
+
+    graph: str
+    """The graph or branch that it is in."""
+    step: Step
+    lines: list[str]
+    """What `explain` says of it in stages 2 to 4."""
+
+
+def planned(
+    graph: Graph, config: Config, speed: MemorySpeed = FULL_SPEED
+) -> tuple[Graph, list[PlannedLayer]]:
+    """The graph that the plan is for, and its layers. Raises what `build.compile_graph` raises."""
+    validate(graph)
+    prepared = legalize(graph, config)
+    plan = next(plans_of(Task(prepared, set(graph.tensors), Choices(config, speed=speed))))
+    return prepared, list(_planned(plan.main, prepared.name))
+
+
+def _planned(plan: GraphPlan, graph: str) -> Iterator[PlannedLayer]:
+    for step in plan.steps:
+        branches = step.root.attributes
+        if isinstance(step.work, LoopWork):
+            yield from _planned(step.work.condition, branches["cond_graph"])
+            yield from _planned(step.work.body, branches["body_graph"])
+        elif isinstance(step.work, ChoiceWork):
+            yield from _planned(step.work.then.graph, branches["then_graph"])
+            yield from _planned(step.work.otherwise.graph, branches["else_graph"])
+        for layer in step.work.members if isinstance(step.work, CascadeWork) else [step]:
+            yield PlannedLayer(graph, layer, [*_layer(layer), *_places(step)])
 
 
 def _heading(text: str) -> Iterator[str]:

@@ -33,6 +33,8 @@ class OutputCounts:
     """Rows whose largest element is the float model's."""
     right: int = 0
     """Rows whose largest element is the label."""
+    pairs: dict[tuple[int, int], int] = dataclasses.field(default_factory=dict)
+    """Rows by (label, largest element)."""
 
     def add(
         self, output: NodeArg, got: np.ndarray, wanted: np.ndarray | None, labels: np.ndarray | None
@@ -56,6 +58,7 @@ class OutputCounts:
             self.same += int((largest == largest_elements(wanted, classes)).sum())
         if labels is not None:
             self.right += int((largest == labels).sum())
+            self._count(labels, largest)
 
     def join(self, other: "OutputCounts") -> None:
         """Adds what was counted on other samples."""
@@ -67,6 +70,13 @@ class OutputCounts:
         self.rows += other.rows
         self.same += other.same
         self.right += other.right
+        for pair, rows in other.pairs.items():
+            self.pairs[pair] = self.pairs.get(pair, 0) + rows
+
+    def _count(self, labels: np.ndarray, largest: np.ndarray) -> None:
+        pairs, rows = np.unique(np.stack([labels, largest.ravel()]), axis=1, return_counts=True)
+        for label, found, count in zip(*pairs.tolist(), rows.tolist(), strict=True):
+            self.pairs[label, found] = self.pairs.get((label, found), 0) + count
 
     def agreement(self, output: NodeArg) -> OutputAgreement:
         """The same figures, to be judged."""
@@ -74,6 +84,10 @@ class OutputCounts:
         found.difference = Difference("", "", "", "", self.signal, self.noise, self.largest)
         found.elements, found.beyond = self.elements, self.beyond
         return found
+
+    def triples(self) -> list[tuple[int, int, int]]:
+        """(label, largest element, rows) of the pairs that occurred, by label."""
+        return [(*pair, rows) for pair, rows in sorted(self.pairs.items())]
 
     @property
     def sqnr_db(self) -> float:
@@ -98,7 +112,7 @@ class Counts:
     def as_json(self) -> list[dict[str, Any]]:
         """Plain values, that `of_json` reads."""
         return [
-            {"target": target, "output": output, **dataclasses.asdict(counts)}
+            {"target": target, "output": output, **dataclasses.asdict(counts), "pairs": counts.triples()}
             for (target, output), counts in self._counts.items()
         ]
 
@@ -108,7 +122,8 @@ class Counts:
         for each in values:
             rest = dict(each)
             key = rest.pop("target"), rest.pop("output")
-            found._counts[key] = OutputCounts(**rest)
+            pairs = {(label, largest): rows for label, largest, rows in rest.pop("pairs")}
+            found._counts[key] = OutputCounts(**rest, pairs=pairs)
         return found
 
 

@@ -68,6 +68,8 @@ class OutputFigures:
     """Share of rows whose largest element is the float model's."""
     accuracy: float | None = None
     """Share of rows whose largest element is the label."""
+    confusion: list[tuple[int, int, int]] | None = None
+    """(label, largest element, rows) of what occurred, by label."""
 
 
 @dataclasses.dataclass
@@ -191,6 +193,7 @@ class Facts:
                     figures.agreement = own.same / own.rows if own.rows else None
                 if name in self.labelled:
                     figures.accuracy = own.right / own.rows
+                    figures.confusion = own.triples()
                 outputs.append(figures)
         return Evaluation(self.model, self.samples, self.against, floats, outputs, seconds)
 

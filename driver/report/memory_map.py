@@ -1,17 +1,22 @@
-"""The map of the activation memory over the layers."""
+"""The map of the activation memory over the layers: what is held fills it.
+
+Addresses that no layer uses are strips, whatever their size.
+"""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tosaic.compiler.memory_history import MemoryBlock
 from tosaic.driver.pages import bytes_shown
 from tosaic.hw.config import Config
 
-_WIDTH, _HEIGHT, _LEFT, _TOP = 900, 300, 60, 8
+_WIDTH, _HEIGHT, _LEFT, _TOP = 900, 300, 72, 8
 _AXIS = 34
 """Height of the layers' numbers and of their title, below."""
 _TICK_WIDTH = 26
 """Pixels of a layer's number, with room beside it."""
+_TICK_HEIGHT, _STRIP = 13, 14
+"""Pixels of an address, and of addresses that are not used."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,9 +25,9 @@ class Rectangle:
     y: float
     width: float
     height: float
-    hue: int
-    """Degrees; a name has one everywhere."""
     tip: str
+    hue: int = 0
+    """Degrees; a name has one everywhere."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +35,17 @@ class MemoryTick:
     at: float
     text: str
     tip: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """Addresses from `start` to before `stop`, and the pixels that they have above the axis."""
+
+    start: int
+    stop: int
+    used: bool
+    bottom: float
+    height: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +57,10 @@ class ActivationMap:
     left: int
     bottom: float
     rectangles: list[Rectangle]
-    banks: list[MemoryTick]
+    unused: list[Rectangle]
+    """Strips across the map for addresses that nothing is held at."""
+    addresses: list[MemoryTick]
+    """Where used addresses begin and end."""
     layers: list[MemoryTick]
     peak: str
     """How much is held at most, and in which layer."""
@@ -52,8 +71,12 @@ def memory_map(blocks: Sequence[MemoryBlock], layers: Sequence[str], config: Con
     count = max(len(layers), 1)
     step = (_WIDTH - _LEFT) / count
 
+    spans = _spans(blocks, config.am_bytes)
+
     def y(address: int) -> float:
-        return _TOP + _HEIGHT * (1 - address / config.am_bytes)
+        span = next(each for each in spans if address <= each.stop)
+        share = (address - span.start) / (span.stop - span.start)
+        return _TOP + _HEIGHT - span.bottom - span.height * share
 
     def named(layer: int) -> str:
         return f"{layer} ({layers[layer]})" if layer < len(layers) else str(layer)
@@ -74,8 +97,8 @@ def memory_map(blocks: Sequence[MemoryBlock], layers: Sequence[str], config: Con
                 top,
                 max((last - first + 1) * step, 0.5),
                 max(y(block.address) - top, 0.7),
-                hue,
                 f"{block.name}: {block.bytes:,} bytes at {block.address:#x}, layers {named(first)} to {named(last)}",
+                hue,
             )
         )
     every = -(-count * _TICK_WIDTH // (_WIDTH - _LEFT))
@@ -87,12 +110,58 @@ def memory_map(blocks: Sequence[MemoryBlock], layers: Sequence[str], config: Con
         _TOP + _HEIGHT,
         rectangles,
         [
-            MemoryTick(y(b * config.am_bank_bytes), bytes_shown(b * config.am_bank_bytes))
-            for b in range(config.am_banks + 1)
+            Rectangle(
+                _LEFT,
+                y(span.stop),
+                _WIDTH - _LEFT,
+                span.height,
+                f"{bytes_shown(span.stop - span.start)} that no layer uses",
+            )
+            for span in spans
+            if not span.used
         ],
+        _ticks(spans, y),
         [
             MemoryTick(_LEFT + (n + 0.5) * step, str(n), layers[n] if layers else "")
             for n in range(0, count, every)
         ],
         f"{bytes_shown(held[most])} of {bytes_shown(config.am_bytes)} in layer {named(most)}",
     )
+
+
+def _spans(blocks: Sequence[MemoryBlock], am_bytes: int) -> list[Span]:
+    """The memory in pieces that are used or not. Used ones are as high as they are large, the others a strip."""
+    pieces: list[tuple[int, int, bool]] = []
+    end = 0
+    for start, stop in sorted((block.address, block.address + block.bytes) for block in blocks):
+        if start > end:
+            pieces.append((end, start, False))
+        if stop > end:
+            pieces.append((max(start, end), stop, True))
+            end = stop
+    if end < am_bytes:
+        pieces.append((end, am_bytes, False))
+    used_bytes = sum(stop - start for start, stop, used in pieces if used)
+    strips = sum(not used for _, _, used in pieces)
+    strip = min(_STRIP, _HEIGHT / 3 / max(strips, 1)) if used_bytes else _HEIGHT
+    scale = (_HEIGHT - strip * strips) / max(used_bytes, 1)
+    found, bottom = [], 0.0
+    for start, stop, used in pieces:
+        height = scale * (stop - start) if used else strip
+        found.append(Span(start, stop, used, bottom, height))
+        bottom += height
+    return found
+
+
+def _ticks(spans: Sequence[Span], y: Callable[[int], float]) -> list[MemoryTick]:
+    """Addresses at the edges of spans, as far as their texts have room; that of the end has it before others."""
+    ticks: list[MemoryTick] = []
+    last = spans[-1].stop
+    for address in (0, *(span.stop for span in spans)):
+        at = y(address)
+        crowded = ticks and ticks[-1].at - at < _TICK_HEIGHT
+        if crowded and address == last:
+            ticks.pop()
+        if not crowded or address == last:
+            ticks.append(MemoryTick(at, bytes_shown(address)))
+    return ticks

@@ -181,6 +181,17 @@ def test_the_worst_clock_counts():
     assert table.splitlines()[-1] == "Fmax 100.0 MHz, slack -2.00 ns at 50 MHz"
 
 
+def test_what_is_used_is_a_bar():
+    """What is there at all shows, and what does not fit is marked."""
+    table = usage_table(BOARDS["ulx3s-85f"], Usage(41_820, 1, 0, 7488), routed=True)
+    assert table.splitlines()[1:] == [
+        "LUT            41,820   83,640  █████░░░░░  50%",
+        "flip-flops          1   83,640  █░░░░░░░░░   0%",
+        "multipliers         0      156  ░░░░░░░░░░   0%",
+        "RAM, kbit       7,488    3,744  ██████████ 200%!",
+    ]
+
+
 def test_a_clock_need_not_be_as_fast_as_the_router_was_asked_for():
     """What nextpnr says that it was asked for has a period of whole picoseconds."""
     report = '{"fmax": {"a": {"achieved": 68.0, "constraint": 69.0036}}}'

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import io
+import itertools
 import sys
 
 import pytest
@@ -18,12 +19,18 @@ from tosaic.install import install_command
 def test_boards(tosaic):
     outcome = tosaic("boards")
     assert (outcome.code, outcome.err) == (0, "")
-    head, *rows, note = outcome.out.splitlines()
+    head, *lines = outcome.out.splitlines()
+    rows, (note, _, *fits) = lines[: len(BOARDS)], lines[len(BOARDS) :]
     assert head.split() == ["name", "config", "MAC/cycle", "clock", "memory", "tools"]
     assert [row.split()[0] for row in rows] == list(BOARDS)
     assert "icebreaker     nano     firmware   12 MHz  71 KiB SPRAM                   open" in rows
     assert "pynq-z2        base+         160   50 MHz  the processor's DDR3, 512 MiB  Vivado" in rows
     assert note == "+: with sizes of its own, which `tosaic targets NAME` tells"
+    title, head, *bars = fits
+    assert title == "the accelerator in the part (an estimate, without link and memory)"
+    assert head.split() == ["name", "LUT", "multipliers", "RAM"]
+    assert "ulx3s-85f     ██████░░░░  52%  ████████░░  77%  █████████░  80%" in bars
+    assert [bar.split()[0] for bar in bars] == [n for n in BOARDS if n not in ("icebreaker", "tang-nano-20k")]
 
 
 def test_targets_are_one_list_of_80_columns(tosaic):
@@ -57,6 +64,10 @@ def test_sizes_of_a_board_are_told_in_full(tosaic):
     assert (
         "  config     base, rows=10, am_bytes=131072, drain_vectors=512, lane_columns=2,\n"
         "             vector_bits=34, queue_commands=16, cabac_engines=0, unpackers=0\n"
+        "  fit        an estimate, without link and memory\n"
+        "             LUT         ███████░░░  69%\n"
+        "             multipliers ██████████  91%\n"
+        "             RAM         ████████░░  79%\n"
         "  array      10x16 multipliers, 160 MAC/cycle\n"
     ) in tosaic("targets", "pynq-z2").out
 
@@ -91,6 +102,12 @@ def acme(here, monkeypatch):
     return install
 
 
+def listed(outcome):
+    """The names of the list, without what comes below it."""
+    rows = outcome.out.splitlines()[1:]
+    return [row.split()[0] for row in itertools.takewhile(lambda row: not row.startswith("+"), rows)]
+
+
 @pytest.mark.parametrize(
     ("value", "names"),
     [("acme_boards:ZED", ["acme-zed"]), ("acme_boards:ALL", ["acme-zed", "acme-mini"])],
@@ -99,7 +116,7 @@ def test_boards_of_another_package(tosaic, acme, value, names):
     acme(acme=value)
     outcome = tosaic("boards")
     assert (outcome.code, outcome.err) == (0, "")
-    assert [row.split()[0] for row in outcome.out.splitlines()[1:-1]] == [*BOARDS, *names]
+    assert listed(outcome) == [*BOARDS, *names]
     assert get_board("acme-zed").title == "Acme Zed"
 
 
@@ -133,7 +150,7 @@ def test_package_whose_boards_are_left_out(tosaic, acme, value, said):
     acme(acme=value)
     outcome = tosaic("boards")
     assert outcome.code == 0
-    assert [row.split()[0] for row in outcome.out.splitlines()[1:-1]] == list(BOARDS)
+    assert listed(outcome) == list(BOARDS)
     origin = "tosaic: warning: entry point acme of acme-boards in the group tosaic.boards"
     assert outcome.err.startswith(origin)
     assert (
@@ -250,10 +267,10 @@ def test_what_build_prints(tosaic, here, monkeypatch):
     assert outcome.out.splitlines() == [
         "Radiona ULX3S-85F, LFE5U-85F-6BG381C, configuration small at 50 MHz",
         "                 used       of",
-        "LUT             8,364   83,640    10%",
-        "flip-flops        100   83,640     0%",
-        "multipliers        78      156    50%",
-        "RAM, kbit       1,872    3,744    50%",
+        "LUT             8,364   83,640  █░░░░░░░░░  10%",
+        "flip-flops        100   83,640  █░░░░░░░░░   0%",
+        "multipliers        78      156  █████░░░░░  50%",
+        "RAM, kbit       1,872    3,744  █████░░░░░  50%",
         "Fmax 60.0 MHz, slack +3.33 ns at 50 MHz",
         f"bitstream: {here / 'out' / 'top.bit'}",
         "next: tosaic run MODEL.tosa --random 1 --check --on 'serial:///dev/ttyUSB0?baud=1000000'",

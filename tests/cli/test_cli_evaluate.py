@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tosaic as api
-from tosaic.compiler.ir import DType, Graph, Operator, Tensor, write_tosa
+from tosaic.compiler.ir import DType, Graph, GraphBuilder, Operator, Tensor, write_tosa
 from tosaic.errors import InputError
 
 
@@ -216,3 +216,57 @@ def test_explore_ends_where_no_machine_takes_the_network(tosaic, here, search):
         "CUSTOM ('y' int8[2]) does not run on the accelerator: 'fancy' of domain 'mine' has no kernel"
         in outcome.err
     )
+
+
+@pytest.fixture
+def scores(here):
+    """scores.tosa gives what it is given, so the largest element of a row is as the data says."""
+
+    def write(found, labels, classes):
+        build = GraphBuilder("scores")
+        x = build.input("x", (1, classes), DType.INT8)
+        build.output(build.add("CLAMP", [x], min_val=-128, max_val=127, nan_mode="PROPAGATE"))
+        write_tosa(build.finish(), "scores.tosa")
+        np.savez("data.npz", x=np.eye(classes, dtype=np.int8)[found], labels=np.array(labels))
+
+    return write
+
+
+def test_classes_that_are_taken_for_others(tosaic, here, scores):
+    """A row for each label that there is; targets with the same counts share a matrix."""
+    scores(found=[0, 0, 1, 2, 2, 0], labels=[0, 0, 1, 2, 1, 2], classes=4)
+    command = ("evaluate", "scores.tosa", "-d", "data.npz", "--on", "golden", "--on", "emulator")
+    outcome = tosaic(*command, "--json", "e.json", "--report", "e.html")
+    assert outcome.code == 0, outcome.err
+    assert [line.split() for line in outcome.out.splitlines()[-5:]] == [
+        "clamp_0 on golden, emulator: a row for each label, a column for each class that was found".split(),
+        ["label", "0", "1", "2", "3", "right"],
+        ["0", "2", "·", "·", "·", "100.0%"],
+        ["1", "·", "1", "1", "·", "50.0%"],
+        ["2", "1", "·", "1", "·", "50.0%"],
+    ]
+    counted = [each["confusion"] for each in json.loads((here / "e.json").read_text())["outputs"]]
+    assert counted == [[[0, 0, 2], [1, 1, 1], [1, 2, 1], [2, 0, 1], [2, 2, 1]]] * 2
+    assert "a column for each class that was found" in (here / "e.html").read_text()
+
+
+def test_many_classes_are_told_by_their_most_frequent_confusions(tosaic, here, scores):
+    """In parts, too: their counts add up."""
+    labels = [7] * 100 + [11] * 30 + [3]
+    found = [7] * 60 + [5] * 40 + [12] * 30 + [3]
+    scores(found, labels, classes=13)
+    for parts in ((), ("--jobs", "2")):
+        outcome = tosaic("evaluate", "scores.tosa", "-d", "data.npz", *parts)
+        assert outcome.code == 0, outcome.err
+        assert [line.split() for line in outcome.out.splitlines() if not line.startswith("next")][-3:] == [
+            ["label", "found", "rows"],
+            ["7", "5", "40"],
+            ["11", "12", "30"],
+        ]
+
+
+def test_without_labels_nothing_is_confused(tosaic, here, quantized):
+    np.savez("own.npz", x=quantized[0])
+    outcome = tosaic("evaluate", "net.tosa", "-d", "own.npz", "--against", "net.onnx", "--json", "e.json")
+    assert outcome.code == 0 and "label" not in outcome.out
+    assert json.loads((here / "e.json").read_text())["outputs"][0]["confusion"] is None

@@ -64,9 +64,11 @@ def is_short(words):
 
 
 def pages_with(chosen):
-    """The pages with such a command, but for those with tests of their own."""
+    """The pages with such a command, but for those with tests of their own (what takes long on howto_board is in
+    test_five_minutes.py)."""
+    elsewhere = ("howto_board",) if chosen is takes_long else ("tutorial", "howto_tflite")
     found = [page for page in TAUGHT if any(map(chosen, commands(page)))]
-    return [page for page in found if chosen is takes_long or page.stem not in ("tutorial", "howto_tflite")]
+    return [page for page in found if page.stem not in elsewhere]
 
 
 def call(words, monkeypatch, capsys):

@@ -86,12 +86,34 @@ def test_the_memory_map_has_the_program_s_layers_below_it():
     found = memory_map(blocks, ["conv", "relu", "pool"], config)
     assert [(tick.text, tick.tip) for tick in found.layers] == [("0", "conv"), ("1", "relu"), ("2", "pool")]
     assert found.peak == "6 KiB of 256 KiB in layer 1 (relu)"
-    assert [tick.text for tick in found.banks] == ["0 B", "64 KiB", "128 KiB", "192 KiB", "256 KiB"]
+    assert [tick.text for tick in found.addresses] == ["0 B", "4 KiB", "64 KiB", "66 KiB", "256 KiB"]
     first, second = found.rectangles
     assert first.tip == "x: 4,096 bytes at 0x0, layers 0 (conv) to 1 (relu)"
     assert first.width == second.width and first.hue != second.hue
     many = memory_map(blocks, ["layer"] * 400, config)
     assert len(many.layers) < 40 and [tick.text for tick in many.layers[:2]] == ["0", "13"]
+
+
+def test_the_memory_map_is_filled_by_what_is_held():
+    """However little that is: addresses that are never used are strips of one height."""
+    config = CONFIGS["base"]
+    blocks = [
+        MemoryBlock("x", 0, 64, 0, 1),
+        MemoryBlock("y", 32, 64, 1, 1),
+        MemoryBlock("z", 65536, 32, 1, 2),
+    ]
+    found = memory_map(blocks, ["conv", "relu", "pool"], config)
+    assert [strip.tip for strip in found.unused] == [
+        "63.9 KiB that no layer uses",
+        "192.0 KiB that no layer uses",
+    ]
+    (height,) = {strip.height for strip in found.unused}
+    held = [each.height for each in found.rectangles]
+    assert sum(held[:2]) * 96 / 128 + held[2] == pytest.approx(300 - 2 * height)
+    assert held[0] == held[1] == pytest.approx(2 * held[2]) and height < 20
+    assert found.rectangles[2].y + held[2] == pytest.approx(found.unused[0].y)
+    whole = memory_map([MemoryBlock("x", 0, config.am_bytes, 0, 0)], ["conv"], config)
+    assert (whole.unused, whole.rectangles[0].height) == ([], 300)
 
 
 def test_the_roofline_needs_bytes():

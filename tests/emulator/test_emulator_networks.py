@@ -4,7 +4,7 @@ import pathlib
 
 import numpy as np
 import pytest
-from shared_files import SHARED
+from shared_files import SHARED, found
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import read_tosa
@@ -16,18 +16,24 @@ LARGEST_BYTES = 1 << 20
 """Networks above it are tested on one configuration."""
 FOR_EVERY_CHANGE_BYTES = 1 << 17
 """Larger ones are of the same layers."""
-MODELS = sorted(ROOT.glob("examples/*/*.tosa")) + sorted(SHARED.glob("models/*/model.tosa"))
-CASES = [
-    pytest.param(
-        path,
-        config,
-        id=f"{path.parent.name}-{path.stem}-{config.name}",
-        marks=[] if path.stat().st_size <= FOR_EVERY_CHANGE_BYTES else pytest.mark.nightly,
-    )
-    for path in MODELS
-    for config in CONFIGS.values()
-    if path.stat().st_size <= LARGEST_BYTES or config.name == "base"
-]
+
+
+def cases(pattern, folder):
+    """A parameter for each network and configuration."""
+    return [
+        pytest.param(
+            path,
+            config,
+            id=f"{path.parent.name}-{path.stem}-{config.name}",
+            marks=[] if path.stat().st_size <= FOR_EVERY_CHANGE_BYTES else pytest.mark.nightly,
+        )
+        for path in sorted(folder.glob(pattern))
+        for config in CONFIGS.values()
+        if path.stat().st_size <= LARGEST_BYTES or config.name == "base"
+    ]
+
+
+CASES = cases("examples/*/*.tosa", ROOT) + found(cases("models/*/model.tosa", SHARED), arguments=2)
 
 
 @pytest.mark.parametrize(("path", "config"), CASES)

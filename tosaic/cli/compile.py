@@ -1,6 +1,7 @@
 """`tosaic compile`: a model to a program file, to C, or to a text that shows it in every stage of the compiler."""
 
 import pathlib
+import shlex
 from typing import Annotated
 
 import typer
@@ -9,17 +10,19 @@ from tosaic.cli import options
 from tosaic.cli.afterwards import tell_next
 from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.cli.progress import progress_bar
-from tosaic.compiler.explain import explain as explain_graph
+from tosaic.compiler.explain import explain as explain_stages
 from tosaic.compiler.importers.bindings import Bindings
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.legalize.batched import batched
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.driver.c_kit import C_SUFFIXES, check_model_file, write_c_kit
 from tosaic.driver.configuration import find_config
+from tosaic.driver.model_explorer import overlay_of, write_graph
 from tosaic.driver.models import open_model
 from tosaic.driver.session import Session
 from tosaic.driver.targets import TargetOptions
 from tosaic.errors import InputError
+from tosaic.hw.config import Config
 
 
 def compile_(
@@ -44,6 +47,14 @@ def compile_(
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the network in every stage of the compiler.")
     ] = False,
+    explain_graph: Annotated[
+        pathlib.Path | None,
+        typer.Option(
+            "--explain-graph",
+            metavar="FILE.json",
+            help="Write layers and their operators for Model Explorer; their cycles beside it, in FILE.cycles.json.",
+        ),
+    ] = None,
     certify: Annotated[
         bool,
         typer.Option(
@@ -63,18 +74,21 @@ def compile_(
 ) -> None:
     """Compile a model for a configuration, to be fast on the external memory that the options tell."""
     config = options.sized(config, sizes)
-    if output is None and not explain:
-        raise typer.BadParameter("give -o FILE.tsc (or .c, .h), or --explain, or both")
-    if explain and (compress is not None or drop_dead_channels):
+    if output is None and not explain and explain_graph is None:
+        raise typer.BadParameter("give -o FILE.tsc (or .c, .h), --explain or --explain-graph, or several")
+    if (explain or explain_graph is not None) and (compress is not None or drop_dead_channels):
         raise typer.BadParameter("--explain shows the stages without -O2 and --compress: leave them out")
     if certify and output is None:
         raise typer.BadParameter("--certify needs -o FILE: the certificate is written beside the program")
     if model.endswith(".tsc"):
         raise InputError(f"{model} is a compiled program already: run it, or give the .tosa model")
     _check_output(output)
+    check_file(explain_graph, ".json")
     bound, speed = options.bindings(shape, value), TargetOptions(memory_bandwidth, memory_latency).speed
-    if explain:
-        _explain(model, config, bound, speed, batch)
+    if explain or explain_graph is not None:
+        graph = open_model(model, bound)
+        assert isinstance(graph, Graph)
+        _explain(batched(graph, batch), find_config(config), speed, as_text=explain, to=explain_graph)
     if output is not None:
         session = _compiled(
             model,
@@ -112,12 +126,17 @@ def _check_output(output: pathlib.Path | None) -> None:
         check_file(output, ".tsc")
 
 
-def _explain(model: str, config: str, bound: Bindings, speed: MemorySpeed, batch: int) -> None:
-    """Prints the network in every stage."""
-    graph = open_model(model, bound)
-    assert isinstance(graph, Graph)
-    for line in explain_graph(batched(graph, batch), find_config(config), speed):
-        print(line)
+def _explain(
+    graph: Graph, config: Config, speed: MemorySpeed, *, as_text: bool, to: pathlib.Path | None
+) -> None:
+    """Prints the network in every stage, or writes it for Model Explorer, or both."""
+    if as_text:
+        for line in explain_stages(graph, config, speed):
+            print(line)
+    if to is not None:
+        with writing(to):
+            write_graph(to, graph, config, speed)
+        print(f"next: model-explorer {shlex.join([str(to), f'--node_data_paths={overlay_of(to)}'])}")
 
 
 def _compiled(

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -14,11 +15,14 @@ from tosaic.cli.progress import progress_bar
 from tosaic.driver.configuration import find_config
 from tosaic.driver.evaluate import Evaluation
 from tosaic.driver.evaluate.evaluation import EvaluationTerms, evaluation_of
-from tosaic.driver.evaluate.page import shown, write_report
+from tosaic.driver.evaluate.page import confusions, shown, write_report
 from tosaic.driver.evaluate.parts import evaluate_in_parts
 from tosaic.driver.function_files import model_files
 from tosaic.driver.jobs import RecordFile, place_of
 from tosaic.driver.quantize import load_samples
+
+_MATRIX_CLASSES = 12
+"""Classes whose matrix is as wide as a terminal."""
 
 
 def evaluate(
@@ -113,16 +117,24 @@ def evaluate(
 
 
 def _print(found: Evaluation) -> None:
+    titles, *rows = shown(found)
+    _print_table(titles, rows, left=2)
+    seconds = ", ".join(f"{name} {spent:.1f} s" for name, spent in found.seconds.items())
+    against = f" against {found.against}" if found.against else ""
+    print(f"{found.samples:,} samples{against}; {seconds}")
+    for each in confusions(found, _MATRIX_CLASSES):
+        print(f"\n{each.title}")
+        _print_table(each.titles, each.rows, left=0)
+
+
+def _print_table(titles: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> None:
+    """Prints a table whose first `left` columns are words."""
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    rows = shown(found)
-    for place, title in enumerate(rows[0]):
-        table.add_column(title, overflow="fold", justify="left" if place < 2 else "right")
-    for row in rows[1:]:
+    for place, title in enumerate(titles):
+        table.add_column(title, overflow="fold", justify="left" if place < left else "right")
+    for row in rows:
         table.add_row(*row)
     Console(markup=False, highlight=False).print(table)
-    seconds = ", ".join(f"{name} {spent:.1f} s" for name, spent in found.seconds.items())
-    against = f" against {found.against}" if found.against else ""
-    print(f"{found.samples:,} samples{against}; {seconds}")

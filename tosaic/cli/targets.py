@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tosaic.boards.board import Board
 
 COLUMNS = 80
+_RESOURCES = ("LUT", "multipliers", "RAM")
+_ESTIMATE = "an estimate, without link and memory"
 _ROW = Sequence[str]
 
 
@@ -69,7 +71,7 @@ def configs() -> None:
 
 
 def boards() -> None:
-    """List the boards: configuration, multipliers, clock, external memory, and who makes the bitstream."""
+    """List the boards: configuration, multipliers, clock, external memory, who makes the bitstream, and the fit."""
     from tosaic.boards.catalogue import known_boards
 
     rows = [("name", "config", "MAC/cycle", "clock", "memory", "tools")]
@@ -87,6 +89,24 @@ def boards() -> None:
     _print_table(rows, right=(2, 3))
     if any(config.endswith("+") for _, config, *_ in rows):
         print("+: with sizes of its own, which `tosaic targets NAME` tells")
+    print(f"\nthe accelerator in the part ({_ESTIMATE})")
+    fits = [(name, *_fit(board)) for name, board in known_boards().items()]
+    _print_table([("name", *_RESOURCES), *(row for row in fits if len(row) > 1)], right=())
+
+
+def _fit(board: "Board") -> list[str]:
+    """A bar for each of _RESOURCES; nothing of a board of which there is no estimate."""
+    from tosaic.boards.area import board_estimate
+    from tosaic.boards.report import fit_bar
+
+    usage, room = board_estimate(board), board.capacity
+    if usage is None:
+        return []
+    return [
+        fit_bar(usage.lut, room.lut),
+        fit_bar(usage.dsp, room.dsp),
+        fit_bar(usage.ram_kbit, room.ram_kbit),
+    ]
 
 
 def _base(config: str) -> str:
@@ -121,12 +141,19 @@ def _of_board(board: "Board") -> list[tuple[str, str]]:
             f"{part.lut:,} LUT, {part.ff:,} flip-flops, {part.dsp} multipliers, {part.ram_kbit:,} kbit RAM",
         ),
         ("config", board.config.replace(",", ", ")),
+        *_fit_facts(board),
         *(_of_config(get_config(board.config)) if board.machine == "array" else [("machine", board.machine)]),
         ("clock", f"{board.clock_hz / 1e6:g} MHz" + (f"; {board.notes}" if board.notes else "")),
         ("memory", board.memory),
         ("device", board.transport),
         ("bitstream", "open tools" if board.family.is_open else "Vivado script"),
     ]
+
+
+def _fit_facts(board: "Board") -> list[tuple[str, str]]:
+    bars = _fit(board)
+    lines = [("", f"{name:12}{bar}") for name, bar in zip(_RESOURCES, bars, strict=True)] if bars else []
+    return [("fit", _ESTIMATE), *lines] if lines else []
 
 
 def _tell(title: str, facts: Sequence[tuple[str, str]]) -> None:
