@@ -351,10 +351,46 @@ def softmax(g: Layers) -> Case:
     return g.case(g.rescale(share, INT8))
 
 
+def planes(g: Layers) -> Case:
+    """An image of planes, a convolution, and perhaps planes again: as ONNX and PyTorch have it."""
+    dice, k, stride = g.dice, g.dice.choice((1, 3, 5)), g.dice.choice((1, 2))
+    ic, oc = dice.choice((1, 3, 3, 4, 40)), dice.size(8, 64)
+    side = math.isqrt(LARGEST // max(ic, oc))
+    out = [dice.size(4, max(4, side // stride)) for _ in range(2)]
+    h, w = ((n - 1) * stride + k for n in out)
+    x = g.source((1, ic, h, w), INT8)
+    pixels = g.add("TRANSPOSE", [x], perms=[0, 2, 3, 1])
+    operands = [pixels, g.fixed((oc, k, k, ic), INT8), g.fixed((oc,), INT32), g.zero(INT8), g.zero(INT8)]
+    window = {"pad": [0] * 4, "stride": [stride] * 2, "dilation": [1, 1]}
+    y = g.add("CONV2D", operands, acc_type=INT32, local_bound=False, **window)
+    g.products(math.prod(out), ic * k * k, oc)
+    g.told.append(f"planes {k}x{k}/{stride} {_shape(x, g)} to {oc}")
+    y = g.rescale(y, INT8, per_channel=True)
+    if dice.random() < 0.5:
+        g.told.append("to planes")
+        y = g.add("TRANSPOSE", [y], perms=[0, 3, 1, 2])
+    return g.case(y)
+
+
+def global_pool(g: Layers) -> Case:
+    """The largest of all pixels, or of all points, of each channel."""
+    channels, points = g.dice.size(8, 512), g.dice.size(16, 2048)
+    points = max(1, min(points, LARGEST // channels))
+    rows = g.dice.choice((1, max(1, math.isqrt(points)), points))
+    columns = points // rows
+    x = g.source((1, rows, columns, channels), g.dice.choice((INT8, INT16)))
+    window = {"kernel": [rows, columns], "stride": [1, 1], "pad": [0] * 4}
+    y = g.step("MAX_POOL2D", [x], nan_mode="PROPAGATE", **window)
+    g.steps *= np.dtype(g.graph.tensors[x].dtype.numpy).itemsize
+    g.told.append(f"global MAX_POOL2D {_shape(x, g)}")
+    return g.case(y)
+
+
 FAMILIES: dict[str, Callable[[Layers], Case]] = {
     each.__name__: each
     for each in (
-        convolution, depthwise, connected, matmul, pool, elementwise, gate, table, reduction, moved, gather, softmax
+        convolution, depthwise, connected, matmul, pool, elementwise, gate, table, reduction, moved, gather, softmax,
+        planes, global_pool,
     )
 }  # fmt: skip
 

@@ -57,11 +57,11 @@ class Port:
     def loaded(self, stored: np.ndarray) -> np.ndarray:
         """Values [..., *shape] of what lies in memory, uint8 [..., bytes]."""
         lead = stored.shape[:-1]
-        values = np.ascontiguousarray(stored).view(self.numpy).reshape(*lead, *self.stored_shape)
+        values = np.ascontiguousarray(stored).view(self.numpy).reshape((*lead, *self.stored_shape))
         if self.order:
             places = (len(lead) + int(place) for place in np.argsort(self.order))
             values = values.transpose(*range(len(lead)), *places)
-        return np.ascontiguousarray(values).reshape(*lead, *self.shape)
+        return np.ascontiguousarray(values).reshape((*lead, *self.shape))
 
     def read(self, memory: np.ndarray) -> np.ndarray:
         """The tensor's value in a memory window (uint8)."""

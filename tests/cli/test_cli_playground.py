@@ -3,6 +3,8 @@
 import json
 import pathlib
 import re
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -71,6 +73,23 @@ def test_a_program_of_another_machine(here, tosaic):
     done = tosaic("playground", "-o", here / "page", here / "digits.tsc", "--config", "nano")
     assert done.code == 1
     assert done.err.splitlines()[-1].endswith("this program is for small: add --config small")
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+@pytest.mark.parametrize(
+    "shape, order", [((1, 3, 4, 5), (0, 2, 3, 1)), ((2, 3, 4), (1, 0, 2)), ((3, 2), (1, 0))]
+)
+def test_a_page_finds_elements_that_memory_has_in_another_order(shape, order, tmp_path):
+    script = tmp_path / "places.mjs"
+    port = json.dumps({"shape": shape, "order": order})
+    script.write_text(
+        f'import {{places}} from "{ROOT}/driver/playground/templates/machine.js";\n'
+        f"console.log(JSON.stringify(places({port})));"
+    )
+    done = subprocess.run(["node", script], capture_output=True, text=True, check=True)
+    assert (
+        json.loads(done.stdout) == np.arange(np.prod(shape)).reshape(shape).transpose(order).ravel().tolist()
+    )
 
 
 @pytest.mark.nightly

@@ -162,6 +162,15 @@ def test_ports_write_and_read_in_their_order(dtype):
     np.testing.assert_array_equal(port.loaded(port.stored(many)), many)
 
 
+def test_a_port_of_one_element_has_no_axes():
+    port = Port("x", (), DType.INT32, 0, 4)
+    memory = np.zeros(4, np.uint8)
+    port.write(memory, np.array(-5, np.int32))
+    assert (port.read(memory).shape, int(port.read(memory))) == ((), -5)
+    many = np.arange(3, dtype=np.int32)
+    np.testing.assert_array_equal(port.loaded(port.stored(many)), many)
+
+
 def test_certificates_hold_a_program_to_its_order():
     graph = network(images=1)
     program = compile_graph(graph, get_config("nano"))
