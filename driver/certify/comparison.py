@@ -80,13 +80,17 @@ def compare(graph: Graph, program: Program, options: Options, tally: Tally) -> C
     waiting = [dict[tuple[int, ...], int]()]
     while waiting:
         known = waiting.pop()
-        if len(known) > MOST_CONDITIONS or tally.paths >= MOST_PATHS:
-            raise UnreadableError(
-                f"more than {MOST_CONDITIONS} conditions on one path, or more than {MOST_PATHS} paths"
-            )
         try:
             own = _compared(graph, program, options, (entropy, Facts(known)), tally)
         except UnknownConditionError as condition:
+            if len(known) == MOST_CONDITIONS:
+                raise UnreadableError(
+                    f"more than {MOST_CONDITIONS} conditions on one path, the last of {condition.operator}"
+                ) from None
+            if tally.paths + len(waiting) == MOST_PATHS:
+                raise UnreadableError(
+                    f"more than {MOST_PATHS} paths, the last of {condition.operator}"
+                ) from None
             waiting += [{**known, condition.name: value} for value in range(2)]
             continue
         tally.paths += 1

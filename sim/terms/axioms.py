@@ -60,11 +60,12 @@ LEMMAS = {
 
 
 class UnknownConditionError(Exception):
-    """A branch is taken where a term of 0 or 1, with these values of all seeds, is 1: either way must be looked at."""
+    """An operator takes a branch where a term of 0 or 1, with these values of all seeds, is 1: either way must be
+    looked at."""
 
-    def __init__(self, name: tuple[int, ...]):
-        super().__init__("a condition that is computed at run time")
-        self.name = name
+    def __init__(self, operator: str, name: tuple[int, ...]):
+        super().__init__(f"a condition of {operator} that is computed at run time")
+        self.operator, self.name = operator, name
 
 
 class UndecidedError(Exception):

@@ -166,13 +166,13 @@ def _results(
     given = [_given(graph, name, values, algebra) for name in operator.inputs]
     if operator.op == "COND_IF":
         condition, *arguments = given
-        branch = "then_graph" if _holds(algebra, condition) else "else_graph"
+        branch = "then_graph" if _holds(algebra, operator, condition) else "else_graph"
         return _called(graph, operator, branch, arguments, algebra)
     for _ in range(MOST_TURNS):
-        if not _holds(algebra, *_called(graph, operator, "cond_graph", given, algebra)):
+        if not _holds(algebra, operator, *_called(graph, operator, "cond_graph", given, algebra)):
             return given
         given = _called(graph, operator, "body_graph", given, algebra)
-    raise UndecidedError(f"a WHILE_LOOP of more than {MOST_TURNS} turns")
+    raise UndecidedError(f"more than {MOST_TURNS} turns of {operator}")
 
 
 def _given(graph: Graph, name: str, values: Mapping[str, Terms], algebra: Algebra) -> Terms:
@@ -189,11 +189,11 @@ def _called(
     return [outputs[name] for name in called.outputs]
 
 
-def _holds(algebra: Algebra, condition: Terms) -> bool:
-    """Whether the one element of a condition is 1."""
+def _holds(algebra: Algebra, operator: Operator, condition: Terms) -> bool:
+    """Whether the one element of an operator's condition is 1."""
     term = condition.reshape(-1)
     if not term.constant:
-        raise UnknownConditionError(tuple(term.field[:, 0].tolist()))
+        raise UnknownConditionError(str(operator), tuple(term.field[:, 0].tolist()))
     return bool(term.low[0])
 
 
