@@ -1,6 +1,7 @@
 """The compiled program: an external-memory image and what a host needs to know to run it; the `.tsc` file."""
 
 import dataclasses
+import hashlib
 import io
 import itertools
 import json
@@ -248,6 +249,14 @@ class Program:
     def to_bytes(self) -> bytes:
         """Returns the file: MAGIC, u32 header length, JSON header, image, u32 CRC-32 of everything before it."""
         return b"".join(self._file_parts())
+
+    @property
+    def sha256(self) -> str:
+        """The digest of the file, in hexadecimal digits."""
+        digest = hashlib.sha256()
+        for part in self._file_parts():
+            digest.update(part)
+        return digest.hexdigest()
 
     def _file_parts(self) -> Iterator[bytes | memoryview]:
         text, held = json.dumps(self._header()).encode(), self.image_parts

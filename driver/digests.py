@@ -4,7 +4,7 @@ import functools
 import hashlib
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tosaic.errors import InputError
 
@@ -28,6 +28,13 @@ def digest_of(path: pathlib.Path) -> str:
         return _file_digest(path, known.st_mtime_ns, known.st_size)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def file_digests(files: Mapping[str, str | pathlib.Path]) -> dict[str, str]:
+    """Returns the digests of those that are files or folders, by the same names; models may be no files."""
+    return {
+        name: digest_of(pathlib.Path(path)) for name, path in files.items() if pathlib.Path(path).exists()
+    }
 
 
 @functools.lru_cache(1 << 12)

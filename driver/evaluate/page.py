@@ -3,7 +3,8 @@
 import dataclasses
 import pathlib
 
-from tosaic.driver.pages import decibels, write_page
+from tosaic.driver.digests import file_digests
+from tosaic.driver.pages import decibels, made, write_page
 
 from .counts import FLOAT
 from .evaluation import Evaluation, OutputFigures
@@ -111,4 +112,5 @@ def write_report(path: pathlib.Path, title: str, found: Evaluation) -> None:
         titles=titles,
         rows=rows,
         confusions=confusions(found, _PAGE_CLASSES),
+        made=made(file_digests({"model": found.model})),
     )

@@ -4,7 +4,8 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping
 
-from tosaic.driver.pages import Column
+from tosaic.driver.digests import file_digests
+from tosaic.driver.pages import Column, made
 from tosaic.driver.pages import write_page as write_template
 
 from .front import front_of
@@ -45,6 +46,7 @@ def write_page(path: pathlib.Path, found: Exploration, told: Told) -> None:
         __package__,
         "exploration.html",
         title=told.title,
+        made=made(file_digests({name: name for name in networks})),
         facts={
             **told.facts,
             "points": f"{len(found.points):,}, {len(front):,} of them on the front",

@@ -6,7 +6,8 @@ it needs more, `style` and `script`. `parts.html` has macros for what pages shar
 May import nothing of ours but `tosaic.driver.replacing`.
 """
 
+from .made import made
 from .rendering import render, write_page
 from .shown import Card, Column, bytes_shown, decibels, share_shown
 
-__all__ = ["Card", "Column", "bytes_shown", "decibels", "render", "share_shown", "write_page"]
+__all__ = ["Card", "Column", "bytes_shown", "decibels", "made", "render", "share_shown", "write_page"]

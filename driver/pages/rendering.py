@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tosaic.driver.replacing import replacing
 
+from .made import made
+
 if TYPE_CHECKING:
     import jinja2
     import markupsafe
@@ -46,7 +48,8 @@ def render(package: str, template: str, **values: Any) -> str:
 
 
 def write_page(path: pathlib.Path, package: str, template: str, **values: Any) -> None:
-    """Writes a page; the file appears whole or not at all."""
-    text = render(package, template, **values)
+    """Writes a page; the file appears whole or not at all. `made` says what it was made by, unless it is this command
+    alone."""
+    text = render(package, template, **{"made": made(), **values})
     with replacing(path) as scratch:
         scratch.write_text(text)

@@ -3,7 +3,8 @@
 import math
 import pathlib
 
-from tosaic.driver.pages import Card, Column, decibels, write_page
+from tosaic.driver.digests import file_digests
+from tosaic.driver.pages import Card, Column, decibels, made, write_page
 
 from .measurement import Difference, Measurement
 from .prepared import Quantization
@@ -15,12 +16,13 @@ _EXACT_DB = 999.0
 
 def write_report(
     path: pathlib.Path,
-    title: str,
+    files: tuple[pathlib.Path, pathlib.Path],
     quantization: Quantization,
     measurement: Measurement,
     settings: dict[str, str],
 ) -> None:
-    """Writes the page: outputs, encodings, and every layer, the worst first, with SQNR and histogram."""
+    """Writes the page: outputs, encodings, and every layer, the worst first, with SQNR and histogram. `files` are the
+    float model, and the one that was made of it."""
     result = quantization.result
     facts = {
         **settings,
@@ -32,7 +34,8 @@ def write_report(
         path,
         __package__,
         "quantization.html",
-        title=title,
+        title=files[0].name,
+        made=made(file_digests({"float model": files[0], "model": files[1]})),
         cards=_cards(measurement),
         facts=facts,
         encodings={**result.inputs, **result.outputs},

@@ -5,7 +5,7 @@ Comes in: a session that has run, or statistics that `tosaic run --stats` wrote.
 """
 
 from .comparison import RunComparison, compare_runs, write_comparison
-from .page import RunReport, write_report
+from .page import RunReport, run_facts, write_report
 from .saved_run import SavedRun, read_run, write_run
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "compare_runs",
     "read_run",
     "write_comparison",
+    "run_facts",
     "write_report",
     "write_run",
 ]

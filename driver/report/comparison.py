@@ -5,7 +5,7 @@ import difflib
 import pathlib
 from typing import Any
 
-from tosaic.driver.pages import Card, Column, bytes_shown, write_page
+from tosaic.driver.pages import Card, Column, bytes_shown, made, write_page
 
 from .saved_run import SavedRun
 
@@ -120,6 +120,12 @@ def write_comparison(path: pathlib.Path, found: RunComparison) -> None:
         __package__,
         "comparison.html",
         found=found,
+        made=made()
+        | {
+            f"{side}, {name}": fact
+            for side, run in (("before", before), ("after", after))
+            for name, fact in run.get("made", {}).items()
+        },
         cards=cycles,
         most=most,
         columns=[

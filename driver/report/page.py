@@ -3,12 +3,12 @@
 import html
 import pathlib
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from tosaic.compiler.memory_history import MemoryBlock
+from tosaic.driver.digests import file_digests
 from tosaic.driver.layer_figures import layer_figures, macs_per_cycle_of, worst_layers
-from tosaic.driver.pages import Column, render, share_shown
+from tosaic.driver.pages import Column, made, render, share_shown
 from tosaic.driver.replacing import replacing
 from tosaic.driver.run_display import run_cards
 from tosaic.driver.session import Session
@@ -38,6 +38,7 @@ class RunReport:
             timeline=session.timeline(),
             blocks=program.memory_blocks if program else (),
             layer_names=[layer.name for layer in program.layers] if program else (),
+            facts=run_facts(session),
         )
 
     def save(self, path: str | pathlib.Path) -> None:
@@ -58,6 +59,14 @@ def write_report(path: str | pathlib.Path, title: str, session: Session) -> None
     RunReport(title, session).save(path)
 
 
+def run_facts(session: Session) -> dict[str, str]:
+    """What a session's run was made by: command, date, versions, digests of model and program."""
+    digests = file_digests({"model": session.model})
+    if session.program is not None:
+        digests["program"] = session.program.sha256
+    return made(digests)
+
+
 def run_page(
     title: str,
     stats: dict[str, Any],
@@ -66,8 +75,10 @@ def run_page(
     timeline: Sequence[Slice] = (),
     blocks: Sequence[MemoryBlock] = (),
     layer_names: Sequence[str] = (),
+    facts: dict[str, str] | None = None,
 ) -> str:
-    """The page's text, with the charts for which there is something to draw; `layer_names` are the program's."""
+    """The page's text, with the charts for which there is something to draw; `layer_names` are the program's, `facts`
+    those of `run_facts`."""
     cycles = stats["cycles"] or 0
     peak = macs_per_cycle_of(stats, config)
     layers = layer_figures(stats, peak, timeline)
@@ -90,8 +101,7 @@ def run_page(
         timeline=timeline_data(stats, timeline) if timeline else None,
         roofline=roofline(layers, peak, stats["memory_bandwidth"] or 1),
         memory=memory_map(blocks, layer_names, config) if blocks and config else None,
-        version=_version(),
-        command=stats.get("command"),
+        made=facts or stats.get("made") or made(),
     )
 
 
@@ -111,10 +121,3 @@ def _columns(timed: bool) -> list[Column]:
         Column("utilization", number=True, tip="MACs by those that the array could do in the layer's cycles"),
         *(moved if timed else ()),
     ]
-
-
-def _version() -> str:
-    try:
-        return version("tosaic")
-    except PackageNotFoundError:
-        return "(not installed)"

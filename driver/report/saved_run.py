@@ -27,7 +27,7 @@ _OPTIONAL = {
     "memory_bandwidth": float | int | None,
     "memory_latency": int | None,
     "counters": dict,
-    "command": str | None,
+    "made": dict,
 }
 _LARGEST = 1 << 63
 """A number beyond what counters hold."""
@@ -60,6 +60,8 @@ def read_run(path: str | pathlib.Path) -> SavedRun:
         _check(path, layer, _OF_LAYERS, f"layers[{number}].")
     counters = stats.get("counters", {})
     _check(path, counters, dict.fromkeys(counters, int), "counters.")
+    how = stats.get("made", {})
+    _check(path, how, dict.fromkeys(how, str), "made.")
     return SavedRun(file.stem, {"memory_bandwidth": None, "memory_latency": None, **stats})
 
 

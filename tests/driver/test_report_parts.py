@@ -10,7 +10,7 @@ from tosaic.compiler.ir import DType, GraphBuilder
 from tosaic.compiler.memory_history import MemoryBlock
 from tosaic.driver.layer_figures import layer_figures, worst_layers
 from tosaic.driver.limits import Limit, limit, pieces_of_layers
-from tosaic.driver.pages import bytes_shown, render, share_shown
+from tosaic.driver.pages import bytes_shown, share_shown, write_page
 from tosaic.driver.quantize.histogram import BINS, Histogram
 from tosaic.driver.report import RunReport, SavedRun, compare_runs, read_run, write_comparison, write_run
 from tosaic.driver.report.memory_map import memory_map
@@ -209,8 +209,10 @@ def test_quantities_for_people():
     assert [share_shown(n, 1000) for n in (0, 1, 500)] == ["0 %", "< 1 %", "50 %"]
 
 
-def test_values_are_escaped_everywhere():
-    page = render("tosaic.driver.pages", "page.html")
-    assert page.startswith("<!doctype html>")
-    values = {"title": "<x>", "facts": {"<k>": "<v>"}, "titles": ["<t>"], "rows": [["<r>"]]}
-    assert render("tosaic.driver.evaluate", "evaluation.html", **values).count("&lt;") == 6
+def test_values_are_escaped_everywhere(tmp_path):
+    page = tmp_path / "page.html"
+    write_page(page, "tosaic.driver.pages", "page.html")
+    assert page.read_text().startswith("<!doctype html>")
+    values = {"title": "<x>", "facts": {"<k>": "<v>"}, "titles": ["<t>"], "rows": [["<r>"]], "confusions": []}
+    write_page(page, "tosaic.driver.evaluate", "evaluation.html", **values, made={"command": "<c>"})
+    assert page.read_text().count("&lt;") == 7

@@ -137,7 +137,7 @@ def quantize(
     if page is not None:
         settings = {"method": method.value, "activations": activations.value, "weights": weights.value}
         with writing(page):
-            write_report(page, pathlib.Path(source).name, found, measured, settings)
+            write_report(page, (pathlib.Path(source), output), found, measured, settings)
     _print(measured)
     print(f"{output}: {len(found.graph.operators)} operators, {len(data):,} bytes")
     _tell(found, measured, agreement)

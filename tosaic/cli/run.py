@@ -282,8 +282,11 @@ def _write_measurements(
 ) -> None:
     """The files of the run's measurements that were asked for."""
     if stats is not None:
+        from tosaic.driver.report import run_facts
+
+        told = {**session.stats, "made": run_facts(session)}
         with writing_whole(stats) as scratch:
-            scratch.write_text(json.dumps(session.stats, indent=1) + "\n")
+            scratch.write_text(json.dumps(told, indent=1) + "\n")
     if report is not None:
         from tosaic.driver.bench import network_name
         from tosaic.driver.report import write_report
