@@ -24,6 +24,7 @@ from tosaic.compiler.quantizer import (
     take_grids,
     wanted_channels,
 )
+from tosaic.compiler.quantizer.calibration import FOLDS
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.equalize import EVEN
 from tosaic.driver.float_graphs import computes_floats
@@ -178,6 +179,7 @@ def calibrate(
         for index, sample in enumerate(samples):
             if progress is not None:
                 progress("calibrate", turn * len(samples) + index, rounds * len(samples))
+            statistics.fold = index * FOLDS // len(samples)
             values = {**sample, **evaluate(graph, sample, keep=True)}
             _refuse_overflow(graph, values, samples)
             if turn == 0:
