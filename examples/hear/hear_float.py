@@ -3,9 +3,11 @@
 import math
 
 import numpy as np
-from hear_weights import CONTEXT, END, HEAD, HEADS, LAYERS, PROMPT, SPACE, TEXT, WIDTH, Array, Parameters
+from hear_weights import CONTEXT, END, HEAD, HEADS, PROMPT, SPACE, TEXT, WIDTH, Array, Parameters, layers_of
 
 EPSILON = 1e-5
+LOOP = 6
+"""Tokens that come twice are a loop from this number on."""
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 
@@ -26,6 +28,14 @@ def next_token(logits: Array, tokens: list[int]) -> int:
     if len(tokens) == len(PROMPT):
         allowed[[SPACE, END]] = -np.inf
     return int(allowed.argmax())
+
+
+def is_over(tokens: list[int], most: int) -> bool:
+    """Whether the text ends: by END, at the last place, or where a sentence comes a second time, as in a loop, which
+    short windows know."""
+    said = tokens[len(PROMPT) :]
+    twice = any(said[-n:] == said[-2 * n : -n] for n in range(LOOP, len(said) // 2 + 1))
+    return tokens[-1] == END or len(tokens) >= most or twice
 
 
 class FloatWhisper:
@@ -76,7 +86,7 @@ class FloatWhisper:
             taps = [padded[tap : tap + len(x) : stride] @ each.T for tap, each in enumerate(self._taps(name))]
             x = gelu(sum(taps, np.float32(0)) + self.parameters[f"{name}/bias"])
         x = x + self.parameters["encoder/position_encodings/encodings"][: len(x)]
-        for number in range(LAYERS):
+        for number in range(layers_of(self.parameters, "encoder")):
             x = self.self_attention(x, f"encoder/layer_{number}", causal=False)
             x = self.feed_forward(x, f"encoder/layer_{number}")
         return self.norm(x, "encoder/layer_norm")
@@ -85,7 +95,7 @@ class FloatWhisper:
         """Logits [tokens, vocabulary] of what follows each token."""
         table = self.parameters["decoder/embeddings/weight"]
         x = table[tokens] + self.parameters["decoder/position_encodings/encodings"][: len(tokens)]
-        for number in range(LAYERS):
+        for number in range(layers_of(self.parameters, "decoder")):
             layer = f"decoder/layer_{number}"
             x = self.self_attention(x, layer, causal=True)
             query = self.linear(self.norm(x, f"{layer}/attention/layer_norm"), f"{layer}/attention/linear_0")
@@ -97,7 +107,7 @@ class FloatWhisper:
     def listen(self, mel: Array, most: int = CONTEXT) -> list[int]:
         """The prompt and the tokens that are heard, the likeliest one each time, up to END or `most`."""
         audio, tokens = self.encode(mel), list(PROMPT)
-        while tokens[-1] != END and len(tokens) < most:
+        while not is_over(tokens, most):
             tokens.append(next_token(self.decode(audio, tokens)[-1], tokens))
         return tokens
 

