@@ -382,7 +382,8 @@ def _noise(
     `more` are squared steps of what was rounded before, by channel."""
     scaled = weight * factors
     power = seen.power / factors**2
-    # Rounding to 0, which is exact, loses no more than there is: of each element the lesser of its square and the step's.
+    # Rounding to 0, which is exact, loses no more than there is: of each element the lesser of its square and the
+    # square of the step.
     step = _step(seen, factors, levels)
     square = np.minimum(step * step, step * _STEPS_OF_NOISE**0.5 * seen.size / factors)
     square = np.minimum(square, _STEPS_OF_NOISE * power) + more
