@@ -20,7 +20,7 @@ from tosaic.compiler.quantizer.calibration import Channels, Statistics
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.channels import ChannelOrigin, Tracing
 from tosaic.compiler.quantizer.functions import RENAMES, is_real
-from tosaic.compiler.quantizer.plan import REORDERING
+from tosaic.compiler.quantizer.plan import REORDERING, WIDE_MARGIN
 from tosaic.compiler.quantizer.streams import divide_stream, multiply_inputs, reading, streams
 
 EVEN = "/even"
@@ -36,6 +36,7 @@ _LARGE = 4096
 """Elements of a tensor that a layer of its own takes a thousand cycles for."""
 _FLOOR = 2.0**-14
 _WEIGHT_LEVELS = 127
+_INT8_LEVELS = 255.0
 _STEPS_OF_NOISE = 12.0
 """Rounding to steps has a mean square of one squared step by this."""
 _UNBOUNDED = 1e30
@@ -175,7 +176,7 @@ def _stream_factors(parts: Sequence[_Read], free: np.ndarray, levels: float) -> 
             others = [_without(part.folds, place) for part in parts]
             factors = even([each.largest for each in others], exponent, middle)
             for index, part in enumerate(parts):
-                lost = _lost(part.folds[place], others[index], factors[part.labels])
+                lost = _lost(part.folds[place], others[index], factors[part.labels], levels)
                 unseen[index] = unseen[index] + lost / folds
         factors = even([part.seen.largest for part in parts], exponent, middle)
         found = noise(factors, unseen)
@@ -189,10 +190,11 @@ def _without(folds: Sequence[Channels], place: int) -> Channels:
     return functools.reduce(Channels.joined, [*folds[:place], *folds[place + 1 :]])
 
 
-def _lost(unseen: Channels, seen: Channels, factors: np.ndarray) -> np.ndarray:
+def _lost(unseen: Channels, seen: Channels, factors: np.ndarray, levels: float) -> np.ndarray:
     """The mean square, by channel, of what samples lose that were not seen when the range was chosen: factors bring
     channels near its ends that are silent in one sample and speak in the next, and these saturate."""
-    high, low = float((seen.high / factors).max()), float((seen.low / factors).min())
+    room = WIDE_MARGIN if levels > _INT8_LEVELS else 1.0
+    high, low = room * float((seen.high / factors).max()), room * float((seen.low / factors).min())
     beyond = np.maximum(unseen.high / factors - max(high, 0.0), min(low, 0.0) - unseen.low / factors)
     largest = np.maximum(unseen.largest / factors, np.finfo(np.float64).tiny)
     # As if all of a channel's power were in elements of its largest magnitude.
@@ -354,7 +356,7 @@ def _best_factors(read: _Read, limits: _Limits, passed: Sequence[_Passed]) -> np
         for place in range(len(read.folds) if len(read.folds) > 1 else 0):
             others = _without(read.folds, place)
             own = _pooled(others.largest, labels, count) if sizes is largest else sizes
-            lost = _lost(read.folds[place], others, even(own, exponent)[labels])
+            lost = _lost(read.folds[place], others, even(own, exponent)[labels], limits.levels)
             unseen = unseen + lost / len(read.folds)
         factors = even(sizes, exponent)
         found = noise(factors, unseen)

@@ -39,6 +39,8 @@ from .samples import Samples, blocks, check_labels, split_samples
 
 _BLOCKS = 4
 """Blocks of neighbouring samples: each is kept out once; the last says whether 16-bit layers are enough."""
+_ENOUGH = 16
+"""Parts of fewer samples say little of others."""
 PRODUCTS = (*MACS, "MATMUL")
 
 
@@ -183,7 +185,7 @@ def calibrate(
         for index, sample in enumerate(samples):
             if progress is not None:
                 progress("calibrate", turn * len(samples) + index, rounds * len(samples))
-            statistics.fold = index * FOLDS // len(samples)
+            statistics.fold = index * FOLDS // len(samples) if len(samples) >= _ENOUGH else 0
             values = {**sample, **evaluate(graph, sample, keep=True)}
             _refuse_overflow(graph, values, samples)
             if turn == 0:
