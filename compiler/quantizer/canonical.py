@@ -16,6 +16,7 @@ from tosaic.compiler.ir.building import (
     sizes,
 )
 from tosaic.compiler.ir.topology import sort_operators
+from tosaic.compiler.quantizer.means import take_means_out
 from tosaic.compiler.quantizer.shares import divide_products
 
 MACS = operators_with(Trait.CONVOLVES)
@@ -36,6 +37,7 @@ def canonical(graph: Graph, evaluate: Evaluate) -> Graph:
     _products_to_convolutions(result)
     while _absorb_one(result):
         pass
+    take_means_out(result)
     remove_dead(result)
     sort_operators(result)
     return result

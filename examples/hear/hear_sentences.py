@@ -16,12 +16,4 @@ The doctor asked her to rest for a week.
 Turn left at the church and then go straight on.
 They painted the old house white and green.
 Nobody knew what had happened to the ship.
-The children are building a castle of sand.
-It takes about an hour to get to the city.
-Would you like a cup of tea or coffee?
-The farmer sold his horses at the market.
-Her first book was printed last September.
-Water boils at one hundred degrees.
-The museum is closed on Mondays in winter.
-He counted the money twice and smiled.
-We need more paper for the printer.""".splitlines()
+The children are building a castle of sand.""".splitlines()
