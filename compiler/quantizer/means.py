@@ -68,30 +68,36 @@ class _Stream:
             if name in self.tensors:
                 continue
             self.tensors.add(name)
-            self.whole = name not in self.graph.outputs and self._readers(name, pending)
-            if self.whole:
+            found = self._readers(name)
+            self.whole = found is not None
+            if found is not None:
+                pending += found[0]
+                self.norms += [op for op in found[1] if op not in self.norms]
                 self._source(name, pending)
 
-    def _readers(self, name: str, pending: list[str]) -> bool:
-        """Adds the sums and norms that read a tensor; False where anything else does."""
+    def _readers(self, name: str) -> tuple[list[str], list[Operator]] | None:
+        """The sums, and the norms, that read a tensor; None where anything else does."""
+        sums, norms = list[str](), list[Operator]()
+        if name in self.graph.outputs:
+            return None
         for op in self._index.consumers(name):
             if op.op == "REDUCE_SUM":
                 # Its mean must be that of a norm of this tensor alone.
                 scaled = [each for each in self._index.consumers(op.outputs[0]) if each.op == "MUL"]
                 ends = [end for each in scaled for end in self._index.consumers(each.outputs[0])]
                 if len(scaled) != len(self._index.consumers(op.outputs[0])) or not ends:
-                    return False
+                    return None
                 if any(end.outputs[0] not in self._differences or end.inputs[0] != name for end in ends):
-                    return False
+                    return None
             elif op.outputs[0] in self._differences and op.inputs[0] == name:
                 if op.outputs[0] in self.graph.outputs:
-                    return False
-                self.norms += [op] if op not in self.norms else []
+                    return None
+                norms.append(op)
             elif op.op in ("ADD", "RESHAPE") and self._same_rows(name, op.outputs[0], op.op):
-                pending.append(op.outputs[0])
+                sums.append(op.outputs[0])
             else:
-                return False
-        return True
+                return None
+        return sums, norms
 
     def _source(self, name: str, pending: list[str]) -> None:
         """Adds what a tensor is made of."""
@@ -114,15 +120,14 @@ class _Stream:
             self.whole = False
 
     def _joins(self, operand: str) -> bool:
-        """Whether a summand is a part of the stream: a sum, or what a convolution made for it alone."""
+        """Whether a summand is a part of the stream: a sum, or what a convolution made for nothing else."""
+        names = [operand]
         op = self._index.producer(operand)
-        while op is not None and op.op == "RESHAPE" and len(self._index.consumers(op.outputs[0])) == 1:
+        while op is not None and op.op == "RESHAPE":
+            names.append(op.inputs[0])
             op = self._index.producer(op.inputs[0])
-        if op is None or op.op not in ("ADD", "CONV2D"):
-            return False
-        if op.op == "ADD":
-            return operand == op.outputs[0]
-        return self._constant_weights(op) and len(self._index.consumers(op.outputs[0])) == 1
+        made = op is not None and (op.op == "ADD" or (op.op == "CONV2D" and self._constant_weights(op)))
+        return made and all(self._readers(name) is not None for name in names)
 
     def _same_rows(self, one: str, other: str, kind: str) -> bool:
         shapes = [self.graph.tensors[name].shape for name in (one, other)]
