@@ -15,7 +15,7 @@ import numpy as np
 from hear_audio import RATE_HZ, Voice, log_mel, read_wav
 from hear_float import FloatWhisper, is_over, next_token
 from hear_weights import PROMPT, Array, Whisper, load
-from prepare import BUILD, Window, prepare
+from prepare import Window, prepare
 
 from tosaic import Error, Session
 
@@ -66,11 +66,11 @@ class Listener:
 
 
 def open_listener(
-    whisper: Whisper, samples: Array, target: str, config: str, folder: Path = BUILD
+    whisper: Whisper, samples: Array, target: str, config: str = "base", check: bool = False
 ) -> Listener:
-    """The networks for a sound, which are made if they are not there."""
+    """The networks for a sound, which are made if they are not there; `check` keeps their tensors to compare."""
     window = Window.of(min(len(samples), LONGEST_SECONDS * RATE_HZ))
-    encoder, decoder = (Session(path, target, config) for path in prepare(window, folder))
+    encoder, decoder = (Session(path, target, config, keep_layers=check) for path in prepare(window))
     return Listener(whisper, window, encoder, decoder)
 
 
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--say", default=SENTENCE, help="what espeak-ng says, if there is no file")
     parser.add_argument("--on", default="emulator", help="target, as of `tosaic run`")
     parser.add_argument("--config", default="base")
-    parser.add_argument("--check", action="store_true", help="compare every output of every run with golden")
+    parser.add_argument("--check", action="store_true", help="compare every tensor of every run with golden")
     chosen = parser.parse_args()
     try:
         hear(chosen)
@@ -93,7 +93,7 @@ def hear(chosen: argparse.Namespace) -> None:
     """Prints what is heard, and what it took."""
     whisper = load()
     samples = read_wav(chosen.wav) if chosen.wav else Voice().say(chosen.say)
-    listener = open_listener(whisper, samples, chosen.on, chosen.config)
+    listener = open_listener(whisper, samples, chosen.on, chosen.config, chosen.check)
     window, tokens, shown = listener.window, list[int](), 0
     for token in listener.tokens(samples, chosen.check):
         tokens.append(token)
@@ -109,7 +109,8 @@ def hear(chosen: argparse.Namespace) -> None:
             f"{len(each)} tokens: {sum(each) / len(each):,.0f} cycles each, {sum(each) / sound:,.0f} a second"
         )
     if chosen.check:
-        print("bit-exact: every output of every run equals golden")
+        kept = len(listener.encoder.kept), len(listener.decoder.kept)
+        print("bit-exact: {} tensors of the encoder and {} of each step equal golden".format(*kept))
     reference = FloatWhisper(whisper.parameters).listen(log_mel(samples, window.positions), window.context)
     print(f"the float network hears: {whisper.text(reference[len(PROMPT) :])}")
 
