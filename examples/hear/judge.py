@@ -2,7 +2,7 @@
 
     python examples/hear/judge.py [--count N] [--on golden]
 
-Sentences of one voice, none of which the integers were calibrated with. Prints each that differs, and how many words do.
+Sentences of one voice, with none of which the integers were calibrated. Prints those that differ, and how many words.
 """
 
 import argparse

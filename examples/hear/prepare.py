@@ -89,9 +89,7 @@ def prepare(window: Window, folder: Path = BUILD) -> tuple[Path, Path]:
 
 
 def _write(graph: Graph, samples: dict[str, np.ndarray], path: Path) -> None:
-    # Ranges of the least error: a few elements of an encoder go far beyond all others.
-    method = "minmax" if graph.states else "mse"
-    found = quantize_graph(graph, samples, method=method, outputs="int16").result
+    found = quantize_graph(graph, samples, outputs="int16").result
     path.parent.mkdir(parents=True, exist_ok=True)
     write_encodings(sidecar(path), found.inputs, found.outputs)
     # Whoever stops this half way finds no half of a network.
