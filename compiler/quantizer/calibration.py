@@ -15,6 +15,9 @@ HUGE = 500.0
 METHODS = ("minmax", "percentile", "entropy", "mse")
 """How the range of an activation is chosen."""
 
+FOLDS = 4
+"""Parts of the samples that equalization judges by the others."""
+
 Kept = tuple[int, ...]
 
 
@@ -27,6 +30,8 @@ class Channels:
     total: np.ndarray
     square: np.ndarray
     count: int = 0
+    sizes: np.ndarray | None = None
+    """Sums of magnitudes; None where they were not counted."""
 
     @property
     def largest(self) -> np.ndarray:
@@ -41,12 +46,18 @@ class Channels:
             self.total + other.total,
             self.square + other.square,
             self.count + other.count,
+            None if self.sizes is None or other.sizes is None else self.sizes + other.sizes,
         )
 
     @property
     def mean(self) -> np.ndarray:
         """Means of the channels."""
         return self.total / max(self.count, 1)
+
+    @property
+    def size(self) -> np.ndarray:
+        """Mean magnitudes of the channels, or what these are at most."""
+        return np.sqrt(self.power) if self.sizes is None else self.sizes / max(self.count, 1)
 
     @property
     def power(self) -> np.ndarray:
@@ -61,6 +72,10 @@ class Statistics:
     low: dict[str, float] = field(default_factory=dict)
     high: dict[str, float] = field(default_factory=dict)
     channels: dict[tuple[str, Kept], Channels] = field(default_factory=dict)
+    folds: dict[tuple[str, Kept], dict[int, Channels]] = field(default_factory=dict)
+    """The same for each part of the samples."""
+    fold: int = 0
+    """The part that samples are counted to."""
     histograms: dict[str, np.ndarray] = field(default_factory=dict)
     room: dict[str, float] = field(default_factory=dict)
     """How many times its range a tensor's values may reach in data that was not seen, where that is known."""
@@ -137,6 +152,10 @@ class Statistics:
                 found[name] = 1 + beyond / largest
         return found
 
+    def parts(self, key: tuple[str, Kept]) -> list[Channels]:
+        """The channels of a tensor as each part of the samples showed them."""
+        return list(self.folds.get(key, {}).values())
+
     def range_seen(self, name: str) -> tuple[float, float]:
         """The least and the largest element."""
         return self.low.get(name, 0.0), self.high.get(name, 0.0)
@@ -160,12 +179,14 @@ class Statistics:
 
     def _channels(self, name: str, kept: Kept, value: np.ndarray) -> None:
         axes = tuple(axis for axis in range(value.ndim) if axis not in kept)
-        part = Channels(
-            value.min(axes), value.max(axes), value.sum(axes), (value * value).sum(axes), value.size
-        )
-        part.count = value.size // max(part.low.size, 1)
+        low = value.min(axes)
+        count = value.size // max(low.size, 1)
+        square, sizes = (value * value).sum(axes), np.abs(value).sum(axes)
+        part = Channels(low, value.max(axes), value.sum(axes), square, count, sizes)
         whole = self.channels.get((name, kept))
         self.channels[name, kept] = part if whole is None else whole.joined(part)
+        folds = self.folds.setdefault((name, kept), {})
+        folds[self.fold] = folds[self.fold].joined(part) if self.fold in folds else part
 
 
 def wanted_channels(graph: Graph) -> dict[str, set[Kept]]:

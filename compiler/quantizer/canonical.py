@@ -16,6 +16,7 @@ from tosaic.compiler.ir.building import (
     sizes,
 )
 from tosaic.compiler.ir.topology import sort_operators
+from tosaic.compiler.quantizer.means import take_means_out
 from tosaic.compiler.quantizer.shares import divide_products
 
 MACS = operators_with(Trait.CONVOLVES)
@@ -36,6 +37,7 @@ def canonical(graph: Graph, evaluate: Evaluate) -> Graph:
     _products_to_convolutions(result)
     while _absorb_one(result):
         pass
+    take_means_out(result)
     remove_dead(result)
     sort_operators(result)
     return result
@@ -60,6 +62,8 @@ def _reductions_to_products(graph: Graph) -> None:
 
 def _products_to_convolutions(graph: Graph) -> None:
     operators = []
+    rows: dict[str, str] = {}
+    """The form in which all products of one tensor (query, key and value) read it."""
     for op in graph.operators:
         weight = graph.tensors[op.inputs[1]].data if op.op == "MATMUL" else None
         if weight is None or weight.shape[0] != 1 or not graph.tensors[op.inputs[0]].dtype.is_float:
@@ -68,9 +72,11 @@ def _products_to_convolutions(graph: Graph) -> None:
         _, height, depth = graph.tensors[op.inputs[0]].shape
         width, dtype = weight.shape[2], graph.tensors[op.outputs[0]].dtype
         new = FoldingBuilder(GraphBuilder.replacing(graph, op))
+        if op.inputs[0] not in rows:
+            rows[op.inputs[0]] = new.reshape(op.inputs[0], (height, 1, 1, depth))
         flat = new.op(
             "CONV2D",
-            new.reshape(op.inputs[0], (height, 1, 1, depth)),
+            rows[op.inputs[0]],
             add_constant(graph, f"{op.inputs[1]}/kernel", weight[0].T[:, None, None, :], dtype),
             add_constant(graph, f"{op.outputs[0]}/bias", np.zeros(width), dtype),
             *op.inputs[2:],

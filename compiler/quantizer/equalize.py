@@ -5,6 +5,7 @@ factor, as early as it can be, and the weights that read it are multiplied by th
 stays.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from tosaic.compiler.quantizer.calibration import Channels, Statistics
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.channels import ChannelOrigin, Tracing
 from tosaic.compiler.quantizer.functions import RENAMES, is_real
-from tosaic.compiler.quantizer.plan import REORDERING
+from tosaic.compiler.quantizer.plan import REORDERING, WIDE_MARGIN
 from tosaic.compiler.quantizer.streams import divide_stream, multiply_inputs, reading, streams
 
 EVEN = "/even"
@@ -35,6 +36,9 @@ _LARGE = 4096
 """Elements of a tensor that a layer of its own takes a thousand cycles for."""
 _FLOOR = 2.0**-14
 _WEIGHT_LEVELS = 127
+_INT8_LEVELS = 255.0
+_STEPS_OF_NOISE = 12.0
+"""Rounding to steps has a mean square of one squared step by this."""
 _UNBOUNDED = 1e30
 """The largest number of a float type is no bound."""
 
@@ -104,6 +108,7 @@ class _Read:
     """A tensor that convolutions read: what was seen of it, their weights, and the classes of its channels."""
 
     seen: Channels
+    folds: list[Channels]
     readers: Sequence[Operator]
     weights: list[np.ndarray]
     labels: np.ndarray
@@ -113,19 +118,22 @@ class _Read:
         cls, graph: Graph, statistics: Statistics, name: str, readers: Sequence[Operator], labels: np.ndarray
     ) -> "_Read | None":
         """Returns None where nothing is known of the tensor, or where it is 0."""
-        seen = statistics.channels.get((name, (len(graph.tensors[name].shape) - 1,)))
+        key = name, (len(graph.tensors[name].shape) - 1,)
+        seen = statistics.channels.get(key)
         weights = [graph.tensors[op.inputs[1]].data for op in readers]
         if seen is None or not seen.largest.any():
             return None
         by_channel = [
             _by_channel(op, data) for op, data in zip(readers, weights, strict=True) if data is not None
         ]
-        return cls(seen, readers, by_channel, labels)
+        return cls(seen, statistics.parts(key), readers, by_channel, labels)
 
-    def noise(self, factors: np.ndarray, levels: float) -> float:
+    def noise(self, factors: np.ndarray, levels: float, unseen: np.ndarray | float = 0.0) -> float:
         """Returns the noise of the results of all readers, for the factors of the classes."""
+        line = factors[self.labels]
+        more = _STEPS_OF_NOISE * unseen / line**2
         return sum(
-            _noise(self.seen, weight, op.op == "DEPTHWISE_CONV2D", factors[self.labels], levels)
+            _noise(self.seen, weight, op.op == "DEPTHWISE_CONV2D", line, levels, more)
             for weight, op in zip(self.weights, self.readers, strict=True)
         )
 
@@ -141,21 +149,56 @@ class _Read:
 def _stream_factors(parts: Sequence[_Read], free: np.ndarray, levels: float) -> np.ndarray | None:
     """Factors for the classes with the least noise of all that read the stream; None unless it falls by `_GAIN`."""
     count = len(free)
-
-    def noise(factors: np.ndarray) -> float:
-        return sum(part.noise(factors, levels) for part in parts)
-
-    shares = [_pooled(part.seen.largest / part.seen.largest.max(), part.labels, count) for part in parts]
     strength = np.max([part.strength(count) for part in parts], axis=0)
-    best, least = None, noise(np.ones(count)) / _GAIN
-    for largest in (np.max(shares, axis=0), np.exp(np.mean(np.log(_floored(np.array(shares))), axis=0))):
-        for exponent in _EXPONENTS:
-            factors = _floored(largest) ** exponent / _floored(strength) ** (1 - exponent)
-            factors = np.where(free, _rounded(factors), 1.0)
-            found = noise(factors)
-            if found < least:
-                best, least = factors, found
+
+    def even(seen: Sequence[np.ndarray], exponent: float, middle: bool) -> np.ndarray:
+        """Factors by the largest magnitudes that each part has seen."""
+        shares = [
+            _pooled(each / (each.max() or 1.0), part.labels, count)
+            for each, part in zip(seen, parts, strict=True)
+        ]
+        if middle:
+            largest = np.exp(np.mean(np.log(_floored(np.array(shares))), axis=0))
+        else:
+            largest = np.max(shares, axis=0)
+        factors = _floored(largest) ** exponent / _floored(strength) ** (1 - exponent)
+        return np.where(free, _rounded(factors), 1.0)
+
+    def noise(factors: np.ndarray, unseen: Sequence[np.ndarray | float]) -> float:
+        return sum(part.noise(factors, levels, lost) for part, lost in zip(parts, unseen, strict=True))
+
+    # Parts that were not seen together have no samples to leave out.
+    folds = min(len(part.folds) for part in parts)
+    best, least = None, noise(np.ones(count), [0.0] * len(parts)) / _GAIN
+    for middle, exponent in itertools.product((False, True), _EXPONENTS):
+        unseen: list[np.ndarray | float] = [0.0] * len(parts)
+        for place in range(folds if folds > 1 else 0):
+            others = [_without(part.folds, place) for part in parts]
+            factors = even([each.largest for each in others], exponent, middle)
+            for index, part in enumerate(parts):
+                lost = _lost(part.folds[place], others[index], factors[part.labels], levels)
+                unseen[index] = unseen[index] + lost / folds
+        factors = even([part.seen.largest for part in parts], exponent, middle)
+        found = noise(factors, unseen)
+        if found < least:
+            best, least = factors, found
     return best
+
+
+def _without(folds: Sequence[Channels], place: int) -> Channels:
+    """What all parts of the samples but one show."""
+    return functools.reduce(Channels.joined, [*folds[:place], *folds[place + 1 :]])
+
+
+def _lost(unseen: Channels, seen: Channels, factors: np.ndarray, levels: float) -> np.ndarray:
+    """The mean square, by channel, of what samples lose that were not seen when the range was chosen: factors bring
+    channels near its ends that are silent in one sample and speak in the next, and these saturate."""
+    room = WIDE_MARGIN if levels > _INT8_LEVELS else 1.0
+    high, low = room * float((seen.high / factors).max()), room * float((seen.low / factors).min())
+    beyond = np.maximum(unseen.high / factors - max(high, 0.0), min(low, 0.0) - unseen.low / factors)
+    largest = np.maximum(unseen.largest / factors, np.finfo(np.float64).tiny)
+    # As if all of a channel's power were in elements of its largest magnitude.
+    return unseen.power * (np.maximum(beyond, 0.0) / largest) ** 2
 
 
 # --- what convolutions read -------------------------------------------------------------------------------------
@@ -189,7 +232,8 @@ def _equalize_input(
         gain = _GAIN if free else _DEAR_GAIN
         limits = _Limits(levels, gain, _upper_bound(graph, origin.source))
         passed = _Passed.on_the_way(statistics, seen, origin, labels)
-        factors = _best_factors(seen, by_channel, readers, labels, limits, passed)
+        read = _Read(seen, statistics.parts((tensor, (rank - 1,))), readers, by_channel, labels)
+        factors = _best_factors(read, limits, passed)
         if factors is None:
             return False
         _divide(
@@ -285,37 +329,37 @@ def _is_free(graph: Graph, source: str, readers: Sequence[Operator]) -> bool:
     return False
 
 
-def _best_factors(
-    seen: Channels,
-    weights: list[np.ndarray],
-    readers: Sequence[Operator],
-    labels: np.ndarray,
-    limits: "_Limits",
-    passed: "Sequence[_Passed]",
-) -> np.ndarray | None:
+def _best_factors(read: _Read, limits: _Limits, passed: Sequence[_Passed]) -> np.ndarray | None:
     """Factors for the origin's channels with the least noise; None unless it falls by the wanted gain."""
+    seen, labels = read.seen, read.labels
     count = int(labels.max()) + 1
-    largest = _pooled(seen.largest, labels, count)
-    strength = np.zeros(count)
-    for weight in weights:
-        strongest = np.abs(weight).max((0, 1))
-        strength = np.maximum(strength, _pooled(strongest / (strongest.max() or 1.0), labels, count))
+    largest, strength = _pooled(seen.largest, labels, count), read.strength(count)
 
-    def noise(factors: np.ndarray) -> float:
+    def even(sizes: np.ndarray, exponent: float) -> np.ndarray:
+        factors = _rounded(_floored(sizes) ** exponent / _floored(strength) ** (1 - exponent))
+        # Behind the division all channels saturate at one number: none of them below its bound.
+        return np.maximum(factors, factors.max() * np.minimum(largest / limits.bound, 1.0))
+
+    def noise(factors: np.ndarray, unseen: np.ndarray | float) -> float:
+        line = factors[labels]
         more = sum((part.squared_steps(factors, limits.levels) for part in passed), np.zeros(len(labels)))
+        more = more + _STEPS_OF_NOISE * unseen / line**2
         return sum(
-            _noise(seen, weight, op.op == "DEPTHWISE_CONV2D", factors[labels], limits.levels, more)
-            for weight, op in zip(weights, readers, strict=True)
+            _noise(seen, weight, op.op == "DEPTHWISE_CONV2D", line, limits.levels, more)
+            for weight, op in zip(read.weights, read.readers, strict=True)
         )
 
-    best, least = None, noise(np.ones(count)) / limits.gain
+    best, least = None, noise(np.ones(count), 0.0) / limits.gain
     held = [_pooled(part.seen.largest.reshape(-1), part.labels.reshape(-1), count) for part in passed]
     for exponent, sizes in itertools.product(_EXPONENTS, (largest, *held)):
-        factors = _floored(sizes) ** exponent / _floored(strength) ** (1 - exponent)
-        factors = _rounded(factors)
-        # Behind the division all channels saturate at one number: none of them below its bound.
-        factors = np.maximum(factors, factors.max() * np.minimum(largest / limits.bound, 1.0))
-        found = noise(factors)
+        unseen: np.ndarray | float = 0.0
+        for place in range(len(read.folds) if len(read.folds) > 1 else 0):
+            others = _without(read.folds, place)
+            own = _pooled(others.largest, labels, count) if sizes is largest else sizes
+            lost = _lost(read.folds[place], others, even(own, exponent)[labels], limits.levels)
+            unseen = unseen + lost / len(read.folds)
+        factors = even(sizes, exponent)
+        found = noise(factors, unseen)
         if found < least:
             best, least = factors, found
     return best
@@ -338,17 +382,21 @@ def _noise(
     """Expected noise of a convolution's results, by its input's rounding and its weights', over their power.
 
     `more` are squared steps of what was rounded before, by channel."""
-    square = _step(seen, factors, levels) ** 2 + more
     scaled = weight * factors
     power = seen.power / factors**2
+    # Rounding to 0, which is exact, loses no more than there is: of each element the lesser of its square and the
+    # square of the step.
+    step = _step(seen, factors, levels)
+    square = np.minimum(step * step, step * _STEPS_OF_NOISE**0.5 * seen.size / factors)
+    square = np.minimum(square, _STEPS_OF_NOISE * power) + more
     if depthwise:
         # Each channel counts for itself: what reads them may amplify any.
-        rounding = square / 12 * (scaled * scaled).sum((0, 1))
+        rounding = square / _STEPS_OF_NOISE * (scaled * scaled).sum((0, 1))
         signal = (scaled * scaled).sum((0, 1)) * power
         alive = signal > _FLOOR * signal.max()
         return float((rounding[alive] / signal[alive]).mean()) if alive.any() else 0.0
     weight_step = np.abs(scaled).max((1, 2)) / _WEIGHT_LEVELS
-    noise = (square / 12 * (scaled * scaled).sum((0, 1))).sum()
+    noise = (square / _STEPS_OF_NOISE * (scaled * scaled).sum((0, 1))).sum()
     noise += float((weight_step * weight_step).sum()) / 12 * weight.shape[1] * power.sum()
     signal = ((scaled * scaled).sum((0, 1)) * power).sum()
     return float(noise / signal) if signal > 0 else 0.0

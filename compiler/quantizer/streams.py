@@ -214,10 +214,17 @@ def divide_stream(graph: Graph, stream: TiedChannels, factors: np.ndarray, stati
     for (name, kept), seen in list(statistics.channels.items()):
         if name in lines and kept == (len(graph.tensors[name].shape) - 1,):
             statistics.channels[name, kept] = _divided(seen, lines[name])
+            folds = statistics.folds.get((name, kept), {})
+            statistics.folds[name, kept] = {
+                place: _divided(each, lines[name]) for place, each in folds.items()
+            }
 
 
 def _divided(seen: Channels, line: np.ndarray) -> Channels:
-    return Channels(seen.low / line, seen.high / line, seen.total / line, seen.square / line**2, seen.count)
+    sizes = seen.size * seen.count / line
+    return Channels(
+        seen.low / line, seen.high / line, seen.total / line, seen.square / line**2, seen.count, sizes
+    )
 
 
 def multiply_inputs(graph: Graph, op: Operator, factors: np.ndarray) -> None:

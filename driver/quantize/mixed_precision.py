@@ -78,6 +78,13 @@ def all_weights(graph: Graph) -> Finer:
     return Finer(weights=frozenset(constant))
 
 
+def results(graph: Graph) -> Finer:
+    """The outputs of reals in 16 bits; what is left for the next run stays as it is."""
+    left = {state.output for state in graph.states.values()}
+    reals = [name for name in graph.outputs if graph.tensors[name].dtype.is_float]
+    return Finer(frozenset(name for name in reals if name not in left))
+
+
 @dataclass(frozen=True)
 class Trial:
     """What layers are chosen with."""

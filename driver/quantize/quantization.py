@@ -24,6 +24,7 @@ from tosaic.compiler.quantizer import (
     take_grids,
     wanted_channels,
 )
+from tosaic.compiler.quantizer.calibration import FOLDS
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.equalize import EVEN
 from tosaic.driver.float_graphs import computes_floats
@@ -31,13 +32,15 @@ from tosaic.errors import InputError
 from tosaic.sim.golden import evaluate, evaluate_operator
 
 from .advice import Extremes, warn_of_samples
-from .mixed_precision import LEAVES, Trial, all_weights, named, reach_sqnr
+from .mixed_precision import LEAVES, Trial, all_weights, named, reach_sqnr, results
 from .output_parts import warn_of_unlike_parts
 from .prepared import ACTIVATIONS, Prepared, Progress, Quantization, way_out
 from .samples import Samples, blocks, check_labels, split_samples
 
 _BLOCKS = 4
 """Blocks of neighbouring samples: each is kept out once; the last says whether 16-bit layers are enough."""
+_ENOUGH = 16
+"""Parts of fewer samples say little of others."""
 PRODUCTS = (*MACS, "MATMUL")
 
 
@@ -50,6 +53,7 @@ def quantize_graph(
     equalization: bool = True,
     correct_bias: bool = True,
     weights: str = "int8",
+    outputs: str = "int8",
     target_sqnr: float | None = None,
     keep_int16: Iterable[str] = (),
     labels: np.ndarray | None = None,
@@ -60,9 +64,10 @@ def quantize_graph(
 
     `calibration` maps each input to an array of samples (`split_samples`). `method` chooses the ranges of activations:
     minmax, percentile, entropy or mse. `activations` is int8, or int16 (with int48 sums); `weights` of int16 are two
-    bytes, each with a convolution of its own. `keep_int16` names layers that have both in 16 bits, by the operators'
-    names as reports show them, or by tensors. `target_sqnr` in dB gives 16 bits to as many more layers as it takes,
-    judged on the last quarter of the samples, which is kept out of the calibration (that of equalization, too) while
+    bytes, each with a convolution of its own; `outputs` of int16 are not rounded to 8 bits at the end. `keep_int16`
+    names layers that have activations and weights in 16 bits, by the operators' names as reports show them, or by
+    tensors. `target_sqnr` in dB gives 16 bits to as many more layers as it takes, judged on the last quarter of the
+    samples, which is kept out of the calibration (that of equalization, too) while
     layers are chosen; the result's ranges are those of all samples.
     `labels` are those that `measure` will get: it is told here, before the work, when their number is wrong.
     `numbers` are what warnings call the samples (default: their places). A ModelWarning tells of too few samples, and
@@ -73,8 +78,9 @@ def quantize_graph(
         raise InputError(f"there is no calibration method {method!r}; use one of {', '.join(METHODS)}")
     if activations not in ACTIVATIONS:
         raise InputError(f"activations cannot be {activations!r}; use one of {', '.join(ACTIVATIONS)}")
-    if weights not in ACTIVATIONS:
-        raise InputError(f"weights cannot be {weights!r}; use one of {', '.join(ACTIVATIONS)}")
+    for what, chosen in (("weights", weights), ("outputs", outputs)):
+        if chosen not in ACTIVATIONS:
+            raise InputError(f"{what} cannot be {chosen!r}; use one of {', '.join(ACTIVATIONS)}")
     check_floats(graph)
     if labels is not None:
         check_labels(graph, calibration, labels)
@@ -100,6 +106,7 @@ def quantize_graph(
         if equalize(work, statistics, ACTIVATIONS[activations], kept):
             statistics = calibrate(work, seen, method, progress)
     finer = (all_weights(work) if weights == "int16" else Finer()) | named(work, keep_int16)
+    finer |= results(work) if outputs == "int16" else Finer()
     prepared = Prepared(graph, work, seen, calibration, statistics, activations, method, forced, correct_bias)
     if target_sqnr is None:
         found = prepared.quantization(finer)
@@ -178,6 +185,7 @@ def calibrate(
         for index, sample in enumerate(samples):
             if progress is not None:
                 progress("calibrate", turn * len(samples) + index, rounds * len(samples))
+            statistics.fold = index * FOLDS // len(samples) if len(samples) >= _ENOUGH else 0
             values = {**sample, **evaluate(graph, sample, keep=True)}
             _refuse_overflow(graph, values, samples)
             if turn == 0:

@@ -67,6 +67,9 @@ def quantize(
     weights: Annotated[
         Activations, typer.Option("--weights", help="Type of weights; int16 runs each convolution twice.")
     ] = Activations.int8,
+    outputs: Annotated[
+        Activations, typer.Option("--outputs", help="Type of outputs; int16 does not round them to 8 bits.")
+    ] = Activations.int8,
     target_sqnr: Annotated[
         float | None,
         typer.Option("--target-sqnr", metavar="DB", help="Give 16 bits to the layers that this takes."),
@@ -120,6 +123,7 @@ def quantize(
             equalization=equalization,
             correct_bias=bias_correction,
             weights=weights.value,
+            outputs=outputs.value,
             target_sqnr=target_sqnr,
             keep_int16=keep_int16 or (),
             labels=labels,
