@@ -15,6 +15,7 @@ from tosaic.compiler.quantizer.grids import take_grids
 from tosaic.compiler.quantizer.kept_grids import keep_grids, moved_encoding
 from tosaic.compiler.quantizer.masks import drop_nan_tests, masking_inputs, soften_masks
 from tosaic.compiler.quantizer.norms import equalize_norms
+from tosaic.compiler.quantizer.outliers import part_outliers
 from tosaic.compiler.quantizer.plan import Finer, Plan
 from tosaic.compiler.quantizer.rewrite import Counterpart, Quantized, refuse_infinite, refuse_nan, rewrite
 from tosaic.compiler.quantizer.steps import steps_of_recurrences
@@ -35,6 +36,7 @@ __all__ = [
     "keep_grids",
     "masking_inputs",
     "moved_encoding",
+    "part_outliers",
     "refuse_infinite",
     "refuse_nan",
     "rewrite",

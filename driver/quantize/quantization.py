@@ -17,6 +17,7 @@ from tosaic.compiler.quantizer import (
     equalize,
     equalize_norms,
     keep_grids,
+    part_outliers,
     refuse_infinite,
     refuse_nan,
     soften_masks,
@@ -94,6 +95,8 @@ def quantize_graph(
     refuse_infinite(work)
     # Grids that the model brings must keep their scales.
     if equalization and not forced:
+        if part_outliers(work, statistics, ACTIVATIONS[activations]):
+            statistics = calibrate(work, seen, method, progress)
         if equalize_norms(work, statistics):
             statistics = calibrate(work, seen, method, progress)
         kept = _silent(work, statistics, activations, parts) if parts else frozenset()
