@@ -1,22 +1,31 @@
-"""The network as a TOSA graph of floats: tokens in, the unit vector of a sentence out."""
+"""The network as a TOSA graph of floats: rows of the table of tokens in, the unit vector of a sentence out.
+
+The rows are looked up outside: an accelerator without addresses from data would read all 30,522 of them.
+"""
 
 import numpy as np
-from read_weights import Parameters
+from read_weights import Array, Parameters
 
 from tosaic.compiler.importers.lowering import Lowering, activations, attention, statistics
 from tosaic.compiler.importers.lowering.matrix import matmul
 from tosaic.compiler.ir import DType, Graph
 
 HEADS, LAYERS, WIDTH = 12, 6, 384
+LENGTH = 32
+"""Tokens of a sentence, the two at its ends among them; longer ones are cut."""
 EPSILON = 1e-12
-PAD = 0
-"""The token of what is free behind a sentence."""
 FLOAT = DType.FP32
 
 
-def build_graph(parameters: Parameters, length: int) -> Graph:
-    """Input `tokens` int32 [1, length], output `embedding` fp32 [1, 1, WIDTH]."""
+def build_graph(parameters: Parameters, length: int = LENGTH) -> Graph:
+    """Inputs `rows` fp32 [1, length, WIDTH], those of `table`, and `count` int32 [1, 1], how many of them there are; output
+    `embedding` fp32 [1, 1, WIDTH]."""
     return _Encoder(parameters, length).finished()
+
+
+def table(parameters: Parameters) -> Array:
+    """The row of each token."""
+    return parameters["embeddings.word_embeddings.weight"]
 
 
 class _Encoder(Lowering):
@@ -25,38 +34,40 @@ class _Encoder(Lowering):
     def __init__(self, parameters: Parameters, length: int) -> None:
         super().__init__("minilm")
         self.parameters, self.length = parameters, length
-        self.tokens = self.build.input("tokens", (1, length), DType.INT32)
-        pad = self.constant([[PAD]], DType.INT32)
-        self.free = self.equal(self.tokens, pad)
-        """Where there is no token."""
+        self.rows = self.build.input("rows", (1, length, WIDTH), FLOAT)
+        count = self.build.input("count", (1, 1), DType.INT32)
+        places = self.constant(np.arange(length)[None], DType.INT32)
+        self.used = self.greater(count, places)
+        """Where there is a token."""
 
     def finished(self) -> Graph:
         x = self._embedded()
-        used = self.op("LOGICAL_NOT", self.free)
-        bias = attention.infinite(self, self.reshape(used, (1, 1, 1, self.length)), FLOAT)
+        bias = attention.infinite(self, self.reshape(self.used, (1, 1, 1, self.length)), FLOAT)
         for number in range(LAYERS):
             x = self._layer(x, f"encoder.layer.{number}.", bias)
         # The unit vector of the sum is that of the mean.
-        total = self.reduce("SUM", self.select(self.reshape(self.free, (1, self.length, 1)), self.real(0), x), (1,))
+        used = self.reshape(self.used, (1, self.length, 1))
+        total = self.reduce("SUM", self.select(used, x, self.real(0)), (1,))
         power = self.reduce("SUM", self.mul(total, total), (2,))
-        self.build.output(self.mul(total, self.op("RSQRT", power)))
+        self.op("MUL", total, self.op("RSQRT", power), self.constant([0], DType.INT8), output="embedding")
+        self.build.output("embedding")
         return self.build.finish()
 
     def real(self, values: np.ndarray | float) -> str:
         return self.constant(np.reshape(values, (1, 1, -1)), FLOAT)
 
     def _embedded(self) -> str:
-        """A row for each token, for its place and for the first of two sentences, the only one here."""
-        own = {
-            name: self.parameters[f"embeddings.{name}_embeddings.weight"]
-            for name in ("word", "position", "token_type")
-        }
-        rows = self.gather_rows(self.constant(own["word"][None], FLOAT), self.tokens)
-        places = (own["position"][: self.length] + own["token_type"][0])[None]
-        return self._normed(self.add(rows, self.constant(places, FLOAT)), "embeddings.")
+        """With a row for each place, and that of the first of two sentences, the only one here."""
+        places, kinds = (
+            self.parameters[f"embeddings.{name}_embeddings.weight"] for name in ("position", "token_type")
+        )
+        rows = self.add(self.rows, self.constant((places[: self.length] + kinds[0])[None], FLOAT))
+        return self._normed(rows, "embeddings.")
 
     def _normed(self, x: str, prefix: str) -> str:
-        gain, offset = (self.real(self.parameters[f"{prefix}LayerNorm.{name}"]) for name in ("weight", "bias"))
+        gain, offset = (
+            self.real(self.parameters[f"{prefix}LayerNorm.{name}"]) for name in ("weight", "bias")
+        )
         return self.add(self.mul(statistics.standardize(self, x, (2,), EPSILON)[0], gain), offset)
 
     def _linear(self, x: str, prefix: str) -> str:
