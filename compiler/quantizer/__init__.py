@@ -11,6 +11,7 @@ from tosaic.compiler.quantizer.calibration import METHODS, Statistics, wanted_ch
 from tosaic.compiler.quantizer.canonical import canonical
 from tosaic.compiler.quantizer.encoding import ScaleError
 from tosaic.compiler.quantizer.equalize import equalize
+from tosaic.compiler.quantizer.feedback import Covariances
 from tosaic.compiler.quantizer.grids import take_grids
 from tosaic.compiler.quantizer.kept_grids import keep_grids, moved_encoding
 from tosaic.compiler.quantizer.masks import drop_nan_tests, masking_inputs, soften_masks
@@ -23,6 +24,7 @@ from tosaic.compiler.quantizer.steps import steps_of_recurrences
 __all__ = [
     "METHODS",
     "Counterpart",
+    "Covariances",
     "Encoding",
     "Finer",
     "Plan",

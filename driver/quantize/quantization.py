@@ -10,6 +10,7 @@ import numpy as np
 from tosaic.compiler.ir import Graph, Operator, validate
 from tosaic.compiler.quantizer import (
     METHODS,
+    Covariances,
     Finer,
     Statistics,
     canonical,
@@ -51,6 +52,7 @@ def quantize_graph(
     equalization: bool = True,
     correct_bias: bool = True,
     weights: str = "int8",
+    error_feedback: bool = False,
     target_sqnr: float | None = None,
     keep_int16: Iterable[str] = (),
     labels: np.ndarray | None = None,
@@ -61,7 +63,8 @@ def quantize_graph(
 
     `calibration` maps each input to an array of samples (`split_samples`). `method` chooses the ranges of activations:
     minmax, percentile, entropy or mse. `activations` is int8, or int16 (with int48 sums); `weights` of int16 are two
-    bytes, each with a convolution of its own. `keep_int16` names layers that have both in 16 bits, by the operators'
+    bytes, each with a convolution of its own; `error_feedback` rounds those of 8 bits so that the errors of a row's
+    weights make up for each other. `keep_int16` names layers that have both in 16 bits, by the operators'
     names as reports show them, or by tensors. `target_sqnr` in dB gives 16 bits to as many more layers as it takes,
     judged on the last quarter of the samples, which is kept out of the calibration (that of equalization, too) while
     layers are chosen; the result's ranges are those of all samples.
@@ -103,7 +106,10 @@ def quantize_graph(
         if equalize(work, statistics, ACTIVATIONS[activations], kept):
             statistics = calibrate(work, seen, method, progress)
     finer = (all_weights(work) if weights == "int16" else Finer()) | named(work, keep_int16)
-    prepared = Prepared(graph, work, seen, calibration, statistics, activations, method, forced, correct_bias)
+    covariances = _covariances(work, seen, progress) if error_feedback else Covariances()
+    prepared = Prepared(
+        graph, work, seen, calibration, statistics, activations, method, forced, correct_bias, covariances
+    )
     if target_sqnr is None:
         found = prepared.quantization(finer)
     elif not parts:
@@ -196,6 +202,16 @@ def calibrate(
             statistics.pool(groups)
     statistics.pool_histograms(groups)
     return statistics
+
+
+def _covariances(graph: Graph, samples: Samples, progress: Progress | None) -> Covariances:
+    """Of what convolutions read."""
+    found = Covariances()
+    for index, sample in enumerate(samples):
+        if progress is not None:
+            progress("calibrate", index, len(samples))
+        found.observe(graph, {**sample, **evaluate(graph, sample, keep=True)})
+    return found
 
 
 def _refuse_overflow(graph: Graph, values: Mapping[str, np.ndarray], samples: Samples) -> None:
