@@ -27,23 +27,25 @@ _GAIN = 10 ** (6 / 10)
 _STEP = 10 ** (0.5 / 10)
 """The least gain that is worth one channel more: 0.5 dB."""
 _WEIGHT_LEVELS = 127
+_WIDE_LEVELS = float(DType.INT16.max)
+"""Steps of 16 bits, with room for as much again."""
 
 
-def part_outliers(graph: Graph, statistics: Statistics, activations: DType = DType.INT8) -> bool:
-    """Takes outliers out of what convolutions read, in place; False if there are none.
+def part_outliers(graph: Graph, statistics: Statistics, activations: DType = DType.INT8) -> frozenset[str]:
+    """Takes outliers out of what convolutions read, in place.
 
-    `statistics` must hold channels; they are those of the graph before.
+    Returns the tensors that hold them, which should have 16 bits: that costs nothing, and 8 would be felt. `statistics`
+    must hold channels; they are those of the graph before.
     """
-    changed, levels = False, float(activations.max - activations.min)
+    apart, levels = set[str](), float(activations.max - activations.min)
     for op in list(graph.operators):
         chain = _Chain.behind(graph, op) if op.op == "CONV2D" else None
         channels = _outliers(graph, statistics, op, levels) if chain is not None else []
         if chain is not None and channels:
-            _part(graph, op, chain, channels)
-            changed = True
-    if changed:
+            apart.add(_part(graph, op, chain, channels))
+    if apart:
         remove_dead(graph)
-    return changed
+    return frozenset(apart)
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def _outliers(graph: Graph, statistics: Statistics, op: Operator, levels: float)
     if weight is None or seen is None:
         return []
     rows = weight.reshape(len(weight), -1, weight.shape[-1]).astype(np.float64)
-    first = _noise(seen, rows, levels)
+    first = _noise(seen, rows, np.arange(rows.shape[-1]), levels)
     best, least = list[int](), first / _GAIN
     orders = [np.argsort(-sizes, kind="stable") for sizes in (seen.largest, np.abs(rows).max((0, 1)))]
     for counts in itertools.product(range(_MOST_CHANNELS + 1), repeat=2):
@@ -114,15 +116,15 @@ def _outliers(graph: Graph, statistics: Statistics, op: Operator, levels: float)
         if not 0 < len(apart) <= _MOST_CHANNELS:
             continue
         inside = np.delete(np.arange(rows.shape[-1]), apart)
-        found = sum(_noise(seen, rows, levels, part) for part in (inside, apart)) * _STEP ** len(apart)
+        parts = ((inside, levels), (apart, _WIDE_LEVELS))
+        found = sum(_noise(seen, rows, *part) for part in parts) * _STEP ** len(apart)
         if found < least:
             best, least = apart.tolist(), found
     return best
 
 
-def _noise(seen: Channels, rows: np.ndarray, levels: float, channels: np.ndarray | None = None) -> float:
+def _noise(seen: Channels, rows: np.ndarray, channels: np.ndarray, levels: float) -> float:
     """Expected noise of a convolution of some channels, by the rounding of its input and of its weights."""
-    channels = np.arange(rows.shape[-1]) if channels is None else channels
     part = rows[..., channels]
     step = (max(seen.high[channels].max(), 0.0) - min(seen.low[channels].min(), 0.0)) / levels
     weight_steps = np.abs(part).max((1, 2)) / _WEIGHT_LEVELS
@@ -133,8 +135,8 @@ def _noise(seen: Channels, rows: np.ndarray, levels: float, channels: np.ndarray
     return float(step**2 * (part**2).sum() + weights) / 12
 
 
-def _part(graph: Graph, reader: Operator, chain: _Chain, channels: list[int]) -> None:
-    """Repeats the chain for some channels, and takes these out of it."""
+def _part(graph: Graph, reader: Operator, chain: _Chain, channels: list[int]) -> str:
+    """Repeats the chain for some channels, and takes these out of it. Returns what it ends in."""
     build = GraphBuilder.replacing(graph, reader)
     new, result, count = FoldingBuilder(build), reader.outputs[0], len(channels)
     whole = graph.tensors[reader.inputs[0]].shape[-1]
@@ -173,6 +175,7 @@ def _part(graph: Graph, reader: Operator, chain: _Chain, channels: list[int]) ->
     new.op("ADD", *terms, output=result)
     place = graph.operators.index(reader)
     graph.operators[place : place + 1] = build.operators
+    return parts[reader.inputs[0]]
 
 
 def _picked(new: FoldingBuilder, name: str, channels: list[int], whole: int) -> str:

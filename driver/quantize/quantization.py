@@ -96,16 +96,18 @@ def quantize_graph(
         statistics = calibrate(work, seen, method, progress)
     drop_nan_tests(work, statistics)
     refuse_infinite(work)
+    finer = Finer()
     # Grids that the model brings must keep their scales.
     if equalization and not forced:
-        if part_outliers(work, statistics, ACTIVATIONS[activations]):
+        if apart := part_outliers(work, statistics, ACTIVATIONS[activations]):
+            finer |= Finer(apart)
             statistics = calibrate(work, seen, method, progress)
         if equalize_norms(work, statistics):
             statistics = calibrate(work, seen, method, progress)
         kept = _silent(work, statistics, activations, parts) if parts else frozenset()
         if equalize(work, statistics, ACTIVATIONS[activations], kept):
             statistics = calibrate(work, seen, method, progress)
-    finer = (all_weights(work) if weights == "int16" else Finer()) | named(work, keep_int16)
+    finer |= (all_weights(work) if weights == "int16" else Finer()) | named(work, keep_int16)
     covariances = _covariances(work, seen, progress) if error_feedback else Covariances()
     prepared = Prepared(
         graph, work, seen, calibration, statistics, activations, method, forced, correct_bias, covariances

@@ -34,6 +34,7 @@ def quantize() -> Quantization:
         graph,
         {name: np.stack([sample[name] for sample in samples]) for name in graph.inputs},
         keep_int16=[*graph.inputs[:1], *products, *graph.outputs],
+        error_feedback=True,
     )
 
 

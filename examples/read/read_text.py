@@ -4,11 +4,11 @@ import pydoc_data.topics
 import re
 
 import numpy as np
-from read_tokens import PAD, Tokenizer
+from read_tokens import Tokenizer
 from read_tosa import LENGTH, table
 from read_weights import Parameters
 
-COUNT, CALIBRATION = 200, 96
+COUNT, CALIBRATION = 200, 192
 """Sentences that are searched and judged, and others that the ranges of activations come from."""
 _NO_TEXT = re.compile(r"^( {6,}|>>>|\s*\|)|::=", re.MULTILINE)
 """Programs, tables and grammars."""
@@ -35,5 +35,7 @@ class Reader:
 
     def __call__(self, sentence: str) -> dict[str, np.ndarray]:
         tokens = self.tokenizer(sentence, LENGTH)
-        used = np.count_nonzero(tokens != self.tokenizer.numbers[PAD])
-        return {"rows": self.table[tokens], "count": np.array([[used]], np.int32)}
+        used = tokens.shape[1]
+        # What is behind the sentence does not count; its last token again leaves all ranges as they are.
+        filled = np.pad(tokens, ((0, 0), (0, LENGTH - used)), "edge")
+        return {"rows": self.table[filled], "count": np.array([[used]], np.int32)}

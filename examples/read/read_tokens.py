@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-PAD, UNKNOWN, START, END = "[PAD]", "[UNK]", "[CLS]", "[SEP]"
+UNKNOWN, START, END = "[UNK]", "[CLS]", "[SEP]"
 LONGEST_WORD = 100
 """Characters; longer words are unknown."""
 
@@ -18,11 +18,10 @@ class Tokenizer:
         self.numbers = {piece: number for number, piece in enumerate(vocabulary)}
 
     def __call__(self, text: str, length: int) -> NDArray[np.int32]:
-        """Tokens [1, length] of a text: what does not fit is cut off, what is free holds `PAD`."""
+        """Tokens [1, up to length] of a text: what does not fit is cut off."""
         numbers = self.numbers
         pieces = [numbers[piece] for word in words(text) for piece in self._pieces(word)]
-        found = [numbers[START], *pieces[: length - 2], numbers[END]]
-        return np.array([found + [numbers[PAD]] * (length - len(found))], np.int32)
+        return np.array([[numbers[START], *pieces[: length - 2], numbers[END]]], np.int32)
 
     def _pieces(self, word: str) -> list[str]:
         """The longest pieces of the vocabulary that make up a word, from its start on."""

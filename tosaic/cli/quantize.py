@@ -81,6 +81,12 @@ def quantize(
     bias_correction: Annotated[
         bool, typer.Option(help="Correct biases by the mean error of rounded weights.")
     ] = True,
+    error_feedback: Annotated[
+        bool,
+        typer.Option(
+            "--error-feedback", help="Round weights so that their errors make up for each other (GPTQ)."
+        ),
+    ] = False,
     held_out: Annotated[
         float,
         typer.Option(
@@ -120,6 +126,7 @@ def quantize(
             equalization=equalization,
             correct_bias=bias_correction,
             weights=weights.value,
+            error_feedback=error_feedback,
             target_sqnr=target_sqnr,
             keep_int16=keep_int16 or (),
             labels=labels,
