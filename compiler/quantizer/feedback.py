@@ -15,7 +15,8 @@ from tosaic.compiler.ir import Graph, Operator
 _MOST_TAPS = 2048
 """The covariance of more takes more memory and time than it is worth; such weights are rounded to the nearest."""
 _DAMPING = 0.01
-"""Share of the mean variance that is added to each: what was seen is a sample."""
+"""Share of the mean variance that is added to each."""
+_LEAST = 2.0**-30
 _BLOCK = 128
 """Columns whose errors reach those behind them in one product of matrices."""
 
@@ -32,17 +33,21 @@ class Covariances:
             weight = graph.tensors[op.inputs[1]].data if op.op == "CONV2D" else None
             if weight is None or not 1 < weight[0].size <= _MOST_TAPS or op.inputs[0] not in values:
                 continue
-            rows = _read(values[op.inputs[0]], weight.shape[1:3], op)
+            rows = _read(values[op.inputs[0]].astype(np.float64), weight.shape[1:3], op)
             square, total, count = self._sums.get(op.outputs[0], (0.0, 0.0, 0))
             self._sums[op.outputs[0]] = (square + rows.T @ rows, total + rows.sum(0), count + len(rows))
 
     def of(self, result: str) -> np.ndarray | None:
-        """The covariance [taps, taps]; None where nothing was seen."""
+        """The covariance [taps, taps], damped: what was seen is a sample. None where nothing was."""
         if result not in self._sums:
             return None
         square, total, count = self._sums[result]
-        mean = total.astype(np.float64) / count
-        return np.asarray(square.astype(np.float64) / count - np.outer(mean, mean))
+        found = square / count - np.outer(total / count, total / count)
+        # The difference may be off by a share of the squares where nothing varies.
+        least = _LEAST * float(np.trace(square)) / count or 1.0
+        return np.asarray(
+            found + np.eye(len(found)) * (_DAMPING * max(float(np.diag(found).mean()), 0.0) + least)
+        )
 
 
 def _read(x: np.ndarray, kernel: tuple[int, ...], op: Operator) -> np.ndarray:
@@ -60,12 +65,9 @@ def round_with_feedback(
 ) -> np.ndarray:
     """Integers -most..most for weights [output channel, taps] in steps of `scales`."""
     taps = len(covariance)
-    variances = np.diag(covariance)
-    damped = covariance + np.eye(taps) * (_DAMPING * float(variances.mean()) or 1.0)
     # What varies most is rounded first: the others make up for it.
-    order = np.argsort(-variances, kind="stable")
-    damped = damped[np.ix_(order, order)]
-    factor = np.linalg.cholesky(np.linalg.inv(damped)).T
+    order = np.argsort(-np.diag(covariance), kind="stable")
+    factor = np.linalg.cholesky(np.linalg.inv(covariance[np.ix_(order, order)])).T
     left, found = channels[:, order] / scales[:, None], np.zeros_like(channels)
     for first in range(0, taps, _BLOCK):
         last = min(first + _BLOCK, taps)
