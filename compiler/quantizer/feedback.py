@@ -55,8 +55,9 @@ def _read(x: np.ndarray, kernel: tuple[int, ...], op: Operator) -> np.ndarray:
     top, bottom, left, right = op.attributes["pad"]
     (down, across), (high, wide) = op.attributes["stride"], op.attributes["dilation"]
     padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)))
-    window = [high * (kernel[0] - 1) + 1, wide * (kernel[1] - 1) + 1]
-    windows = sliding_window_view(padded, window, (1, 2))[:, ::down, ::across, :, ::high, ::wide]
+    windows = sliding_window_view(padded, high * (kernel[0] - 1) + 1, 1)
+    windows = sliding_window_view(windows, wide * (kernel[1] - 1) + 1, 2)
+    windows = windows[:, ::down, ::across, :, ::high, ::wide]
     return windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, kernel[0] * kernel[1] * x.shape[-1])
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from read_text import Reader, load_sentences
 from read_tokens import Tokenizer
 from read_tosa import build_graph
-from read_weights import BUILD, load_parameters, load_vocabulary
+from read_weights import BUILD, Parameters, load_parameters, load_vocabulary
 
 from tosaic.compiler.ir import write_tosa
 from tosaic.driver.encodings import sidecar, write_encodings
@@ -20,11 +20,10 @@ from tosaic.driver.quantize import Quantization, quantize_graph
 MODEL = BUILD / "minilm.tosa"
 
 
-def quantize() -> Quantization:
-    """The integers, and the float graph that they stand for."""
-    parameters = load_parameters()
-    reader, graph = Reader(parameters, Tokenizer(load_vocabulary())), build_graph(parameters)
-    samples = [reader(sentence) for sentence in load_sentences()[1]]
+def quantize(parameters: Parameters, vocabulary: list[str], sentences: list[str]) -> Quantization:
+    """The integers, calibrated with sentences, and the float graph that they stand for."""
+    reader, graph = Reader(parameters, Tokenizer(vocabulary)), build_graph(parameters)
+    samples = [reader(sentence) for sentence in sentences]
     products = [
         op.outputs[0]
         for op in graph.operators
@@ -42,7 +41,7 @@ def make_model(path: Path = MODEL) -> Path:
     """The file, quantized first where it is not there."""
     if not path.exists():
         print("Quantizing all-MiniLM-L6-v2, a minute, once.", flush=True)
-        found = quantize().result
+        found = quantize(load_parameters(), load_vocabulary(), load_sentences()[1]).result
         write_encodings(sidecar(path), found.inputs, found.outputs)
         write_tosa(found.graph, path)
     return path

@@ -10,7 +10,7 @@ from tosaic.compiler.importers.lowering import Lowering, activations, attention,
 from tosaic.compiler.importers.lowering.matrix import matmul
 from tosaic.compiler.ir import DType, Graph
 
-HEADS, LAYERS, WIDTH = 12, 6, 384
+HEADS, WIDTH = 12, 384
 LENGTH = 32
 """Tokens of a sentence, the two at its ends among them; longer ones are cut."""
 EPSILON = 1e-12
@@ -18,7 +18,7 @@ FLOAT = DType.FP32
 
 
 def build_graph(parameters: Parameters, length: int = LENGTH) -> Graph:
-    """Inputs `rows` fp32 [1, length, WIDTH], those of `table`, and `count` int32 [1, 1], how many of them there are; output
+    """Inputs `rows` fp32 [1, length, WIDTH], those of `table`, and `count` int32 [1, 1], how many of them count; output
     `embedding` fp32 [1, 1, WIDTH]."""
     return _Encoder(parameters, length).finished()
 
@@ -43,8 +43,9 @@ class _Encoder(Lowering):
     def finished(self) -> Graph:
         x = self._embedded()
         bias = attention.infinite(self, self.reshape(self.used, (1, 1, 1, self.length)), FLOAT)
-        for number in range(LAYERS):
-            x = self._layer(x, f"encoder.layer.{number}.", bias)
+        number = 0
+        while (prefix := f"encoder.layer.{number}.") + "output.dense.bias" in self.parameters:
+            x, number = self._layer(x, prefix, bias), number + 1
         # The unit vector of the sum is that of the mean.
         used = self.reshape(self.used, (1, self.length, 1))
         total = self.reduce("SUM", self.select(used, x, self.real(0)), (1,))
