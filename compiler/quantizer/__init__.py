@@ -11,10 +11,12 @@ from tosaic.compiler.quantizer.calibration import METHODS, Statistics, wanted_ch
 from tosaic.compiler.quantizer.canonical import canonical
 from tosaic.compiler.quantizer.encoding import ScaleError
 from tosaic.compiler.quantizer.equalize import equalize
+from tosaic.compiler.quantizer.feedback import Covariances
 from tosaic.compiler.quantizer.grids import take_grids
 from tosaic.compiler.quantizer.kept_grids import keep_grids, moved_encoding
 from tosaic.compiler.quantizer.masks import drop_nan_tests, masking_inputs, soften_masks
 from tosaic.compiler.quantizer.norms import equalize_norms
+from tosaic.compiler.quantizer.outliers import part_outliers
 from tosaic.compiler.quantizer.plan import Finer, Plan
 from tosaic.compiler.quantizer.rewrite import Counterpart, Quantized, refuse_infinite, refuse_nan, rewrite
 from tosaic.compiler.quantizer.steps import steps_of_recurrences
@@ -22,6 +24,7 @@ from tosaic.compiler.quantizer.steps import steps_of_recurrences
 __all__ = [
     "METHODS",
     "Counterpart",
+    "Covariances",
     "Encoding",
     "Finer",
     "Plan",
@@ -35,6 +38,7 @@ __all__ = [
     "keep_grids",
     "masking_inputs",
     "moved_encoding",
+    "part_outliers",
     "refuse_infinite",
     "refuse_nan",
     "rewrite",

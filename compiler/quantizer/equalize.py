@@ -34,6 +34,8 @@ _MANY_PRODUCTS = 256
 """Where each element is multiplied this often, a layer more to prepare it takes a quarter of the products' time."""
 _LARGE = 4096
 """Elements of a tensor that a layer of its own takes a thousand cycles for."""
+_FEW = 64
+"""The noise of a convolution with that many times fewer results than another of the same tensor does not count."""
 _FLOOR = 2.0**-14
 _WEIGHT_LEVELS = 127
 _INT8_LEVELS = 255.0
@@ -120,9 +122,10 @@ class _Read:
         """Returns None where nothing is known of the tensor, or where it is 0."""
         key = name, (len(graph.tensors[name].shape) - 1,)
         seen = statistics.channels.get(key)
-        weights = [graph.tensors[op.inputs[1]].data for op in readers]
         if seen is None or not seen.largest.any():
             return None
+        readers = _counted(graph, readers)
+        weights = [graph.tensors[op.inputs[1]].data for op in readers]
         by_channel = [
             _by_channel(op, data) for op, data in zip(readers, weights, strict=True) if data is not None
         ]
@@ -217,8 +220,9 @@ def _equalize_input(
     weights = [graph.tensors[op.inputs[1]].data for op in readers]
     if seen is None or any(weight is None for weight in weights) or not seen.largest.any():
         return False
+    counted = _counted(graph, readers)
     by_channel = [
-        _by_channel(op, weight) for op, weight in zip(readers, weights, strict=True) if weight is not None
+        _by_channel(op, weight) for op in counted if (weight := graph.tensors[op.inputs[1]].data) is not None
     ]
     for origin in Tracing(graph).origins(tensor):
         labels = origin.labels[(0,) * (rank - 1)]
@@ -232,7 +236,7 @@ def _equalize_input(
         gain = _GAIN if free else _DEAR_GAIN
         limits = _Limits(levels, gain, _upper_bound(graph, origin.source))
         passed = _Passed.on_the_way(statistics, seen, origin, labels)
-        read = _Read(seen, statistics.parts((tensor, (rank - 1,))), readers, by_channel, labels)
+        read = _Read(seen, statistics.parts((tensor, (rank - 1,))), counted, by_channel, labels)
         factors = _best_factors(read, limits, passed)
         if factors is None:
             return False
@@ -246,6 +250,12 @@ def _equalize_input(
             multiply_inputs(graph, op, factors[labels])
         return True
     return False
+
+
+def _counted(graph: Graph, readers: Sequence[Operator]) -> Sequence[Operator]:
+    """The convolutions whose noise counts: not those of a few outliers beside that of all other channels."""
+    sizes = [math.prod(graph.tensors[op.outputs[0]].shape) for op in readers]
+    return [op for op, size in zip(readers, sizes, strict=True) if size * _FEW >= max(sizes)]
 
 
 def _by_channel(op: Operator, weight: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from tosaic.compiler.ir import DType, Graph, Operator, Trait, data_inputs, opera
 from tosaic.compiler.quantizer.calibration import HUGE, Statistics
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.encoding import Encoding, asymmetric, symmetric
+from tosaic.compiler.quantizer.feedback import Covariances
 from tosaic.compiler.quantizer.functions import RENAMES, UnaryFunctions, is_real
 from tosaic.compiler.quantizer.weight_grids import WeightGrid
 from tosaic.compiler.quantizer.whole_numbers import whole_numbers
@@ -78,6 +79,8 @@ class Plan:
         self.producers = {name: op for op in graph.operators for name in op.outputs}
         self.weight_grids: dict[str, WeightGrid] = {}
         """The model's own integers of constant weights."""
+        self.covariances = Covariances()
+        """Of what convolutions read whose weights are rounded with error feedback."""
         self.as_onnx = False
         """Whether functions of int8 round as ONNX does: in float32, ties to even."""
         self._parents: dict[str, str] = {}

@@ -9,6 +9,7 @@ from tosaic.compiler.ir import DType, Operator
 from tosaic.compiler.quantizer.canonical import channels_of
 from tosaic.compiler.quantizer.emission import HEADROOM_BITS, Emission, natural
 from tosaic.compiler.quantizer.encoding import Integers, symmetric
+from tosaic.compiler.quantizer.feedback import round_with_feedback
 from tosaic.compiler.quantizer.functions import is_real
 from tosaic.compiler.quantizer.weight_grids import WeightGrid
 from tosaic.compiler.quantizer.wide_range import halves, keeps_range
@@ -49,7 +50,11 @@ def convolution(emission: Emission, op: Operator) -> Integers:
     least = np.abs(wide_bias) / (source.step * _LARGEST_BIAS[accumulator])
     scales = np.maximum(grid.scales, least)
     lowest, highest = DType.INT8.min - grid.zero_point, DType.INT8.max - grid.zero_point
-    integers = np.clip(np.rint(channels / scales[:, None]), lowest, highest)
+    covariance = emission.plan.covariances.of(op.outputs[0]) if own is None else None
+    if covariance is None:
+        integers = np.clip(np.rint(channels / scales[:, None]), lowest, highest)
+    else:
+        integers = round_with_feedback(channels, scales, covariance, WEIGHT_MAX)
     exact_bias = wide_bias + emission.plan.corrections(op, integers * scales[:, None] - channels)
     sums = np.rint(exact_bias / (source.scale * scales))
     bounds = np.abs(integers).sum(1) * source.bound + np.abs(sums)

@@ -46,9 +46,10 @@ class Choice:
 
 
 def named(graph: Graph, names: Iterable[str]) -> Finer:
-    """Operands and weights of the layers `names`: their operators' names as they are shown, or tensors.
+    """Operands and weights of the layers `names`: their operators' names as they are shown, or tensors; and inputs and
+    outputs of the graph.
 
-    InputError for a name that no convolution or MATMUL has.
+    InputError for a name that none of them has.
     """
     found = Finer()
     layers = [op for op in graph.operators if op.op in (*MACS, "MATMUL")]
@@ -59,7 +60,9 @@ def named(graph: Graph, names: Iterable[str]) -> Finer:
             for op in layers
             if name in (op.source, op.name, *op.outputs, *(each.rpartition("'")[0] for each in op.outputs))
         ]
-        if not chosen:
+        if name in (*graph.inputs, *graph.outputs) and graph.tensors[name].dtype.is_float:
+            found |= Finer(frozenset([name]))
+        elif not chosen:
             shown = ", ".join(repr(op.source or op.outputs[0]) for op in layers[:5])
             raise InputError(f"no layer with products is called {name!r}; the model's begin with {shown}")
         for op in chosen:

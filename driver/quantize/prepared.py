@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tosaic.compiler.ir import DType, Graph
-from tosaic.compiler.quantizer import Finer, Plan, Quantized, ScaleError, Statistics, rewrite
+from tosaic.compiler.quantizer import Covariances, Finer, Plan, Quantized, ScaleError, Statistics, rewrite
 from tosaic.compiler.quantizer.plan import Forced
 from tosaic.errors import InputError
 
@@ -82,13 +82,17 @@ class Prepared:
     method: str
     forced: Forced
     correct_bias: bool
+    covariances: Covariances
+    """Of what convolutions read whose weights are rounded with error feedback; none without."""
 
     def plan(self, finer: Finer) -> Plan:
         """The encodings with what is `finer`."""
         kind = ACTIVATIONS[self.activations]
-        return Plan(
+        plan = Plan(
             self.canonical, self.statistics, kind, self.method, dict(self.forced), self.correct_bias, finer
         )
+        plan.covariances = self.covariances
+        return plan
 
     def quantization(self, finer: Finer) -> Quantization:
         """The integers. InputError, UnsupportedError as `quantize_graph`."""

@@ -10,6 +10,7 @@ import numpy as np
 from tosaic.compiler.ir import Graph, Operator, validate
 from tosaic.compiler.quantizer import (
     METHODS,
+    Covariances,
     Finer,
     Statistics,
     canonical,
@@ -17,6 +18,7 @@ from tosaic.compiler.quantizer import (
     equalize,
     equalize_norms,
     keep_grids,
+    part_outliers,
     refuse_infinite,
     refuse_nan,
     soften_masks,
@@ -54,6 +56,7 @@ def quantize_graph(
     correct_bias: bool = True,
     weights: str = "int8",
     outputs: str = "int8",
+    error_feedback: bool = False,
     target_sqnr: float | None = None,
     keep_int16: Iterable[str] = (),
     labels: np.ndarray | None = None,
@@ -64,7 +67,8 @@ def quantize_graph(
 
     `calibration` maps each input to an array of samples (`split_samples`). `method` chooses the ranges of activations:
     minmax, percentile, entropy or mse. `activations` is int8, or int16 (with int48 sums); `weights` of int16 are two
-    bytes, each with a convolution of its own; `outputs` of int16 are not rounded to 8 bits at the end. `keep_int16`
+    bytes, each with a convolution of its own; `error_feedback` rounds those of 8 bits so that the errors of a row's
+    weights make up for each other; `outputs` of int16 are not rounded to 8 bits at the end. `keep_int16`
     names layers that have activations and weights in 16 bits, by the operators' names as reports show them, or by
     tensors. `target_sqnr` in dB gives 16 bits to as many more layers as it takes, judged on the last quarter of the
     samples, which is kept out of the calibration (that of equalization, too) while
@@ -98,16 +102,23 @@ def quantize_graph(
         statistics = calibrate(work, seen, method, progress)
     drop_nan_tests(work, statistics)
     refuse_infinite(work)
+    finer = Finer()
     # Grids that the model brings must keep their scales.
     if equalization and not forced:
+        if apart := part_outliers(work, statistics, ACTIVATIONS[activations]):
+            finer |= Finer(apart)
+            statistics = calibrate(work, seen, method, progress)
         if equalize_norms(work, statistics):
             statistics = calibrate(work, seen, method, progress)
         kept = _silent(work, statistics, activations, parts) if parts else frozenset()
         if equalize(work, statistics, ACTIVATIONS[activations], kept):
             statistics = calibrate(work, seen, method, progress)
-    finer = (all_weights(work) if weights == "int16" else Finer()) | named(work, keep_int16)
+    finer |= (all_weights(work) if weights == "int16" else Finer()) | named(work, keep_int16)
     finer |= results(work) if outputs == "int16" else Finer()
-    prepared = Prepared(graph, work, seen, calibration, statistics, activations, method, forced, correct_bias)
+    covariances = _covariances(work, seen, progress) if error_feedback else Covariances()
+    prepared = Prepared(
+        graph, work, seen, calibration, statistics, activations, method, forced, correct_bias, covariances
+    )
     if target_sqnr is None:
         found = prepared.quantization(finer)
     elif not parts:
@@ -201,6 +212,16 @@ def calibrate(
             statistics.pool(groups)
     statistics.pool_histograms(groups)
     return statistics
+
+
+def _covariances(graph: Graph, samples: Samples, progress: Progress | None) -> Covariances:
+    """Of what convolutions read."""
+    found = Covariances()
+    for index, sample in enumerate(samples):
+        if progress is not None:
+            progress("calibrate", index, len(samples))
+        found.observe(graph, {**sample, **evaluate(graph, sample, keep=True)})
+    return found
 
 
 def _refuse_overflow(graph: Graph, values: Mapping[str, np.ndarray], samples: Samples) -> None:

@@ -2,7 +2,8 @@
 
 import enum
 import pathlib
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -84,6 +85,9 @@ def quantize(
     bias_correction: Annotated[
         bool, typer.Option(help="Correct biases by the mean error of rounded weights.")
     ] = True,
+    error_feedback: Annotated[
+        bool, typer.Option(help="Round weights so that the errors of a row make up for each other (GPTQ).")
+    ] = False,
     held_out: Annotated[
         float,
         typer.Option(
@@ -124,6 +128,7 @@ def quantize(
             correct_bias=bias_correction,
             weights=weights.value,
             outputs=outputs.value,
+            error_feedback=error_feedback,
             target_sqnr=target_sqnr,
             keep_int16=keep_int16 or (),
             labels=labels,
@@ -132,21 +137,27 @@ def quantize(
         )
         measured = measure(found, test_labels if test_arrays else labels, progress, test_arrays)
         agreement = agreement_with(source, bound, found, measured)
-    data = write_tosa(found.graph)
-    with writing_whole(output) as scratch:
-        scratch.write_bytes(data)
-    with writing(sidecar(output)):
-        note = note_of(source, bound, found, measured, agreement).as_json(output.parent)
-        write_encodings(sidecar(output), found.result.inputs, found.result.outputs, note)
+    note = note_of(source, bound, found, measured, agreement).as_json(output.parent)
+    size = _write(found, output, note)
     if page is not None:
         settings = {"method": method.value, "activations": activations.value, "weights": weights.value}
         with writing(page):
             write_report(page, (pathlib.Path(source), output), found, measured, settings)
     _print(measured)
-    print(f"{output}: {len(found.graph.operators)} operators, {len(data):,} bytes")
+    print(f"{output}: {len(found.graph.operators)} operators, {size:,} bytes")
     _tell(found, measured, agreement)
     open_page(page, open_)
     tell_next("run", output, "--random", "1", "--check")
+
+
+def _write(found: Quantization, output: pathlib.Path, note: Mapping[str, Any]) -> int:
+    """The integer graph, and beside it what its integers stand for. Returns the graph's bytes."""
+    data = write_tosa(found.graph)
+    with writing_whole(output) as scratch:
+        scratch.write_bytes(data)
+    with writing(sidecar(output)):
+        write_encodings(sidecar(output), found.result.inputs, found.result.outputs, note)
+    return len(data)
 
 
 def _tell(found: Quantization, measured: Measurement, agreement: Agreement) -> None:
