@@ -26,7 +26,12 @@ class WishboneAccelerator(wiring.Component):
     def __init__(self, config: Config):
         self.config = config
         super().__init__(
-            {"control": In(WishboneControl()), "memory": Out(WishboneMemory(config)), "irq": Out(1), "idle": Out(1)}
+            {
+                "control": In(WishboneControl()),
+                "memory": Out(WishboneMemory(config)),
+                "irq": Out(1),
+                "idle": Out(1),
+            }
         )
 
     def elaborate(self, platform: object) -> Module:
