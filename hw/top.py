@@ -63,7 +63,7 @@ class Accelerator(wiring.Component):
         config = self.config
         m.submodules.control_port = control = Control(config)
         m.submodules.soft_reset = soft_reset = SoftReset()
-        m.submodules.idle = idle = Idle()
+        m.submodules.quiet = idle = Idle()
         cores = [MachineCore(config, number) for number in range(config.cores)]
         run, first = control.run, cores[0]
         wiring.connect(m, wiring.flipped(self.control), control.axi)
