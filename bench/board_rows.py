@@ -45,6 +45,7 @@ DESIGNS = (
     f"pynq-z2/base,rows=8,am_bytes=128K,{LEAN}",
     "pynq-z2/small",
     "kv260",
+    "de10-nano",
 )
 """All that `make boards` builds."""
 RECORDS = pathlib.Path("bench/boards.csv")

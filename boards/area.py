@@ -21,7 +21,7 @@ from tosaic.hw.config_text import get_config
 
 from .board import Board, Capacity, Family
 from .report import Usage, parse_stat, usage_of_cells
-from .tools import check_tool, run_tool
+from .tools import check_tool, extra_of, run_tool
 
 
 class LutFabric(enum.Enum):
@@ -231,7 +231,7 @@ def error_told(fabric: LutFabric) -> str:
 def synthesize(config: Config, fabric: LutFabric, folder: pathlib.Path, unit: str | None = None) -> Usage:
     """Yosys' count of the accelerator, or of one unit by itself; `folder` takes the files in between. ToolError where
     Yosys is missing or fails."""
-    check_tool("yosys", _FAMILY[fabric])
+    check_tool("yosys", extra_of(_FAMILY[fabric]))
     # Imported here: an estimate needs the samples alone.
     from tosaic.hw.top import VERILOG_NAME, VerilogTop
     from tosaic.hw.verilog import convert

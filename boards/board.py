@@ -20,10 +20,23 @@ class Family(enum.Enum):
     XILINX7 = "xc7"  # open tools synthesise (an estimate); Vivado makes the bitstream
     ZYNQ7 = "zynq7"  # the same; the accelerator is a peripheral of the ARM cores
     ULTRASCALE = "xcu"  # the same
+    CYCLONE5 = "cyclonev"  # open tools synthesise (an estimate); Quartus makes the bitstream
 
     @property
     def is_open(self) -> bool:
         return self in (Family.ECP5, Family.ICE40, Family.GOWIN)
+
+    @property
+    def tools(self) -> str:
+        """A word for the tools that make the bitstream."""
+        return "Intel" if self is Family.CYCLONE5 else "open" if self.is_open else "Vivado"
+
+    @property
+    def bitstream_by(self) -> str:
+        """What makes the bitstream, for people."""
+        if self is Family.CYCLONE5:
+            return "Quartus project"
+        return "open tools" if self.is_open else "Vivado script"
 
     @property
     def has_processor(self) -> bool:

@@ -9,6 +9,7 @@ from tosaic.plugins import origin, points_of
 
 from .arty_a7 import ARTY_A7_35T, ARTY_A7_100T
 from .board import Board
+from .de10_nano import DE10_NANO
 from .ecpix5 import ECPIX5_85F
 from .icebreaker import ICEBREAKER
 from .tang_nano_20k import TANG_NANO_20K
@@ -29,6 +30,7 @@ BOARDS: dict[str, Board] = {
         ARTY_A7_100T,
         PYNQ_Z2,
         KV260,
+        DE10_NANO,
     )
 }
 """The boards of this package."""

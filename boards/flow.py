@@ -22,6 +22,7 @@ _SYNTHESIS = {
     Family.XILINX7: "synth_xilinx -family xc7 -flatten",
     Family.ZYNQ7: "synth_xilinx -family xc7 -flatten",
     Family.ULTRASCALE: "synth_xilinx -family xcup -flatten",
+    Family.CYCLONE5: "synth_intel_alm -family cyclonev",
 }
 SEED = 1
 """Where the placer begins, unless it is told."""

@@ -11,6 +11,7 @@ from tosaic.hw.verilog import Progress, convert, convert_rtlil, unseen
 from .board import Board, Family
 from .machines import machine_of
 from .processor import overlay_files
+from .quartus import quartus_files
 from .serial_board import SerialBoard
 from .vivado import serial_script, zynq_script
 
@@ -49,6 +50,9 @@ def make_project(board: Board, progress: Progress = unseen) -> Project:
     texts = {name: text.decode() if isinstance(text, bytes) else text for name, text in plan.files.items()}
     written = convert_rtlil(texts[f"{top}.il"], top, progress)
     modules = {module.name: module.text for module in written} | machine_of(board).sources(board)
+    if board.family is Family.CYCLONE5:
+        settings, constraints = (_constraints(texts[f"{top}.{suffix}"]) for suffix in ("qsf", "sdc"))
+        return Project(board, top, modules, quartus_files(board, settings, constraints, modules))
     suffix = {Family.ECP5: "lpf", Family.ICE40: "pcf", Family.GOWIN: "cst", Family.XILINX7: "xdc"}[
         board.family
     ]

@@ -16,6 +16,7 @@ _RAM_KBIT = {
     "RAMB36": 36.0,
     "RAMB18": 18.0,
     "URAM288": 288.0,
+    "MISTRAL_M10K": 10.0,
     "SP": 18.0,
     "SDP": 18.0,
     "DPB": 18.0,
@@ -30,8 +31,23 @@ _LUTS = {
 }
 """LUT4s a cell takes, as nextpnr counts: a distributed RAM of ECP5 has four for its bits and two for its write port,
 one of Gowin the whole of its tile."""
-_DSPS = ("MULT18X18", "SB_MAC16", "DSP48")
-_FFS = ("TRELLIS_FF", "SB_DFF", "DFF", "FDRE", "FDSE", "FDCE", "FDPE")
+_MISTRAL_LUTS = {f"MISTRAL_ALUT{inputs}": 1 for inputs in range(2, 6)} | {
+    "MISTRAL_ALUT6": 2,
+    "MISTRAL_ALUT_ARITH": 1,
+    "MISTRAL_MLAB": 1,
+}
+"""LUTs of Cyclone V, two to a module, by the cell's name: one of six inputs takes a module, and a block of 20 bits of
+distributed RAM takes ten."""
+_DSPS = {
+    "MULT18X18": 1,
+    "SB_MAC16": 1,
+    "DSP48": 1,
+    "MISTRAL_MUL27X27": 1,
+    "MISTRAL_MUL18X18": 2,
+    "MISTRAL_MUL9X9": 3,
+}
+"""Multipliers by the beginning of their cell's name: how many a block has."""
+_FFS = ("TRELLIS_FF", "SB_DFF", "DFF", "FDRE", "FDSE", "FDCE", "FDPE", "MISTRAL_FF")
 
 
 _BAR_COLUMNS = 10
@@ -68,12 +84,21 @@ def usage_of_cells(cells: Mapping[str, int], family: Family) -> Usage:
         if family is Family.ICE40:
             # A carry shares its cell with the LUT of the sum; the others are counted by nextpnr.
             lut = max(lut, cells.get("SB_CARRY", 0))
+    elif family is Family.CYCLONE5:
+        lut = sum(_MISTRAL_LUTS.get(name, 0) * count for name, count in cells.items())
     else:
         lut = sum(_xilinx_luts(name) * count for name, count in cells.items())
     return Usage(
         lut=round(lut),
         ff=sum(count for name, count in cells.items() if name.startswith(_FFS)),
-        dsp=sum(count for name, count in cells.items() if name.startswith(_DSPS)),
+        dsp=math.ceil(
+            sum(
+                count / share
+                for name, count in cells.items()
+                for begin, share in _DSPS.items()
+                if name.startswith(begin)
+            )
+        ),
         ram_kbit=round(
             sum(
                 size * count

@@ -36,6 +36,7 @@ _EXTRAS = {
     Family.XILINX7: "boards-xilinx",
     Family.ZYNQ7: "boards-xilinx",
     Family.ULTRASCALE: "boards-xilinx",
+    Family.CYCLONE5: "boards-intel",
 }
 _STEP = re.compile(r"^[\d.]+ (?:Executing|Running) ([A-Z0-9_]+(?: [a-z]+)?)|^Info: ([A-Za-z][\w ,-]{5,60})")
 _TICK_SECONDS = 0.5
@@ -52,16 +53,16 @@ class ToolError(Exception):
 def check_tools(family: Family) -> None:
     """Raises ToolError with the extra to install where a tool of the family's flow is missing."""
     for tool in _NEEDED.get(family, ("yosys",)):
-        check_tool(tool, family)
+        check_tool(tool, extra_of(family))
     if importlib.util.find_spec("amaranth_boards") is None and not family.has_processor:
         raise ToolError("the Python package amaranth-boards is missing", extra_of(family))
 
 
-def check_tool(tool: str, family: Family) -> None:
-    """Raises ToolError where a tool is missing."""
+def check_tool(tool: str, extra: str) -> None:
+    """Raises ToolError where a tool is missing; `extra` is the one that brings it."""
     package, module, _ = _ENTRIES[tool]
     if importlib.util.find_spec(module.partition(".")[0]) is None:
-        raise ToolError(f"{tool} is missing (Python package {package})", extra_of(family))
+        raise ToolError(f"{tool} is missing (Python package {package})", extra)
 
 
 def extra_of(family: Family) -> str:

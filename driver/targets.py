@@ -129,7 +129,7 @@ def _rtl(program: Program, options: TargetOptions) -> Runner:
         return _Simulated(RtlSimulator(program.config).run, program, options, **_memory_timing(options))
     layers = tuple(layer.name for layer in program.layers)
     wave = ProgramWave(options.wave, layers, program.instruction_layers)
-    writing = RtlSimulator(program.config, wave=wave)
+    writing = RtlSimulator(program.config, recorder=wave)
 
     def execute(window: np.ndarray, start: int, *rest: Any, **named: Any) -> RunResult:
         # The boot part is another program.

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from .config import Config
 from .control import Control
+from .control.idle import Idle
 from .control.reset import SoftReset
 from .core import CORE_DOMAIN, UNITS_DOMAIN, MachineCore, Start
 from .cores import ReadShare, Reports, TokenExchange, WriteShare
@@ -32,6 +33,8 @@ class Accelerator(wiring.Component):
             one ID come in order.
         `write`: AXI4 manager, write channels.
         `irq`: interrupt, level.
+        `idle`: no program runs and the bus owes nothing, so the clock may stop while no access of `control` is under
+            way. A start ends it before its write is answered.
         `probe`: for simulations, where it is asked for: what each core does, see `probe`.
 
     The reset of the `sync` domain resets everything; memories keep their contents. It lasts two cycles at least, for
@@ -50,6 +53,7 @@ class Accelerator(wiring.Component):
                 "read": Out(AxiRead(config, shared=True)),
                 "write": Out(AxiWrite(config, shared=True)),
                 "irq": Out(1),
+                "idle": Out(1),
                 **({"probe": Out(probe_layout(config))} if probe else {}),
             }
         )
@@ -59,12 +63,17 @@ class Accelerator(wiring.Component):
         config = self.config
         m.submodules.control_port = control = Control(config)
         m.submodules.soft_reset = soft_reset = SoftReset()
+        m.submodules.quiet = idle = Idle()
         cores = [MachineCore(config, number) for number in range(config.cores)]
         run, first = control.run, cores[0]
         wiring.connect(m, wiring.flipped(self.control), control.axi)
         m.d.comb += [
             soft_reset.request.eq(run.soft_reset),
             soft_reset.bus_idle.eq(functools.reduce(operator.and_, (core.bus_idle for core in cores))),
+            idle.busy.eq(
+                run.report.running | run.start | run.soft_reset | soft_reset.resetting | ~soft_reset.bus_idle
+            ),
+            self.idle.eq(idle.idle),
             control.mark.eq(first.units.vector.mark),
             control.mark_layer.eq(first.units.vector.mark_layer),
             control.damaged.eq(first.units.load.damaged),

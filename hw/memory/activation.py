@@ -1,6 +1,7 @@
 """The activation memory: banks, arbitration and the rotation of unaligned accesses."""
 
 import dataclasses
+from collections.abc import Mapping
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import memory, wiring
@@ -168,6 +169,8 @@ class ActivationMemory(wiring.Component):
             ),
         ]
 
+        # Off the critical path of an FPGA: what nobody asked for is not taken, so who asks is no enable there.
+        enables = self._read_enables(m, reads, read) if getattr(platform, "family", None) is None else None
         rotated = {k: self._rotate_in(m, port, f"{k}_write") for k, port in writes.items()}
         words: tuple[list[Value], list[Value]] = ([], [])
         for bank in range(config.am_banks):
@@ -182,11 +185,11 @@ class ActivationMemory(wiring.Component):
                 by_vector, by_array = read["vector"].banks[bank], read["array"].banks[bank]
                 write_by_vector = write["vector"].banks[bank]
                 # A write across banks takes both, but only one half of each.
-                enables = {
+                write_enables = {
                     k: rotated[k].mask[half] & access.bank[half][bank].replicate(word_bytes)
                     for k, access in write.items()
                 }
-                load_enables = enables["load"] & (
+                load_enables = write_enables["load"] & (
                     write["load"].banks[bank] & self.load_write.grant
                 ).replicate(word_bytes)
                 # Off the critical path: whether ARRAY reads is known last. `keep` has synthesis choose between the
@@ -197,17 +200,34 @@ class ActivationMemory(wiring.Component):
                 m.d.comb += [
                     of_others.eq(Mux(by_vector, row["vector"], row["store"])),
                     read_port.addr.eq(Mux(by_array & ~by_vector, row["array"], of_others)),
-                    # Off the critical path: what nobody asked for is not taken, so who asks is no enable.
-                    read_port.en.eq(1),
+                    read_port.en.eq(1 if enables is None else enables[half][bank]),
                     write_port.addr.eq(Mux(write_by_vector, write_row["vector"], write_row["load"])),
                     write_port.data.eq(Mux(write_by_vector, rotated["vector"].data, rotated["load"].data)),
-                    write_port.en.eq(Mux(write_by_vector, enables["vector"], load_enables)),
+                    write_port.en.eq(Mux(write_by_vector, write_enables["vector"], load_enables)),
                 ]
                 words[half].append(read_port.data)
 
         for k, port in reads.items():
             self._rotate_out(m, port, read[k], words, f"{k}_read")
         return m
+
+    def _read_enables(
+        self, m: Module, ports: Mapping[str, wiring.PureInterface], accesses: Mapping[str, _Access]
+    ) -> tuple[list[Value], list[Value]]:
+        """For the even and the odd memory of each bank: a granted read takes a byte of it. An aligned access that is no
+        pair takes its first word only."""
+        offset_bits = exact_log2(self.config.word_bytes)
+        reads: tuple[list[Value], list[Value]] = ([], [])
+        for name, port in ports.items():
+            offset, odd = port.address[:offset_bits], port.address[offset_bits]
+            both = offset.any()
+            if isinstance(port.signature, AmPairRead):
+                both |= port.paired
+            for half, first in ((EVEN, ~odd), (ODD, odd)):
+                half_name = "even" if half == EVEN else "odd"
+                takes = self._prepared(m, port, both | first, f"{name}_read_takes_{half_name}")
+                reads[half].append(only_if(port.grant & takes, accesses[name].bank[half]))
+        return [*any_of(reads[EVEN])], [*any_of(reads[ODD])]
 
     def _rotate_in(self, m: Module, port: wiring.PureInterface, name: str) -> _Rotated:
         """`port`'s data and mask, from the cycle after its `prepare` on."""

@@ -6,6 +6,7 @@ _CHANNELS = """\
 // Ports (every signal belongs to the rising edge of clk):
 //   clk, rst     clock; reset, synchronous, active high, two cycles or longer. Memories keep their contents.
 //   irq          interrupt, level: CONTROL.irq_enable and any bit of IRQ (registers.md).
+//   idle         no program runs and the bus owes nothing: clk may stop while no access of s_axil_* is under way.
 //   s_axil_*     AXI4-Lite subordinate, 32 bits of data, a window of 4 KiB: the registers. Every access is
 //                answered; SLVERR for an offset without a register. awprot and arprot are ignored.
 //   m_axi_ar*/r* AXI4 manager, reads. ID 0: data (LOAD), ID 1: the program. Answers of one ID come in order;

@@ -52,7 +52,7 @@ module tosaic_bench;
   integer latency, wait_cycles = 0, lane;
 
   tosaic dut (
-    .clk(clk), .rst(rst), .irq(irq),
+    .clk(clk), .rst(rst), .irq(irq), .idle(),
     .s_axil_awaddr(awaddr), .s_axil_awprot(3'd0), .s_axil_awvalid(awvalid), .s_axil_awready(awready),
     .s_axil_wdata(wdata), .s_axil_wstrb(4'hf), .s_axil_wvalid(wvalid), .s_axil_wready(wready),
     .s_axil_bresp(bresp), .s_axil_bvalid(bvalid), .s_axil_bready(1'b1),

@@ -20,12 +20,18 @@ class WishboneAccelerator(wiring.Component):
         control (WishboneControl, in): the registers of `csr_map`, at word addresses.
         memory (WishboneMemory, out): to the memory that programs and tensors lie in.
         irq (1, out): interrupt, level.
+        idle (1, out): the clock may stop while no access of `control` is under way.
     """
 
     def __init__(self, config: Config):
         self.config = config
         super().__init__(
-            {"control": In(WishboneControl()), "memory": Out(WishboneMemory(config)), "irq": Out(1)}
+            {
+                "control": In(WishboneControl()),
+                "memory": Out(WishboneMemory(config)),
+                "irq": Out(1),
+                "idle": Out(1),
+            }
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -38,5 +44,5 @@ class WishboneAccelerator(wiring.Component):
         wiring.connect(m, accelerator.write, memory.write)
         wiring.connect(m, wiring.flipped(self.control), control.wishbone)
         wiring.connect(m, memory.wishbone, wiring.flipped(self.memory))
-        m.d.comb += self.irq.eq(accelerator.irq)
+        m.d.comb += [self.irq.eq(accelerator.irq), self.idle.eq(accelerator.idle)]
         return m

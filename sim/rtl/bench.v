@@ -116,6 +116,7 @@ module bench #(
         .clk(clk),
         .rst(r_rst),
         .irq(irq),
+        .idle(),
         .s_axil_awaddr(r_awaddr),
         .s_axil_awprot(3'd0),
         .s_axil_awvalid(r_awvalid),

@@ -44,7 +44,6 @@ COMMON_FLAGS = (
     "-DVERILATOR=1",
     "-DVM_SC=0",
     "-DVM_TIMING=0",
-    "-DVM_TRACE_SAIF=0",
 )
 _FULL = os.strerror(errno.ENOSPC)
 
@@ -99,7 +98,7 @@ class Runtime:
     @property
     def flags(self) -> list[str]:
         """Compiler flags that the runtime and what Verilator writes must have in common."""
-        macros = ("COVERAGE", "TRACE", "TRACE_FST", "TRACE_VCD")
+        macros = ("COVERAGE", "TRACE", "TRACE_FST", "TRACE_VCD", "TRACE_SAIF")
         return [*COMMON_FLAGS, *(f"-DVM_{macro}={macro in self.features:d}" for macro in macros)]
 
 
@@ -107,6 +106,7 @@ _SOURCES = ("verilated.cpp", "verilated_threads.cpp")
 PLAIN_RUNTIME = Runtime("verilated", _SOURCES)
 COVERING = Runtime("coverage", (*_SOURCES, "verilated_cov.cpp"), frozenset({"COVERAGE"}))
 VCD = Runtime("vcd", (*_SOURCES, "verilated_vcd_c.cpp"), frozenset({"TRACE", "TRACE_VCD"}))
+SAIF = Runtime("saif", (*_SOURCES, "verilated_saif_c.cpp"), frozenset({"TRACE_SAIF"}))
 FST = Runtime(
     "fst",
     (*_SOURCES, "verilated_fst_c.cpp"),
@@ -282,7 +282,7 @@ def _runtime_object(root: pathlib.Path, runtime: Runtime, toolchain: Toolchain) 
     """Verilator's runtime, compiled once for all simulators; it takes as long as the model of a small machine."""
     include = root / "include"
     sources = [include / name for name in runtime.sources]
-    level = FAST_FLAGS if "TRACE" in runtime.features else toolchain.slow_flags
+    level = FAST_FLAGS if runtime.features & {"TRACE", "TRACE_SAIF"} else toolchain.slow_flags
     flags = [*level, *runtime.flags, *toolchain.flags, f"-I{include}", f"-I{include / 'vltstd'}"]
     flags.append(f"-ffile-prefix-map={root}=verilator")
     tools = simulator_package("verilator"), toolchain.command, toolchain.version()

@@ -13,6 +13,9 @@
 #if VM_TRACE
 #include "wave.h"
 #endif
+#if VM_TRACE_SAIF
+#include "verilated_saif_c.h"
+#endif
 
 #include <algorithm>
 #include <memory>
@@ -40,7 +43,7 @@ class Simulator {
 
     // With a seed, what has no initial value gets a random one: where Verilator's --x-initial is unique.
     explicit Simulator(uint32_t seed) : context_(new VerilatedContext) {
-#if VM_TRACE
+#if VM_TRACE || VM_TRACE_SAIF
         context_->traceEverOn(true);
 #endif
         if (seed) {
@@ -133,6 +136,21 @@ class Simulator {
 #if VM_COVERAGE
     void write_coverage(const char* path) { context_->coveragep()->write(path); }
 #endif
+#if VM_TRACE_SAIF
+    // Counts from now on how often each bit changes, seen once in each cycle, behind its rising edge.
+    void open_toggles(const char* path) {
+        toggles_.reset(new VerilatedSaifC);
+        top_->trace(toggles_.get(), 99);
+        toggles_->open(path);
+        counted_ = 0;
+    }
+    // Writes what has been counted; the number of cycles, 0 where the file could not be written.
+    uint64_t close_toggles() {
+        const bool open = toggles_ && toggles_->isOpen();
+        toggles_.reset();
+        return open ? counted_ : 0;
+    }
+#endif
 #ifdef MUTANTS
     void watch_mutants() { top_->watch_mutants = 0xFFFF; }
     void choose_mutants(const uint32_t* words) {
@@ -162,6 +180,9 @@ class Simulator {
 #endif
 #if VM_TRACE
         wave.rising_edge(*top_);
+#endif
+#if VM_TRACE_SAIF
+        if (toggles_) toggles_->dump(counted_++);
 #endif
     }
 
@@ -200,6 +221,10 @@ class Simulator {
 
     std::unique_ptr<VerilatedContext> context_;
     std::unique_ptr<Vtosaic> top_;
+#if VM_TRACE_SAIF
+    std::unique_ptr<VerilatedSaifC> toggles_;
+    uint64_t counted_ = 0;
+#endif
     Random random_;
     ControlHost host_;
 };
@@ -270,6 +295,11 @@ const Step* tosaic_recorded_places(Simulator* s, uint32_t core) { return s->reco
 // Of the builds for measurements (build.py's `Variant`).
 #if VM_COVERAGE
 void tosaic_write_coverage(Simulator* s, const char* path) { s->write_coverage(path); }
+#endif
+#if VM_TRACE_SAIF
+void tosaic_open_toggles(Simulator* s, const char* path) { s->open_toggles(path); }
+
+uint64_t tosaic_close_toggles(Simulator* s) { return s->close_toggles(); }
 #endif
 #ifdef MUTANTS
 void tosaic_watch_mutants(Simulator* s) { s->watch_mutants(); }

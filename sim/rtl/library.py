@@ -245,6 +245,18 @@ class Harness:
         close.argtypes, close.restype = [HANDLE], ctypes.c_bool
         return close(self._handle)
 
+    def open_toggles(self, path: pathlib.Path) -> None:
+        """Count from now on how often each bit changes; of a build with SAIF."""
+        count = self._native.tosaic_open_toggles
+        count.argtypes, count.restype = [HANDLE, ctypes.c_char_p], None
+        count(self._handle, str(path).encode())
+
+    def close_toggles(self) -> int:
+        """Write the counts; the cycles that were counted, 0 where the file could not be written."""
+        close = self._native.tosaic_close_toggles
+        close.argtypes, close.restype = [HANDLE], U64
+        return close(self._handle)
+
     @property
     def cycle(self) -> int:
         """Clock cycles since reset."""

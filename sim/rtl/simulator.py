@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -12,10 +13,9 @@ from tosaic.hw.isa import CoreProgram
 from ..bandwidth import thousandths
 from ..registers import Registers
 from ..result import RunResult
-from .build import simulator_library
+from .build import Variant, simulator_library
 from .choice import machine_library
 from .library import INTERRUPT, PROTOCOL, Harness
-from .wave import ProgramWave
 
 MEM_BASE = 0x1000_0000
 """Where external memory lies on the bus; anything but 0 shows a forgotten base."""
@@ -23,11 +23,25 @@ SLICE_CYCLES = 200_000
 """Cycles per call into the library: Ctrl-C works in between."""
 
 
+class Recorder(Protocol):
+    """What writes down a run: a `wave.ProgramWave`, a `toggles.ToggleCounter`."""
+
+    @property
+    def variant(self) -> Variant:
+        """The simulator that it needs."""
+
+    def begin(self, harness: Harness, codes: Sequence[bytes]) -> None:
+        """Called before these programs start."""
+
+    def end(self, harness: Harness) -> None:
+        """Called when they have ended."""
+
+
 class RtlSimulator:
     """Executes programs on the RTL of one configuration; external memory is the array handed to `run`.
 
     The first simulator of a configuration compiles it, which takes a minute or so, and keeps it in the cache.
-    Each run writes its waveform to `wave`.
+    Each run is written down by `recorder`.
 
     For tests: `stall_percent` and `seed` make the bus hesitate at random, `interleave_reads` mixes the data of reads
     with different IDs, `read_error_at` and `write_error_at` (byte offsets in external memory) make it answer SLVERR.
@@ -42,9 +56,9 @@ class RtlSimulator:
         interleave_reads: bool = False,
         read_error_at: int | None = None,
         write_error_at: int | None = None,
-        wave: ProgramWave | None = None,
+        recorder: Recorder | None = None,
     ):
-        self.config, self._wave = config, wave
+        self.config, self._recorder = config, recorder
         self._stalls = (stall_percent, seed)
         self._interleave_reads = interleave_reads
         self._errors = tuple(
@@ -52,7 +66,7 @@ class RtlSimulator:
             for offset in (read_error_at, write_error_at)
         )
         self._library = (
-            machine_library(config) if wave is None else simulator_library(config, wave.wave.variant)
+            machine_library(config) if recorder is None else simulator_library(config, recorder.variant)
         )
 
     def run(
@@ -92,12 +106,12 @@ class RtlSimulator:
         harness.set_interleaving(self._interleave_reads)
         harness.set_errors(*self._errors)
         try:
-            if self._wave is not None:
-                self._wave.begin(harness, codes)
+            if self._recorder is not None:
+                self._recorder.begin(harness, codes)
             registers.start(MEM_BASE, len(image), streams)
             _wait(harness, registers, codes, max_cycles)
-            if self._wave is not None:
-                self._wave.end(harness)
+            if self._recorder is not None:
+                self._recorder.end(harness)
             result = registers.result(self.config, codes, registers.marks())
             # The bus has seen every beat; the counters stop with the program.
             return dataclasses.replace(

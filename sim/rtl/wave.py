@@ -112,8 +112,13 @@ class ProgramWave:
                 "the program file does not tell which layer an instruction belongs to: compile it again"
             )
 
+    @property
+    def variant(self) -> Variant:
+        """The simulator that writes the waveform."""
+        return self.wave.variant
+
     def begin(self, harness: Harness, codes: Sequence[bytes]) -> None:
-        """Let a harness of `wave.variant` write the run of these programs, one for each core that has one."""
+        """Let a harness of `variant` write the run of these programs, one for each core that has one."""
         # A run without these cycles writes nothing: what an earlier one left would be taken for it.
         self.wave.path.unlink(missing_ok=True)
         programs = [decode_program(code) for code in codes]

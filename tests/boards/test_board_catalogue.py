@@ -37,8 +37,8 @@ def test_descriptions(board):
 
 
 def test_an_unknown_board_lists_those_there_are():
-    with pytest.raises(ValueError, match="^no board is called 'de10'; there are ulx3s-85f, "):
-        get_board("de10")
+    with pytest.raises(ValueError, match="^no board is called 'zcu102'; there are ulx3s-85f, "):
+        get_board("zcu102")
 
 
 def test_pll_settings():
@@ -76,6 +76,16 @@ WHOLE = pytest.param(Accelerator, marks=pytest.mark.nightly)
             marks=pytest.mark.nightly,
         ),
         pytest.param("arty-a7-35t", "top.xdc", [], marks=pytest.mark.nightly),
+        (
+            "de10-nano",
+            "top.qsf",
+            [
+                "set_global_assignment -name DEVICE 5CSEBA6U23I7",
+                'set_location_assignment -to "uart_0__rx__io" PIN_AG13',
+                'set_location_assignment -to "uart_0__tx__io" PIN_AF13',
+                'set_location_assignment -to "clk50_0__io" PIN_V11',
+            ],
+        ),
     ],
 )
 def test_projects_elaborate(name, file, lines, accelerator, tmp_path, monkeypatch):

@@ -170,6 +170,16 @@ def test_usage_of_each_family():
     assert usage_of_cells(gowin, Family.GOWIN) == Usage(17, 6, 2, 72)
     xilinx = {"LUT6": 5, "LUT2": 1, "RAM32M": 1, "FDRE": 3, "DSP48E1": 2, "RAMB36E1": 1, "RAMB18E1": 1}
     assert usage_of_cells(xilinx, Family.XILINX7) == Usage(10, 3, 2, 54)
+    intel = {
+        "MISTRAL_ALUT2": 3,
+        "MISTRAL_ALUT6": 2,
+        "MISTRAL_ALUT_ARITH": 5,
+        "MISTRAL_MLAB": 4,
+        "MISTRAL_FF": 7,
+    }
+    intel |= {"MISTRAL_MUL18X18": 3, "MISTRAL_MUL9X9": 4, "MISTRAL_M10K": 2, "MISTRAL_NOT": 9}
+    # Two products of 18 bits, or three of 9, in a block.
+    assert usage_of_cells(intel, Family.CYCLONE5) == Usage(16, 7, 3, 20)
 
 
 def test_the_worst_clock_counts():

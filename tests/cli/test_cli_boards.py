@@ -172,10 +172,10 @@ def test_board_that_a_program_registers(monkeypatch):
 
 
 def test_unknown_board(tosaic, here):
-    for verb in (("build", "de10"), ("verilog", "--board", "de10")):
+    for verb in (("build", "zcu102"), ("verilog", "--board", "zcu102")):
         outcome = tosaic(*verb, "-o", "out")
         assert outcome.code == 1
-        assert outcome.err.startswith("tosaic: error: no board is called 'de10'; there are ulx3s-85f, ")
+        assert outcome.err.startswith("tosaic: error: no board is called 'zcu102'; there are ulx3s-85f, ")
     assert not (here / "out").exists()
 
 

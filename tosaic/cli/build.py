@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tosaic.boards.board import PARTS, Board
+from tosaic.boards.board import PARTS, Board, Family
 from tosaic.cli import options
 from tosaic.cli.afterwards import tell_next
 from tosaic.cli.boards import board_errors, find_board
@@ -123,6 +123,10 @@ def build(
     if built.bitstream is not None:
         print(f"bitstream: {built.bitstream}")
         tell_next("run", "MODEL.tosa", "--random", "1", "--check", "--on", chosen.transport)
+    elif chosen.family is Family.CYCLONE5:
+        print(
+            f"{output / 'top.qpf'}: compile it with Quartus for the bitstream: quartus_sh --flow compile top"
+        )
     elif not chosen.family.is_open:
         print(f"{output / 'build.tcl'}: run it with Vivado for the bitstream")
     return 0

@@ -82,7 +82,7 @@ def boards() -> None:
             str(get_config(board.config).macs_per_cycle) if board.machine == "array" else "firmware",
             f"{board.clock_hz / 1e6:g} MHz",
             board.memory,
-            "open" if board.family.is_open else "Vivado",
+            board.family.tools,
         )
         for board in known_boards().values()
     ]
@@ -146,7 +146,7 @@ def _of_board(board: "Board") -> list[tuple[str, str]]:
         ("clock", f"{board.clock_hz / 1e6:g} MHz" + (f"; {board.notes}" if board.notes else "")),
         ("memory", board.memory),
         ("device", board.transport),
-        ("bitstream", "open tools" if board.family.is_open else "Vivado script"),
+        ("bitstream", board.family.bitstream_by),
     ]
 
 

@@ -92,6 +92,18 @@ GROUPS: dict[str, dict[str, Verb]] = {
                 "tosaic verilog --config nano --network net.tosa -o out/",
             ),
         ),
+        "bring-up": Verb(
+            "tosaic.cli.bring_up",
+            "bring_up",
+            "Test a board step by step; each fault has a name",
+            ("tosaic bring-up icebreaker --on serial:///dev/ttyUSB1?baud=500000 --bundle board.zip",),
+        ),
+        "silicon": Verb(
+            "tosaic.cli.silicon",
+            "silicon",
+            "Area, clock and energy of a chip, before layout",
+            ("tosaic silicon --liberty cells.lib --config nano --network net.tosa -o chip/",),
+        ),
         "serve": Verb(
             "tosaic.cli.serve",
             "serve",

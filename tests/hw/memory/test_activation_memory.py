@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from amaranth.hdl import Fragment
 from amaranth.sim import Simulator
 
 from tosaic.hw.config import Config
@@ -217,3 +218,50 @@ def test_a_read_sees_the_write_of_the_cycle_before_and_not_of_its_own():
         assert ctx.get(dut.vector_read.data) == 0x00040302
 
     run(dut, testbench)
+
+
+class Watching:
+    """A platform that keeps the read ports of all memories."""
+
+    def __init__(self):
+        self.ports = []
+
+    def get_memory(self, target):
+        self.ports += target.read_ports
+        return target.elaborate(None)
+
+
+@pytest.mark.parametrize(
+    "port, address, second, halves",
+    [
+        ("vector_read", 8, None, 1),
+        ("vector_read", 12, None, 1),
+        ("store_read", 9, None, 2),
+        ("vector_read", 63, None, 2),
+        ("array_read", 64, None, 1),
+        ("array_read", 64, 132, 2),
+        ("array_read", 68, 128, 2),
+    ],
+)
+def test_a_read_takes_no_more_memories_than_it_needs(port, address, second, halves):
+    dut, platform = ActivationMemory(tiny()), Watching()
+    fragment = Fragment.get(dut, platform)
+    counts = []
+
+    async def script(ctx):
+        reader = getattr(dut, port)
+        ctx.set(reader.address, address)
+        if second is not None:
+            ctx.set(reader.second, second)
+            ctx.set(reader.paired, 1)
+        for prepare, request in ((0, 0), (1, 0), (0, 0), (0, 1), (0, 0)):
+            ctx.set(reader.prepare, prepare)
+            ctx.set(reader.request, request)
+            counts.append(sum(ctx.get(each.en) for each in platform.ports))
+            await ctx.tick()
+
+    simulator = Simulator(fragment)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(script)
+    simulator.run()
+    assert len(platform.ports) == 8 and counts == [0, 0, 0, halves, 0]

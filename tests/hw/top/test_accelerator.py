@@ -59,6 +59,9 @@ class World:
         ctx.set(write.bvalid, self.answer_offered)
         ctx.set(write.bresp, self.write_response_code)
 
+        if ctx.get(self.dut.idle):
+            assert self.bus_is_clean
+            assert not any(ctx.get(valid) for valid in (read.arvalid, write.awvalid, write.wvalid))
         if self.read_offered and ctx.get(read.rready):
             self.reads.pop(0)
             self.read_offered = False
@@ -198,9 +201,17 @@ def test_copy(columns):
     copy = (0x803, 0x1001, 37, 5)
 
     async def script(ctx):
+        for _ in range(20):
+            await world.step(ctx)
+        assert ctx.get(world.dut.idle)
         await world.start(ctx, _copy(config, *copy))
+        # The write that starts the program has been answered.
+        assert not ctx.get(world.dut.idle)
         expected = _expected(world, *copy)
         assert await world.finish(ctx) == (DONE, 0, 0, 160)
+        for _ in range(20):
+            await world.step(ctx)
+        assert ctx.get(world.dut.idle)
         assert world.bytes == expected and world.bus_is_clean
         cycles = await world.read(ctx, "CYCLES")
         assert await world.read(ctx, "MARK_COUNT") == 1

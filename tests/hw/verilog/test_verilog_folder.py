@@ -79,7 +79,7 @@ def test_ports_have_the_names_bus_models_look_for(folder):
     text = (folder / "rtl" / "tosaic.v").read_text()
     header = text[text.index("module tosaic") : text.index(");")]
     ports = set(re.findall(r"(\w+)(?: = [^,\n]*)?,?$", header, re.MULTILINE)) - {"tosaic"}
-    expected = {"clk", "rst", "irq"}
+    expected = {"clk", "rst", "irq", "idle"}
     expected |= {f"m_axi_{name}" for signature in (AxiRead, AxiWrite) for name in signature(CONFIG).members}
     expected |= {f"s_axil_{name}" for name in AxiLite().members}
     assert ports == expected
@@ -118,6 +118,7 @@ def test_the_wishbone_wrapper_comes_in_modules(tmp_path):
         "clk",
         "rst",
         "irq",
+        "idle",
     }
 
 
@@ -337,7 +338,7 @@ def test_fusesoc_and_ip_xact_name_every_file_and_port(folder):
         for interface in root.findall("./x:busInterfaces/x:busInterface", space)
         for name in interface.findall(".//x:physicalPort/x:name", space)
     ]
-    assert set(mapped) == {name for name, _, _ in declared} - {"rst", "irq"}
+    assert set(mapped) == {name for name, _, _ in declared} - {"rst", "irq", "idle"}
     offsets = {
         register.findtext("x:name", None, space): register.findtext("x:addressOffset", None, space)
         for register in root.iterfind(".//x:register", space)

@@ -1,0 +1,60 @@
+"""What is written for a chip, and real Yosys on a design of a few lines."""
+
+import pytest
+from small_library import LIBERTY
+
+from tosaic.boards.silicon.design import Design
+from tosaic.boards.silicon.liberty import read_liberty
+from tosaic.boards.silicon.memories import MemoryFigures
+from tosaic.boards.silicon.report import area_of, clock_of
+from tosaic.boards.silicon.synthesis import Mapping, Sources, simulated, synthesize
+from tosaic.boards.silicon.timing import Timing
+from tosaic.hw.memory.macros import MemoryShape
+
+SHAPE = MemoryShape(words=64, bits=32, lanes=4)
+TOP = f"""
+module tosaic (input wire clk, input wire [5:0] a, input wire go, output wire [31:0] q, output reg parity);
+  {SHAPE.name} memory (
+    .clk(clk), .read_enable(go), .read_address(a), .read_data(q),
+    .write_enable({{4{{parity}}}}), .write_address(a), .write_data({{q[0], q[31:1]}})
+  );
+  tosaic_unit unit (.a(parity), .b(go), .y(next));
+  wire next;
+  initial parity = 1;
+  always @(posedge clk) parity <= next;
+endmodule
+"""
+UNIT = "module tosaic_unit (input wire a, input wire b, output wire y);\n  assign y = ~(a & b);\nendmodule\n"
+
+
+@pytest.mark.nightly
+@pytest.mark.xdist_group("yosys")
+def test_a_design_of_a_few_lines(tmp_path):
+    liberty = tmp_path / "few.lib"
+    liberty.write_text(LIBERTY)
+    library = read_liberty(liberty)
+    sources = Sources("tiny", {"tosaic": TOP, "tosaic_unit": UNIT}, (SHAPE,))
+    mapping = Mapping(liberty, library, 10.0)
+    steps = []
+    netlist = synthesize(sources, mapping, tmp_path, lambda what, done, total: steps.append(what))
+    assert sorted(each.kind for each in netlist.instances) == ["dff", "nand", SHAPE.name]
+    design = Design(netlist, library, MemoryFigures(), sources.memories)
+    area = area_of(design)
+    assert (area.cells_um2, area.memory_bits) == ({"top": 23.0}, 2048)
+    # From a flip-flop through the NAND, 0.602 + 0.402 + 0.2, or from the memory to itself, 2.5 + 0.1.
+    assert clock_of(Timing(design)).period_ns == pytest.approx(2.6)
+    text = simulated(sources, library, tmp_path).read_text()
+    assert "nand" not in text and f"module {SHAPE.name} (" in text
+    assert "create_clock -name clk -period 10 [get_ports clk]" in (tmp_path / "tosaic.sdc").read_text()
+    assert not (tmp_path / "cells.lib").exists()
+    # The same once more is taken as it is there.
+    steps.clear()
+    synthesize(sources, mapping, tmp_path, lambda what, done, total: steps.append(what))
+    assert steps == ["netlist"]
+
+
+def test_wrapper_of_a_memory():
+    text = SHAPE.verilog()
+    assert "module tosaic_memory_64x32_4 (" in text
+    assert "input [5:0] read_address" in text and "input [3:0] write_enable" in text
+    assert "may return X" in text
