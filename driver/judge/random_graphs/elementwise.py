@@ -1,9 +1,10 @@
 """Random elementwise operators, conversions and reductions for random graphs."""
 
 import numpy as np
-from random_graph import DATA, NUMBERS, Bounds, RandomGraph, full, least
 
 from tosaic.compiler.ir import DType
+
+from .graph import DATA, NUMBERS, Bounds, RandomGraph, full, least
 
 _HALF: Bounds = (-(1 << 30), (1 << 30) - 1)
 

@@ -1,9 +1,9 @@
 """Random COND_IF and WHILE_LOOP for random graphs: their branches are random graphs too."""
 
-from random_elementwise import zero_point
-from random_graph import DATA, RandomGraph, full, least
-
 from tosaic.compiler.ir import DType, Operator
+
+from .elementwise import zero_point
+from .graph import DATA, RandomGraph, full, least
 
 
 def _branch(g: RandomGraph, state: list[str], name: str) -> RandomGraph:

@@ -2,10 +2,10 @@
 
 import math
 
-from random_elementwise import rescale_to, zero_point
-from random_graph import Bounds, RandomGraph
-
 from tosaic.compiler.ir import DType
+
+from .elementwise import rescale_to, zero_point
+from .graph import Bounds, RandomGraph
 
 _KERNELS = (1, 1, 2, 3, 3, 4, 5)
 

@@ -3,9 +3,10 @@
 import math
 
 import numpy as np
-from random_graph import DATA, MAX_ELEMENTS, NUMBERS, RandomGraph
 
 from tosaic.compiler.ir import DType
+
+from .graph import DATA, MAX_ELEMENTS, NUMBERS, RandomGraph
 
 _ANY_AXIS = (1, 6)
 

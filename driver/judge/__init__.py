@@ -1,0 +1,1 @@
+"""The judge: what other people's programs make of TOSA graphs, against golden."""
