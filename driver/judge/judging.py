@@ -1,0 +1,166 @@
+"""Judges cases, each with each consumer as a job, and finds the smallest part of what goes wrong."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tosaic.driver.jobs import Done, Executor, Job, JobFunction, Record, RecordFile, run_jobs
+from tosaic.driver.session import Progress
+from tosaic.errors import InputError, UnpredictableError, UnsupportedError
+from tosaic.sim.golden import evaluate
+
+from .case import Case
+from .consumers import Consumer, consumer_of
+from .minimize import minimized, operators_of, part_of, signature
+from .outcome import VERDICTS, Outcome, Verdict, compared, failed
+from .sources import Source
+
+LIMIT_SECONDS = 60.0
+SHOWN = (Verdict.DIFFERS, Verdict.CRASHED)
+"""Verdicts whose graphs are made smaller at once; of refusals one for each reason is, in the end."""
+ARBITER = "reference-model"
+
+
+@dataclasses.dataclass(frozen=True)
+class Judged:
+    """What a consumer made of a case."""
+
+    source: Source
+    consumer: str
+    outcome: Outcome
+    operators: tuple[str, ...]
+    """Operators in the graph."""
+    part: tuple[int, ...]
+    """Numbers of the operators of the smallest part that shows it; all where it was not looked for."""
+    smallest: Outcome
+    """The outcome of that part."""
+    signature: str
+    """That part in words."""
+    arbiter: str
+    """The reference model's verdict on that part; empty where it was not asked."""
+
+    @property
+    def wrong(self) -> bool:
+        return self.outcome.verdict not in (Verdict.EXACT, Verdict.REFUSED, Verdict.OPEN)
+
+
+def judge_all(
+    sources: Sequence[Source],
+    consumers: Sequence[str],
+    executor: Executor,
+    records: RecordFile | None = None,
+    progress: Progress | None = None,
+    *,
+    limit_seconds: float = LIMIT_SECONDS,
+) -> list[Judged]:
+    """What each consumer makes of each case that has its form. `records` keeps what is done, as every run of jobs.
+
+    InputError for a consumer that is unknown or missing."""
+    found = {name: consumer_of(name) for name in consumers}
+    versions = {name: each.version() for name, each in found.items()}
+    pairs = [(source, name) for name in found for source in sources if source.has(found[name].form)]
+    jobs = [_job(*pair, versions[pair[1]], limit_seconds) for pair in pairs]
+    return [
+        _judged(*pair, record)
+        for pair, record in zip(pairs, run_jobs(jobs, executor, records, progress), strict=True)
+    ]
+
+
+def versions_of(consumers: Sequence[str]) -> dict[str, str]:
+    """What is installed, by consumer."""
+    return {name: consumer_of(name).version() for name in consumers}
+
+
+def _job(source: Source, name: str, version: str, limit_seconds: float) -> Job:
+    settings = {"kind": source.kind, "consumer": name, "version": version, "limit_seconds": limit_seconds}
+    work = JobFunction(f"{__name__}:run_job")
+    return Job(work, source.path, target=name, seed=source.seed, settings=settings, title=source.title)
+
+
+def _judged(source: Source, name: str, record: Record) -> Judged:
+    if record.failure is not None:
+        outcome = Outcome(Verdict.OPEN, record.failure)
+        return Judged(source, name, outcome, (), (), outcome, "", "")
+    result = record.result
+    return Judged(
+        source,
+        name,
+        Outcome.of_plain(result["outcome"]),
+        tuple(result["operators"]),
+        tuple(result["part"]),
+        Outcome.of_plain(result["smallest"]),
+        result["signature"],
+        result["arbiter"],
+    )
+
+
+def run_job(job: Job) -> Done:
+    """A case through a consumer."""
+    settings = job.settings
+    asked = _consumer(settings["consumer"])
+    if asked.version() != settings["version"]:
+        raise InputError(
+            f"{asked.name}: {asked.version()} is installed here, {settings['version']} is asked for"
+        )
+    case = Source(settings["kind"], job.model, job.seed).load()
+    return Done(_result(case, asked, settings["limit_seconds"]))
+
+
+@functools.cache
+def _consumer(text: str) -> Consumer:
+    return consumer_of(text)
+
+
+def _result(case: Case, asked: Consumer, limit_seconds: float) -> dict[str, Any]:
+    outcome = judge(case, asked, limit_seconds)
+    numbers, smallest, shown, arbiter = tuple(range(len(case.graph.operators))), outcome, "", ""
+    if outcome.verdict in SHOWN:
+        part = minimized(case, outcome, lambda each: judge(each, asked, limit_seconds))
+        numbers, smallest = part.operators, part.outcome
+        small = part_of(case, numbers) if len(numbers) < len(case.graph.operators) else case
+        shown, arbiter = signature(small), _arbiter(small, asked, limit_seconds)
+    return {
+        "outcome": outcome.plain(),
+        "operators": operators_of(case.graph),
+        "part": list(numbers),
+        "smallest": smallest.plain(),
+        "signature": shown,
+        "arbiter": arbiter,
+    }
+
+
+def _arbiter(case: Case, asked: Consumer, limit_seconds: float) -> str:
+    """The reference model's verdict; empty where it is not installed, or is the one that is judged."""
+    if asked.name == ARBITER:
+        return ""
+    model = _consumer(ARBITER)
+    try:
+        model.version()
+    except InputError:
+        return ""
+    return judge(case, model, limit_seconds).verdict.value
+
+
+def judge(case: Case, asked: Consumer, limit_seconds: float = LIMIT_SECONDS) -> Outcome:
+    """What a consumer makes of a case, against golden."""
+    try:
+        golden = _golden(case)
+    except (UnpredictableError, UnsupportedError, InputError) as error:
+        return Outcome(Verdict.OPEN, " ".join(str(error).split()))
+    try:
+        return compared(case, asked.run(case, limit_seconds), golden)
+    except tuple(VERDICTS) as error:
+        return failed(error)
+
+
+def _golden(case: Case) -> Mapping[str, np.ndarray]:
+    graph = case.graph
+    if graph.states:
+        raise UnsupportedError("the graph remembers values from run to run (VARIABLE)")
+    floats = [name for name in graph.outputs if graph.tensors[name].dtype.is_float]
+    if floats:
+        raise UnsupportedError(f"output {graph.tensors[floats[0]]} is a float; the judge compares integers")
+    return evaluate(graph, dict(case.feeds), strict=True)

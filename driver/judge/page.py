@@ -1,0 +1,130 @@
+"""The page of who is exact on what, and the table that the command prints."""
+
+import collections
+import pathlib
+import shlex
+from collections.abc import Mapping, Sequence
+
+from tosaic.driver.replacing import replacing
+
+from .judging import Judged
+from .outcome import Verdict, general
+from .reproducer import Kind, kinds, report, small_case
+from .sources import SUITE
+
+_HEAD = """# What others make of TOSA
+
+Graphs through programs that compute TOSA, or the same network in another form, compared with golden element by element.
+[judge.md](../judge.md) says what each verdict means and how the parts are found. Written by
+
+    {command}
+
+"""
+_VERDICTS = [each for each in Verdict]
+_SHOWN_LINES = 60
+"""Lines of a report that the page shows whole."""
+
+
+def counts_table(judged: Sequence[Judged]) -> list[str]:
+    """A row for each consumer and group of graphs."""
+    rows: dict[tuple[str, str], collections.Counter[Verdict]] = collections.defaultdict(collections.Counter)
+    for each in judged:
+        rows[each.consumer, each.source.group][each.outcome.verdict] += 1
+    lines = [
+        f"| consumer | graphs of | graphs | {' | '.join(each.value for each in _VERDICTS)} |",
+        f"|---|---|--:{'|--:' * len(_VERDICTS)}|",
+    ]
+    for (consumer, group), found in rows.items():
+        cells = [f"{found[verdict]:,}" if found[verdict] else "" for verdict in _VERDICTS]
+        lines.append(f"| {consumer} | {group} | {found.total():,} | {' | '.join(cells)} |")
+    return lines
+
+
+def kind_line(kind: Kind, group: Sequence[Judged]) -> str:
+    """One line for a kind of thing that goes wrong."""
+    one = group[0]
+    return f"{kind[0]} {kind[1]} ({len(group):,} graphs, as {one.source.title}): {kind[2]}: {one.smallest.reason}"
+
+
+def write_page(
+    path: pathlib.Path, judged: Sequence[Judged], versions: Mapping[str, str], command: Sequence[str]
+) -> None:
+    """Write the page."""
+    lines = [_HEAD.format(command=shlex.join(command))]
+    lines += [f"- {name}: {version}" for name, version in versions.items()]
+    lines += ["", "## Who is exact", "", *counts_table(judged), ""]
+    lines += _operators(judged)
+    lines += _wrong(judged, versions)
+    lines += _refused(judged)
+    with replacing(path) as scratch:
+        scratch.write_text("\n".join(lines).rstrip("\n") + "\n")
+
+
+def _operators(judged: Sequence[Judged]) -> list[str]:
+    """Tests of the suite that are not exact, by operator."""
+    tests = [each for each in judged if each.source.kind == SUITE]
+    if not tests:
+        return []
+    consumers = list(dict.fromkeys(each.consumer for each in tests))
+    found: dict[tuple[str, str], list[Judged]] = collections.defaultdict(list)
+    for each in tests:
+        # A test of control flow or of data nodes has several operators: the folder above tells whose test it is.
+        assert each.source.path is not None
+        found[each.source.path.parent.name, each.consumer].append(each)
+    names = sorted({name for name, _ in found})
+    lines = [
+        "## TOSA's suite by operator",
+        "",
+        "Exact tests of all; operators where everybody is exact are left out.",
+        "",
+    ]
+    lines += [f"| operator | {' | '.join(consumers)} |", f"|---{'|--:' * len(consumers)}|"]
+    for name in names:
+        cells = []
+        for consumer in consumers:
+            group = found[name, consumer]
+            exact = sum(each.outcome.verdict is Verdict.EXACT for each in group)
+            cells.append((exact, len(group)))
+        if any(exact < total for exact, total in cells):
+            lines.append(f"| {name} | {' | '.join(f'{exact} of {total}' for exact, total in cells)} |")
+    return [*lines, ""]
+
+
+def _wrong(judged: Sequence[Judged], versions: Mapping[str, str]) -> list[str]:
+    found = kinds(judged)
+    if not found:
+        return ["## Differences", "", "None.", ""]
+    lines = [
+        "## Differences",
+        "",
+        "| consumer | verdict | graphs | smallest part | reference model |",
+        "|---|---|--:|---|---|",
+    ]
+    for (consumer, verdict, words), group in found.items():
+        lines.append(f"| {consumer} | {verdict} | {len(group):,} | {words} | {group[0].arbiter} |")
+    lines += ["", "## Reports", ""]
+    for kind, group in found.items():
+        text = report(group, kind, small_case(group[0]), versions[kind[0]])
+        own = text.splitlines()
+        lines += [f"##{own[0]}", "", *(own[2:] if len(own) <= _SHOWN_LINES else own[2:6]), ""]
+    return lines
+
+
+def _refused(judged: Sequence[Judged]) -> list[str]:
+    reasons: collections.Counter[tuple[str, str, str]] = collections.Counter()
+    for each in judged:
+        if each.outcome.verdict in (Verdict.REFUSED, Verdict.OPEN):
+            reasons[each.consumer, each.outcome.verdict.value, general(each.outcome.reason)] += 1
+    if not reasons:
+        return []
+    lines = [
+        "## Refused and not judged, by reason",
+        "",
+        "| consumer | verdict | graphs | reason |",
+        "|---|---|--:|---|",
+    ]
+    for (consumer, verdict, reason), count in sorted(
+        reasons.items(), key=lambda item: (item[0][0], -item[1])
+    ):
+        lines.append(f"| {consumer} | {verdict} | {count:,} | {reason.replace('|', '¦')} |")
+    return [*lines, ""]
