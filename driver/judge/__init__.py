@@ -4,23 +4,23 @@
 difference, `judging` does all that as jobs, `reproducer` and `page` write what came of it.
 """
 
-from .case import Case, read_case
+from .case import JudgeCase, read_case
 from .consumers import MADE as CONSUMERS
 from .consumers import consumer_of
 from .judging import LIMIT_SECONDS, Judged, judge, judge_all, versions_of
-from .outcome import Outcome, Verdict
+from .outcome import JudgeOutcome, JudgeVerdict
 from .page import counts_table, kind_line, write_page
 from .reproducer import kinds, write_reproducers
-from .sources import Source, find_sources
+from .sources import CaseSource, find_sources
 
 __all__ = [
     "CONSUMERS",
     "LIMIT_SECONDS",
-    "Case",
+    "JudgeCase",
     "Judged",
-    "Outcome",
-    "Source",
-    "Verdict",
+    "JudgeOutcome",
+    "CaseSource",
+    "JudgeVerdict",
     "consumer_of",
     "counts_table",
     "find_sources",

@@ -19,7 +19,7 @@ FORMS = ("tflite", "onnx", "pte")
 
 
 @dataclasses.dataclass(frozen=True)
-class Case:
+class JudgeCase:
     """A graph and its inputs, in the order of `graph.inputs`."""
 
     name: str
@@ -42,19 +42,13 @@ class Case:
     @property
     def values(self) -> list[np.ndarray]:
         """The inputs in the graph's order."""
-        return [
-            np.ascontiguousarray(self.feeds[name]).reshape(shape_of(self.graph, name))
-            for name in self.graph.inputs
-        ]
+        shapes = {name: tuple(self.graph.tensors[name].shape) for name in self.graph.inputs}
+        return [np.ascontiguousarray(self.feeds[name]).reshape(shape) for name, shape in shapes.items()]
 
     def outputs_in(self, folder: pathlib.Path) -> dict[str, np.ndarray]:
         """The outputs that a program has written into the folder. OSError or ValueError where one cannot be read."""
         files = zip(self.graph.outputs, output_files(self.graph), strict=True)
         return {name: np.load(folder / file, allow_pickle=False) for name, file in files}
-
-
-def shape_of(graph: Graph, name: str) -> tuple[int, ...]:
-    return tuple(graph.tensors[name].shape)
 
 
 def input_files(graph: Graph) -> list[str]:
@@ -87,15 +81,16 @@ def description(graph: Graph) -> dict[str, list[dict[str, object]]]:
     }
 
 
-def read_case(folder: pathlib.Path) -> Case:
-    """The case that `Case.save` or another producer wrote. InputError or ModelError for what is none."""
+def read_case(folder: pathlib.Path) -> JudgeCase:
+    """The case that `JudgeCase.save` or another producer wrote. InputError or ModelError for what is none."""
     graph = read_tosa(folder / GRAPH)
     validate(graph)
     feeds = {}
     for name, file in zip(graph.inputs, input_files(graph), strict=True):
         feeds[name] = load_values(graph, name, folder / file)
-    forms = {suffix: file.read_bytes() for suffix in FORMS if (file := folder / f"graph.{suffix}").is_file()}
-    return Case(folder.name, graph, feeds, forms)
+    files = {suffix: folder / f"graph.{suffix}" for suffix in FORMS}
+    forms = {suffix: path.read_bytes() for suffix, path in files.items() if path.is_file()}
+    return JudgeCase(folder.name, graph, feeds, forms)
 
 
 def load_values(graph: Graph, name: str, file: pathlib.Path) -> np.ndarray:

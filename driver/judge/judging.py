@@ -12,14 +12,14 @@ from tosaic.driver.session import Progress
 from tosaic.errors import InputError, UnpredictableError, UnsupportedError
 from tosaic.sim.golden import evaluate
 
-from .case import Case
+from .case import JudgeCase
 from .consumers import Consumer, consumer_of
 from .minimize import minimized, operators_of, part_of, signature
-from .outcome import VERDICTS, Outcome, Verdict, compared, failed
-from .sources import Source
+from .outcome import VERDICTS, JudgeOutcome, JudgeVerdict, compared, failed
+from .sources import CaseSource
 
 LIMIT_SECONDS = 60.0
-SHOWN = (Verdict.DIFFERS, Verdict.CRASHED)
+SHOWN = (JudgeVerdict.DIFFERS, JudgeVerdict.CRASHED)
 """Verdicts whose graphs are made smaller at once; of refusals one for each reason is, in the end."""
 ARBITER = "reference-model"
 
@@ -28,14 +28,14 @@ ARBITER = "reference-model"
 class Judged:
     """What a consumer made of a case."""
 
-    source: Source
+    source: CaseSource
     consumer: str
-    outcome: Outcome
+    outcome: JudgeOutcome
     operators: tuple[str, ...]
     """Operators in the graph."""
     part: tuple[int, ...]
     """Numbers of the operators of the smallest part that shows it; all where it was not looked for."""
-    smallest: Outcome
+    smallest: JudgeOutcome
     """The outcome of that part."""
     signature: str
     """That part in words."""
@@ -44,11 +44,11 @@ class Judged:
 
     @property
     def wrong(self) -> bool:
-        return self.outcome.verdict not in (Verdict.EXACT, Verdict.REFUSED, Verdict.OPEN)
+        return self.outcome.verdict in (*SHOWN, JudgeVerdict.TIMED_OUT)
 
 
 def judge_all(
-    sources: Sequence[Source],
+    sources: Sequence[CaseSource],
     consumers: Sequence[str],
     executor: Executor,
     records: RecordFile | None = None,
@@ -74,24 +74,24 @@ def versions_of(consumers: Sequence[str]) -> dict[str, str]:
     return {name: consumer_of(name).version() for name in consumers}
 
 
-def _job(source: Source, name: str, version: str, limit_seconds: float) -> Job:
+def _job(source: CaseSource, name: str, version: str, limit_seconds: float) -> Job:
     settings = {"kind": source.kind, "consumer": name, "version": version, "limit_seconds": limit_seconds}
     work = JobFunction(f"{__name__}:run_job")
     return Job(work, source.path, target=name, seed=source.seed, settings=settings, title=source.title)
 
 
-def _judged(source: Source, name: str, record: Record) -> Judged:
+def _judged(source: CaseSource, name: str, record: Record) -> Judged:
     if record.failure is not None:
-        outcome = Outcome(Verdict.OPEN, record.failure)
+        outcome = JudgeOutcome(JudgeVerdict.FAILED, record.failure)
         return Judged(source, name, outcome, (), (), outcome, "", "")
     result = record.result
     return Judged(
         source,
         name,
-        Outcome.of_plain(result["outcome"]),
+        JudgeOutcome.of_plain(result["outcome"]),
         tuple(result["operators"]),
         tuple(result["part"]),
-        Outcome.of_plain(result["smallest"]),
+        JudgeOutcome.of_plain(result["smallest"]),
         result["signature"],
         result["arbiter"],
     )
@@ -105,7 +105,7 @@ def run_job(job: Job) -> Done:
         raise InputError(
             f"{asked.name}: {asked.version()} is installed here, {settings['version']} is asked for"
         )
-    case = Source(settings["kind"], job.model, job.seed).load()
+    case = CaseSource(settings["kind"], job.model, job.seed).load()
     return Done(_result(case, asked, settings["limit_seconds"]))
 
 
@@ -114,49 +114,54 @@ def _consumer(text: str) -> Consumer:
     return consumer_of(text)
 
 
-def _result(case: Case, asked: Consumer, limit_seconds: float) -> dict[str, Any]:
+def _result(case: JudgeCase, asked: Consumer, limit_seconds: float) -> dict[str, Any]:
     outcome = judge(case, asked, limit_seconds)
-    numbers, smallest, shown, arbiter = tuple(range(len(case.graph.operators))), outcome, "", ""
+    numbers, smallest, shown = tuple(range(len(case.graph.operators))), outcome, ""
+    arbiter: JudgeVerdict | None = None
     if outcome.verdict in SHOWN:
         part = minimized(case, outcome, lambda each: judge(each, asked, limit_seconds))
         numbers, smallest = part.operators, part.outcome
         small = part_of(case, numbers) if len(numbers) < len(case.graph.operators) else case
         shown, arbiter = signature(small), _arbiter(small, asked, limit_seconds)
+        if arbiter is JudgeVerdict.OPEN:
+            outcome = smallest = JudgeOutcome(
+                JudgeVerdict.OPEN, f"TOSA leaves it open, by its reference model: {shown}"
+            )
     return {
         "outcome": outcome.plain(),
         "operators": operators_of(case.graph),
         "part": list(numbers),
         "smallest": smallest.plain(),
         "signature": shown,
-        "arbiter": arbiter,
+        "arbiter": arbiter.value if arbiter else "",
     }
 
 
-def _arbiter(case: Case, asked: Consumer, limit_seconds: float) -> str:
-    """The reference model's verdict; empty where it is not installed, or is the one that is judged."""
+def _arbiter(case: JudgeCase, asked: Consumer, limit_seconds: float) -> JudgeVerdict | None:
+    """The reference model's verdict; None where it is not installed, or is the one that is judged."""
     if asked.name == ARBITER:
-        return ""
+        return None
     model = _consumer(ARBITER)
     try:
         model.version()
     except InputError:
-        return ""
-    return judge(case, model, limit_seconds).verdict.value
+        return None
+    return judge(case, model, limit_seconds).verdict
 
 
-def judge(case: Case, asked: Consumer, limit_seconds: float = LIMIT_SECONDS) -> Outcome:
+def judge(case: JudgeCase, asked: Consumer, limit_seconds: float = LIMIT_SECONDS) -> JudgeOutcome:
     """What a consumer makes of a case, against golden."""
     try:
         golden = _golden(case)
     except (UnpredictableError, UnsupportedError, InputError) as error:
-        return Outcome(Verdict.OPEN, " ".join(str(error).split()))
+        return JudgeOutcome(JudgeVerdict.OPEN, " ".join(str(error).split()))
     try:
         return compared(case, asked.run(case, limit_seconds), golden)
     except tuple(VERDICTS) as error:
         return failed(error)
 
 
-def _golden(case: Case) -> Mapping[str, np.ndarray]:
+def _golden(case: JudgeCase) -> Mapping[str, np.ndarray]:
     graph = case.graph
     if graph.states:
         raise UnsupportedError("the graph remembers values from run to run (VARIABLE)")

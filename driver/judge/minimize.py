@@ -9,23 +9,23 @@ from tosaic.compiler.ir import OPERATORS, Graph, Operator
 from tosaic.errors import Error
 from tosaic.sim.golden import evaluate
 
-from .case import Case
-from .outcome import Outcome, Verdict
+from .case import JudgeCase
+from .outcome import JudgeOutcome, JudgeVerdict
 
-Judge = Callable[[Case], Outcome]
+Judge = Callable[[JudgeCase], JudgeOutcome]
 TRIES_MAX = 40
 """Runs of the consumer for one graph."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class SmallestPart:
     """Numbers of the operators that are left, and what the consumer makes of them."""
 
     operators: tuple[int, ...]
-    outcome: Outcome
+    outcome: JudgeOutcome
 
 
-def part_of(case: Case, kept: Sequence[int]) -> Case:
+def part_of(case: JudgeCase, kept: Sequence[int]) -> JudgeCase:
     """Operators of a case by their numbers; what others would give them, they are given as inputs, or as constants
     where TOSA wants one there."""
     graph = case.graph.copy()
@@ -49,7 +49,7 @@ def part_of(case: Case, kept: Sequence[int]) -> Case:
     ]
     needed = {*inputs, *read, *written}
     graph.tensors = {name: tensor for name, tensor in graph.tensors.items() if name in needed}
-    return Case(case.name, graph, {name: np.asarray(values[name]) for name in inputs})
+    return JudgeCase(case.name, graph, {name: np.asarray(values[name]) for name in inputs})
 
 
 def written_in_order(operators: Sequence[Operator]) -> list[str]:
@@ -62,29 +62,29 @@ def _constant_operands(operator: Operator) -> list[str]:
     return [name for operand, name in places if operand.constant]
 
 
-def minimized(case: Case, outcome: Outcome, judge: Judge) -> Part:
-    """The smallest part that was found whose outcome is of the same kind. Golden's values stand for what is cut away."""
-    search = _Search(case, outcome, judge)
-    whole = Part(tuple(range(len(case.graph.operators))), outcome)
+def minimized(case: JudgeCase, outcome: JudgeOutcome, judge: Judge) -> SmallestPart:
+    """The smallest part that was found with an outcome of the same kind; golden's values stand for what is cut."""
+    search = _Minimizer(case, outcome, judge)
+    whole = SmallestPart(tuple(range(len(case.graph.operators))), outcome)
     if case.graph.states or case.forms:
         return whole
     best = search.alone() or whole
     return search.fewer(best) if len(best.operators) > 1 else best
 
 
-class _Search:
-    def __init__(self, case: Case, outcome: Outcome, judge: Judge):
+class _Minimizer:
+    def __init__(self, case: JudgeCase, outcome: JudgeOutcome, judge: Judge):
         self._case, self._outcome, self._judge = case, outcome, judge
         self._left = TRIES_MAX
 
-    def alone(self) -> Part | None:
+    def alone(self) -> SmallestPart | None:
         """One operator that shows it alone: where values differ, the first whose result does; else each in turn."""
         for number in self._suspects():
             if found := self._shows((number,)):
                 return found
         return None
 
-    def fewer(self, part: Part) -> Part:
+    def fewer(self, part: SmallestPart) -> SmallestPart:
         """Without halves, quarters and at last single operators, as long as it still shows."""
         size = len(part.operators) // 2
         while size >= 1:
@@ -100,7 +100,7 @@ class _Search:
 
     def _suspects(self) -> list[int]:
         numbers = list(range(len(self._case.graph.operators)))
-        if self._outcome.verdict is not Verdict.DIFFERS:
+        if self._outcome.verdict is not JudgeVerdict.DIFFERS:
             return numbers
         exposed = part_of(self._case, numbers)
         exposed.graph.outputs = [
@@ -113,11 +113,11 @@ class _Search:
         # A graph whose every tensor is an output may hide what fusion does.
         return numbers if owner is None else [owner, *(n for n in numbers if n != owner)]
 
-    def _shows(self, numbers: tuple[int, ...]) -> Part | None:
+    def _shows(self, numbers: tuple[int, ...]) -> SmallestPart | None:
         outcome = self._judged(part_of(self._case, numbers))
-        return Part(numbers, outcome) if outcome and outcome.kind == self._outcome.kind else None
+        return SmallestPart(numbers, outcome) if outcome and outcome.kind == self._outcome.kind else None
 
-    def _judged(self, part: Case) -> Outcome | None:
+    def _judged(self, part: JudgeCase) -> JudgeOutcome | None:
         """What the consumer makes of a part; None after too many, and for a part that is no legal graph."""
         if self._left <= 0:
             return None
@@ -133,7 +133,7 @@ def operators_of(graph: Graph) -> list[str]:
     return sorted({operator.op for part in graph.walk() for operator in part.operators})
 
 
-def signature(case: Case) -> str:
+def signature(case: JudgeCase) -> str:
     """A part in words: its operators with the types of their operands and results, and the attributes that choose a
     mode."""
     return ", ".join(_words(case.graph, operator) for operator in case.graph.operators)

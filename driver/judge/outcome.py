@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from .case import Case
+from tosaic.compiler.ir import DType
+
+from .case import JudgeCase
 
 
-class Verdict(enum.Enum):
+class JudgeVerdict(enum.Enum):
     """What a consumer made of a graph."""
 
     EXACT = "exact"
@@ -22,10 +24,16 @@ class Verdict(enum.Enum):
     TIMED_OUT = "timed out"
     OPEN = "not judged"
     """TOSA leaves the result open, or golden does not compute it."""
+    FAILED = "failed"
+    """The judge did not come to its end."""
 
 
 class Refusal(Exception):
     """A consumer says that it does not take the graph, and why."""
+
+
+class Undefined(Exception):
+    """A consumer shows that TOSA leaves the result open."""
 
 
 class Crash(Exception):
@@ -36,14 +44,19 @@ class OutOfTime(Exception):
     """A consumer takes longer than it may."""
 
 
-VERDICTS = {Refusal: Verdict.REFUSED, Crash: Verdict.CRASHED, OutOfTime: Verdict.TIMED_OUT}
+VERDICTS = {
+    Refusal: JudgeVerdict.REFUSED,
+    Undefined: JudgeVerdict.OPEN,
+    Crash: JudgeVerdict.CRASHED,
+    OutOfTime: JudgeVerdict.TIMED_OUT,
+}
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
+class JudgeOutcome:
     """A verdict; `reason` is one line, empty where the outputs are golden's."""
 
-    verdict: Verdict
+    verdict: JudgeVerdict
     reason: str = ""
     largest: int = 0
     """The largest difference of an element from golden's."""
@@ -55,7 +68,7 @@ class Outcome:
         """The verdict and the reason without what differs from graph to graph."""
         return (
             f"{self.verdict.value}: {general(self.reason)}"
-            if self.verdict is not Verdict.DIFFERS
+            if self.verdict is not JudgeVerdict.DIFFERS
             else "differs"
         )
 
@@ -63,38 +76,47 @@ class Outcome:
         return {**dataclasses.asdict(self), "verdict": self.verdict.value}
 
     @staticmethod
-    def of_plain(found: Mapping[str, Any]) -> "Outcome":
-        return Outcome(**{**found, "verdict": Verdict(found["verdict"])})
+    def of_plain(found: Mapping[str, Any]) -> "JudgeOutcome":
+        return JudgeOutcome(**{**found, "verdict": JudgeVerdict(found["verdict"])})
 
 
 SHOWN = 300
 """Characters of a reason."""
 
 
-def failed(error: Exception) -> Outcome:
-    """The outcome of a Refusal, Crash or OutOfTime."""
-    return Outcome(VERDICTS[type(error)], " ".join(str(error).split())[:SHOWN])
+def failed(error: Exception) -> JudgeOutcome:
+    """The outcome of one of the exceptions of VERDICTS."""
+    return JudgeOutcome(VERDICTS[type(error)], " ".join(str(error).split())[:SHOWN])
 
 
-def compared(case: Case, outputs: Mapping[str, np.ndarray], golden: Mapping[str, np.ndarray]) -> Outcome:
+def compared(
+    case: JudgeCase, outputs: Mapping[str, np.ndarray], golden: Mapping[str, np.ndarray]
+) -> JudgeOutcome:
     """Compare outputs by name with golden's, as integers: a consumer may hold them in a wider type."""
     problems = []
     for name in case.graph.outputs:
         got, wanted = np.asarray(outputs[name]), golden[name]
         if got.dtype.kind not in "biu" or got.shape != wanted.shape:
             reason = f"output {name!r} is {got.dtype}{list(got.shape)}, golden's {wanted.dtype}{list(wanted.shape)}"
-            return Outcome(Verdict.DIFFERS, reason, 0, name)
-        wrong, largest = _differences(got, wanted)
+            return JudgeOutcome(JudgeVerdict.DIFFERS, reason, 0, name)
+        wrong, largest = _differences(_as_held(got, case.graph.tensors[name].dtype), wanted)
         if len(wrong):
             where = tuple(int(index) for index in wrong[0])
             reason = (
                 f"output {name!r} differs at {list(where)}: got {int(got[where])}, golden {int(wanted[where])} "
                 f"({len(wrong)} of {wanted.size} elements differ, by at most {largest})"
             )
-            problems.append(Outcome(Verdict.DIFFERS, reason, largest, name))
+            problems.append(JudgeOutcome(JudgeVerdict.DIFFERS, reason, largest, name))
     if not problems:
-        return Outcome(Verdict.EXACT)
+        return JudgeOutcome(JudgeVerdict.EXACT)
     return dataclasses.replace(problems[0], largest=max(each.largest for each in problems))
+
+
+def _as_held(got: np.ndarray, dtype: DType) -> np.ndarray:
+    """Elements as golden holds them: what stands above the 48 bits of an int48 in 64 is nobody's."""
+    if dtype is DType.INT48 and got.dtype.itemsize == 8:
+        return (got.view(np.int64) << 16) >> 16
+    return got
 
 
 def _differences(got: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, int]:

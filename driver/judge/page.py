@@ -3,12 +3,13 @@
 import collections
 import pathlib
 import shlex
+import tempfile
 from collections.abc import Mapping, Sequence
 
 from tosaic.driver.replacing import replacing
 
 from .judging import Judged
-from .outcome import Verdict, general
+from .outcome import JudgeVerdict, general
 from .reproducer import Kind, kinds, report, small_case
 from .sources import SUITE
 
@@ -20,14 +21,16 @@ Graphs through programs that compute TOSA, or the same network in another form, 
     {command}
 
 """
-_VERDICTS = [each for each in Verdict]
+_VERDICTS = [each for each in JudgeVerdict]
 _SHOWN_LINES = 60
 """Lines of a report that the page shows whole."""
 
 
 def counts_table(judged: Sequence[Judged]) -> list[str]:
     """A row for each consumer and group of graphs."""
-    rows: dict[tuple[str, str], collections.Counter[Verdict]] = collections.defaultdict(collections.Counter)
+    rows: dict[tuple[str, str], collections.Counter[JudgeVerdict]] = collections.defaultdict(
+        collections.Counter
+    )
     for each in judged:
         rows[each.consumer, each.source.group][each.outcome.verdict] += 1
     lines = [
@@ -75,7 +78,7 @@ def _operators(judged: Sequence[Judged]) -> list[str]:
     lines = [
         "## TOSA's suite by operator",
         "",
-        "Exact tests of all; operators where everybody is exact are left out.",
+        "Exact of all tests, where not all are exact.",
         "",
     ]
     lines += [f"| operator | {' | '.join(consumers)} |", f"|---{'|--:' * len(consumers)}|"]
@@ -83,7 +86,7 @@ def _operators(judged: Sequence[Judged]) -> list[str]:
         cells = []
         for consumer in consumers:
             group = found[name, consumer]
-            exact = sum(each.outcome.verdict is Verdict.EXACT for each in group)
+            exact = sum(each.outcome.verdict is JudgeVerdict.EXACT for each in group)
             cells.append((exact, len(group)))
         if any(exact < total for exact, total in cells):
             lines.append(f"| {name} | {' | '.join(f'{exact} of {total}' for exact, total in cells)} |")
@@ -104,8 +107,10 @@ def _wrong(judged: Sequence[Judged], versions: Mapping[str, str]) -> list[str]:
         lines.append(f"| {consumer} | {verdict} | {len(group):,} | {words} | {group[0].arbiter} |")
     lines += ["", "## Reports", ""]
     for kind, group in found.items():
-        text = report(group, kind, small_case(group[0]), versions[kind[0]])
-        own = text.splitlines()
+        case = small_case(group[0])
+        with tempfile.TemporaryDirectory() as folder:
+            case.save(pathlib.Path(folder))
+            own = report(group, kind, case, versions[kind[0]], pathlib.Path(folder)).splitlines()
         lines += [f"##{own[0]}", "", *(own[2:] if len(own) <= _SHOWN_LINES else own[2:6]), ""]
     return lines
 
@@ -113,7 +118,7 @@ def _wrong(judged: Sequence[Judged], versions: Mapping[str, str]) -> list[str]:
 def _refused(judged: Sequence[Judged]) -> list[str]:
     reasons: collections.Counter[tuple[str, str, str]] = collections.Counter()
     for each in judged:
-        if each.outcome.verdict in (Verdict.REFUSED, Verdict.OPEN):
+        if each.outcome.verdict in (JudgeVerdict.REFUSED, JudgeVerdict.OPEN, JudgeVerdict.FAILED):
             reasons[each.consumer, each.outcome.verdict.value, general(each.outcome.reason)] += 1
     if not reasons:
         return []

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tosaic.errors import InputError, ModelError
 from tosaic.sim.golden import evaluate
 
-from .case import Case, output_files
+from .case import JudgeCase, output_files
 from .consumers import consumer_of
 from .judging import Judged
 from .minimize import part_of
@@ -32,7 +31,7 @@ def kinds(judged: Sequence[Judged]) -> dict[Kind, list[Judged]]:
     return dict(sorted(found.items(), key=lambda item: (item[0][0], -len(item[1]), item[0])))
 
 
-def small_case(judged: Judged) -> Case:
+def small_case(judged: Judged) -> JudgeCase:
     """The part of a case that shows what goes wrong."""
     case = judged.source.load()
     return part_of(case, judged.part) if 0 < len(judged.part) < len(case.graph.operators) else case
@@ -64,24 +63,18 @@ def _write(place: pathlib.Path, group: list[Judged], kind: Kind) -> None:
     (place / "report.md").write_text(report(group, kind, case, asked.version(), place))
 
 
-def report(
-    group: list[Judged], kind: Kind, case: Case, version: str, place: pathlib.Path | None = None
-) -> str:
-    """What its makers would want to know."""
-    smallest = group[0].smallest
-    said = f" TOSA's reference model: {group[0].arbiter} (compared with golden)." if group[0].arbiter else ""
+def report(group: list[Judged], kind: Kind, case: JudgeCase, version: str, place: pathlib.Path) -> str:
+    """What its makers would want to know; `place` holds the case."""
+    one = group[0]
+    said = f" Golden and TOSA's reference model: {one.arbiter}." if one.arbiter else ""
     lines = [
         f"# {kind[0]} {kind[1]}: {kind[2]}",
         "",
-        f"{version}. Seen in {len(group):,} graphs; the smallest part of {group[0].source.title}, "
-        f"{len(case.graph.operators)} operators.",
+        f"{version}. Seen in {len(group):,} graphs. This is the smallest part of {one.source.title}: "
+        f"{len(case.graph.operators)} of its operators.",
         "",
-        f"What happens: {smallest.reason}.{said}",
+        f"What happens: {one.smallest.reason}.{said}",
         "",
     ]
-    try:
-        steps = getattr(consumer_of(kind[0]), "steps", None)
-        lines += steps(case, place) if steps else []
-    except (InputError, ModelError):
-        pass
-    return "\n".join(lines) + "\n"
+    steps = getattr(consumer_of(kind[0]), "steps", None)
+    return "\n".join([*lines, *(steps(case, place) if steps else [])]).rstrip("\n") + "\n"

@@ -13,7 +13,7 @@ from tosaic.driver import judge as judging
 from tosaic.driver.jobs import LocalProcesses, RecordFile, place_of
 
 _MISMATCH = 3
-_CONSUMERS = ", ".join(name for name in judging.CONSUMERS if name != "cmd")
+_CONSUMERS = ", ".join(name for name in sorted(judging.CONSUMERS) if name != "cmd")
 _JOB_RUNS = 100
 """Time limits of a job, in which a graph is made smaller by running its parts."""
 
@@ -87,6 +87,8 @@ def judge(
     _print(found, verbose=verbose)
     if any(each.wrong for each in found):
         raise typer.Exit(_MISMATCH)
+    if any(each.outcome.verdict is judging.JudgeVerdict.FAILED for each in found):
+        raise typer.Exit(1)
 
 
 def _print(found: list[judging.Judged], *, verbose: bool) -> None:
@@ -94,5 +96,5 @@ def _print(found: list[judging.Judged], *, verbose: bool) -> None:
     for kind, group in judging.kinds(found).items():
         print(judging.kind_line(kind, group))
     for each in found:
-        if verbose or each.outcome.verdict is judging.Verdict.OPEN:
+        if verbose or each.outcome.verdict in (judging.JudgeVerdict.OPEN, judging.JudgeVerdict.FAILED):
             print(f"{each.consumer} {each.source.title}: {each.outcome.verdict.value}: {each.outcome.reason}")

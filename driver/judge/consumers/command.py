@@ -7,14 +7,14 @@ import shutil
 
 from tosaic.errors import InputError
 
-from ..case import TOSA, Case
+from ..case import TOSA, JudgeCase
 from ..outcome import Crash
 from .consumer import Outputs, consumer, placed, scratch
 from .programs import REFUSES, run_program
 
 
 @consumer("cmd")
-class Command:
+class UserProgram:
     """A program with its words; the folder of the case becomes its last one."""
 
     form = TOSA
@@ -41,7 +41,7 @@ class Command:
             digest.update(pathlib.Path(word).read_bytes() if pathlib.Path(word).is_file() else word.encode())
         return f"{pathlib.Path(self._words[0]).name} ({digest.hexdigest()[:8]})"
 
-    def run(self, case: Case, limit_seconds: float) -> Outputs:
+    def run(self, case: JudgeCase, limit_seconds: float) -> Outputs:
         with scratch() as folder:
             place = placed(case, folder)
             run_program([*self._words, folder], place, limit_seconds, refuses=(REFUSES,))
@@ -49,7 +49,7 @@ class Command:
                 return case.outputs_in(place)
             except (OSError, ValueError) as error:
                 raise Crash(
-                    f"ended with exit code 0, but an output cannot be read: {error}".replace(folder, "")
+                    f"ended with exit code 0, but an output cannot be read: {error}".replace(f"{folder}/", "")
                 ) from None
 
 

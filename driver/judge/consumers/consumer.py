@@ -9,7 +9,7 @@ import numpy as np
 
 from tosaic.errors import InputError
 
-from ..case import TOSA, Case
+from ..case import TOSA, JudgeCase
 
 Outputs = Mapping[str, np.ndarray]
 
@@ -24,7 +24,9 @@ class Consumer(Protocol):
     def version(self) -> str:
         """What is installed, in words: its records belong to it. InputError where it is missing, with the way out."""
 
-    def run(self, case: Case, limit_seconds: float) -> Outputs:
+    # A consumer may also have `steps(case, folder)`: lines for a report that show a case without Tosaic.
+
+    def run(self, case: JudgeCase, limit_seconds: float) -> Outputs:
         """The outputs by the graph's names. Raises Refusal, Crash or OutOfTime."""
 
 
@@ -47,7 +49,7 @@ def consumer_of(text: str) -> Consumer:
     """The consumer that a text names, as "iree" or "cmd:PROGRAM". InputError where there is none."""
     name, _, rest = text.partition(":")
     if name not in MADE or (bool(rest) != (name == "cmd")):
-        known = ", ".join("cmd:PROGRAM" if each == "cmd" else each for each in MADE)
+        known = ", ".join("cmd:PROGRAM" if each == "cmd" else each for each in sorted(MADE))
         raise InputError(f"there is no consumer {text!r}; use {known}")
     return MADE[name](rest)
 
@@ -57,7 +59,7 @@ def scratch() -> tempfile.TemporaryDirectory:
     return tempfile.TemporaryDirectory(prefix="tosaic-judge-")
 
 
-def placed(case: Case, folder: str) -> pathlib.Path:
+def placed(case: JudgeCase, folder: str) -> pathlib.Path:
     """The folder with the case's files."""
     place = pathlib.Path(folder)
     case.save(place)

@@ -9,7 +9,7 @@ import tempfile
 from multiprocessing.connection import Connection
 from typing import IO
 
-from ..case import Case
+from ..case import JudgeCase
 from ..outcome import Crash, OutOfTime, Refusal
 from .consumer import Outputs, consumer_of
 from .programs import first_words
@@ -31,11 +31,11 @@ class InProcess:
     def load(self) -> None:
         """Import what takes long: a case's time does not count it."""
 
-    def compute(self, case: Case) -> Outputs:
+    def compute(self, case: JudgeCase) -> Outputs:
         """The outputs. Raises Refusal; whatever else it raises is a crash."""
         raise NotImplementedError
 
-    def run(self, case: Case, limit_seconds: float) -> Outputs:
+    def run(self, case: JudgeCase, limit_seconds: float) -> Outputs:
         if self._process is None or not self._process.alive:
             self._process = _Process(self.name)
         return self._process.ask(case, limit_seconds)
@@ -63,7 +63,7 @@ class _Process:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def ask(self, case: Case, limit_seconds: float) -> Outputs:
+    def ask(self, case: JudgeCase, limit_seconds: float) -> Outputs:
         self._said.seek(0)
         self._said.truncate()
         with contextlib.suppress(OSError):  # It is dead: the answer says so.

@@ -8,13 +8,15 @@ from tosaic.driver.conformance.bake import find_tool
 from tosaic.errors import InputError
 from tosaic.install import install_command
 
-from ..case import GRAPH, TOSA, Case, input_files, output_files
+from ..case import GRAPH, TOSA, JudgeCase, input_files, output_files
 from ..outcome import Crash
 from .consumer import Outputs, consumer, placed, scratch
 from .programs import run_program
 
 MLIR = "graph.mlir"
 _EMPTY, _MODULE = "empty.mlir", "graph.vmfb"
+_WRITING_SECONDS = 60.0
+_SHOWN_CHARACTERS = 3000
 _COMPILER, _RUNTIME = "iree-base-compiler", "iree-base-runtime"
 
 
@@ -31,7 +33,7 @@ class Iree:
         self._found()
         return f"{_COMPILER} {metadata.version(_COMPILER)}, {_RUNTIME} {metadata.version(_RUNTIME)}"
 
-    def run(self, case: Case, limit_seconds: float) -> Outputs:
+    def run(self, case: JudgeCase, limit_seconds: float) -> Outputs:
         tosa_opt, compiler, runner = self._found()
         with scratch() as folder:
             place = placed(case, folder)
@@ -43,7 +45,22 @@ class Iree:
             try:
                 return case.outputs_in(place)
             except (OSError, ValueError) as error:
-                raise Crash(f"an output cannot be read: {error}".replace(folder, "")) from None
+                raise Crash(f"an output cannot be read: {error}".replace(f"{folder}/", "")) from None
+
+    def steps(self, case: JudgeCase, folder: pathlib.Path) -> list[str]:
+        """What shows it without Tosaic, for a report; leaves the graph as MLIR in the folder that holds the case."""
+        write_mlir(self._found()[0], folder, _WRITING_SECONDS)
+        text = (folder / MLIR).read_text().strip()
+        shown = ["```mlir", text, "```", ""] if len(text) <= _SHOWN_CHARACTERS else []
+        given = " ".join(f"--input=@{file}" for file in input_files(case.graph))
+        wanted = " ".join(f"--output=@{file}" for file in output_files(case.graph))
+        return [
+            *shown,
+            "```",
+            " ".join(["iree-compile", *COMPILE]),
+            " ".join(["iree-run-module", *RUN, given, wanted]),
+            "```",
+        ]
 
     def _found(self) -> tuple[str, str, str]:
         if self._tools is None:

@@ -10,7 +10,7 @@ import numpy as np
 from tosaic.errors import InputError, UnsupportedError
 from tosaic.install import install_command
 
-from ..case import TOSA, Case
+from ..case import TOSA, JudgeCase
 from ..outcome import Refusal
 from .consumer import Outputs, consumer
 from .in_process import InProcess
@@ -19,7 +19,7 @@ CONFIG = "base"
 
 
 @consumer("golden")
-class Golden(InProcess):
+class GoldenModel(InProcess):
     """The golden model: what the others are compared with."""
 
     name, form = "golden", TOSA
@@ -27,14 +27,14 @@ class Golden(InProcess):
     def version(self) -> str:
         return f"tosaic {metadata.version('tosaic')}"
 
-    def compute(self, case: Case) -> Outputs:
+    def compute(self, case: JudgeCase) -> Outputs:
         from tosaic.sim.golden import evaluate
 
         return evaluate(case.graph, dict(case.feeds))
 
 
 @consumer("emulator")
-class Emulator(InProcess):
+class TosaicEmulator(InProcess):
     """Tosaic's compiler and the emulator of its machine."""
 
     name, form = "emulator", TOSA
@@ -45,7 +45,7 @@ class Emulator(InProcess):
     def load(self) -> None:
         import tosaic.driver.session  # noqa: F401
 
-    def compute(self, case: Case) -> Outputs:
+    def compute(self, case: JudgeCase) -> Outputs:
         from tosaic.driver.session import Session
 
         try:
@@ -70,7 +70,7 @@ class _Library(InProcess):
     def load(self) -> None:
         importlib.import_module(self.module)
 
-    def compute(self, case: Case) -> Outputs:
+    def compute(self, case: JudgeCase) -> Outputs:
         found = self.computed(case.forms[self.form], case.values)
         graph = case.graph
         if len(found) != len(graph.outputs):

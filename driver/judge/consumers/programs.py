@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import tempfile
@@ -22,7 +23,8 @@ def run_program(
     refuses: Sequence[int],
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a program in a folder. Refusal for the exit codes `refuses`, Crash for any other, OutOfTime.
+    """Run a program in a folder. Refusal for the exit codes `refuses`, with all its words as a note; Crash for any
+    other, OutOfTime.
 
     `environment` has variables that it gets beside or instead of ours."""
     with tempfile.TemporaryFile() as said:
@@ -50,13 +52,19 @@ def run_program(
         said.seek(0)
         words = said.read().decode(errors="replace").replace(f"{folder}/", "")
     if code in refuses:
-        raise Refusal(first_words(words) or f"exit code {code}")
+        refusal = Refusal(first_words(words) or f"exit code {code}")
+        refusal.add_note(words)
+        raise refusal
     if code:
         ended = f"died of signal {-code}" if code < 0 else f"ended with exit code {code}"
         raise Crash(f"{ended}: {first_words(words)}" if words.strip() else ended)
 
 
 def first_words(said: str) -> str:
-    """The line of a program's output that tells most: the first with `error`, else the last."""
+    """The line of a program's output that tells most: the first with the word error and what follows its colon, else
+    the last."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "")
+    first = next(
+        (number for number, line in enumerate(lines) if re.search(r"\berror\b", line, re.I)), len(lines) - 1
+    )
+    return " ".join(lines[first : first + 1 + lines[first].endswith(":")]) if lines else ""

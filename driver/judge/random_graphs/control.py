@@ -10,6 +10,7 @@ def _branch(g: RandomGraph, state: list[str], name: str) -> RandomGraph:
     """An empty branch that takes tensors like `state`, with any values of their types."""
     inner = RandomGraph(g.draw, f"{name}_{len(g.graph.subgraphs)}")
     inner.graph.subgraphs = g.graph.subgraphs
+    inner.wide_shifts = g.wide_shifts
     for position, outer in enumerate(state):
         inner.put(inner.input(f"argument_{position}", g.extent(outer), g.dtype(outer)))
     g.graph.subgraphs[inner.graph.name] = inner.graph

@@ -9,9 +9,12 @@ GROWTHS = {**windows.GROWTHS, **elementwise.GROWTHS, **layout.GROWTHS, **control
 _FAMILIES = [sorted(part.GROWTHS) for part in (elementwise, layout, windows)]
 
 
-def random_graph(draw: Draw) -> RandomGraph:
-    """A legal graph of about 3 to 12 operators: random shapes, types, constants, inputs and outputs."""
+def random_graph(draw: Draw, *, wide_shifts: bool = True) -> RandomGraph:
+    """A legal graph of about 3 to 12 operators: random shapes, types, constants, inputs and outputs.
+
+    TOSA 1.0 defines what it computes where it has no `wide_shifts`, by more bits than the type has."""
     g = RandomGraph(draw)
+    g.wide_shifts = wide_shifts
     g.source(g.sizes(draw(0, 6)), g.pick(DATA))
     most = draw(3, 12)
     while len(g.graph.operators) < most:
