@@ -12,7 +12,7 @@ from tosaic.driver.session import Progress
 from tosaic.errors import InputError, UnpredictableError, UnsupportedError
 from tosaic.sim.golden import evaluate
 
-from .case import JudgeCase
+from .case import TOSA, JudgeCase
 from .consumers import Consumer, consumer_of
 from .minimize import minimized, operators_of, part_of, signature
 from .outcome import VERDICTS, JudgeOutcome, JudgeVerdict, compared, failed
@@ -156,7 +156,7 @@ def judge(case: JudgeCase, asked: Consumer, limit_seconds: float = LIMIT_SECONDS
     except (UnpredictableError, UnsupportedError, InputError) as error:
         return JudgeOutcome(JudgeVerdict.OPEN, " ".join(str(error).split()))
     try:
-        return compared(case, asked.run(case, limit_seconds), golden)
+        return compared(case, asked.run(case, limit_seconds), golden, near=asked.form != TOSA)
     except tuple(VERDICTS) as error:
         return failed(error)
 

@@ -17,6 +17,8 @@ class JudgeVerdict(enum.Enum):
     """What a consumer made of a graph."""
 
     EXACT = "exact"
+    NEAR = "one step apart"
+    """Of a network in another form, whose scales are floats: rounding, by at most one."""
     DIFFERS = "differs"
     REFUSED = "refused"
     """It says that it cannot: never a wrong result."""
@@ -90,9 +92,14 @@ def failed(error: Exception) -> JudgeOutcome:
 
 
 def compared(
-    case: JudgeCase, outputs: Mapping[str, np.ndarray], golden: Mapping[str, np.ndarray]
+    case: JudgeCase,
+    outputs: Mapping[str, np.ndarray],
+    golden: Mapping[str, np.ndarray],
+    *,
+    near: bool = False,
 ) -> JudgeOutcome:
-    """Compare outputs by name with golden's, as integers: a consumer may hold them in a wider type."""
+    """Compare outputs by name with golden's, as integers: a consumer may hold them in a wider type. `near` tells what
+    differs by one from what differs by more."""
     problems = []
     for name in case.graph.outputs:
         got, wanted = np.asarray(outputs[name]), golden[name]
@@ -109,7 +116,8 @@ def compared(
             problems.append(JudgeOutcome(JudgeVerdict.DIFFERS, reason, largest, name))
     if not problems:
         return JudgeOutcome(JudgeVerdict.EXACT)
-    return dataclasses.replace(problems[0], largest=max(each.largest for each in problems))
+    found = dataclasses.replace(problems[0], largest=max(each.largest for each in problems))
+    return dataclasses.replace(found, verdict=JudgeVerdict.NEAR) if near and found.largest == 1 else found
 
 
 def _as_held(got: np.ndarray, dtype: DType) -> np.ndarray:
