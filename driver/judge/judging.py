@@ -46,6 +46,10 @@ class Judged:
     def wrong(self) -> bool:
         return self.outcome.verdict in (*SHOWN, JudgeVerdict.TIMED_OUT)
 
+    @property
+    def refused(self) -> bool:
+        return self.outcome.verdict is JudgeVerdict.REFUSED
+
 
 def judge_all(
     sources: Sequence[CaseSource],
@@ -56,17 +60,32 @@ def judge_all(
     *,
     limit_seconds: float = LIMIT_SECONDS,
 ) -> list[Judged]:
-    """What each consumer makes of each case that has its form. `records` keeps what is done, as every run of jobs.
+    """What each consumer makes of each case that has its form. `records` keeps what is done, as every run of jobs. Of
+    the refusals one for each reason is made smaller.
 
     InputError for a consumer that is unknown or missing."""
     found = {name: consumer_of(name) for name in consumers}
     versions = {name: each.version() for name, each in found.items()}
     pairs = [(source, name) for name in found for source in sources if source.has(found[name].form)]
-    jobs = [_job(*pair, versions[pair[1]], limit_seconds) for pair in pairs]
-    return [
-        _judged(*pair, record)
-        for pair, record in zip(pairs, run_jobs(jobs, executor, records, progress), strict=True)
-    ]
+    records = records or RecordFile()
+
+    def done(pairs: Sequence[tuple[CaseSource, str]], refusals: bool) -> list[Judged]:
+        jobs = [_job(*pair, versions[pair[1]], limit_seconds, refusals) for pair in pairs]
+        ended = run_jobs(jobs, executor, records, progress)
+        return [_judged(*pair, record) for pair, record in zip(pairs, ended, strict=True)]
+
+    judged = done(pairs, refusals=False)
+    examples = {
+        (each.consumer, each.outcome.kind): number
+        for number, each in reversed(list(enumerate(judged)))
+        if each.refused
+    }
+    numbers = sorted(examples.values())
+    for number, smaller in zip(
+        numbers, done([pairs[number] for number in numbers], refusals=True), strict=True
+    ):
+        judged[number] = smaller
+    return judged
 
 
 def versions_of(consumers: Sequence[str]) -> dict[str, str]:
@@ -74,8 +93,14 @@ def versions_of(consumers: Sequence[str]) -> dict[str, str]:
     return {name: consumer_of(name).version() for name in consumers}
 
 
-def _job(source: CaseSource, name: str, version: str, limit_seconds: float) -> Job:
-    settings = {"kind": source.kind, "consumer": name, "version": version, "limit_seconds": limit_seconds}
+def _job(source: CaseSource, name: str, version: str, limit_seconds: float, refusals: bool) -> Job:
+    settings = {
+        "kind": source.kind,
+        "consumer": name,
+        "version": version,
+        "limit_seconds": limit_seconds,
+        "refusals": refusals,
+    }
     work = JobFunction(f"{__name__}:run_job")
     return Job(work, source.path, target=name, seed=source.seed, settings=settings, title=source.title)
 
@@ -106,7 +131,8 @@ def run_job(job: Job) -> Done:
             f"{asked.name}: {asked.version()} is installed here, {settings['version']} is asked for"
         )
     case = CaseSource(settings["kind"], job.model, job.seed).load()
-    return Done(_result(case, asked, settings["limit_seconds"]))
+    wanted = (*SHOWN, JudgeVerdict.REFUSED) if settings["refusals"] else SHOWN
+    return Done(_result(case, asked, settings["limit_seconds"], wanted))
 
 
 @functools.cache
@@ -114,11 +140,13 @@ def _consumer(text: str) -> Consumer:
     return consumer_of(text)
 
 
-def _result(case: JudgeCase, asked: Consumer, limit_seconds: float) -> dict[str, Any]:
+def _result(
+    case: JudgeCase, asked: Consumer, limit_seconds: float, wanted: Sequence[JudgeVerdict]
+) -> dict[str, Any]:
     outcome = judge(case, asked, limit_seconds)
     numbers, smallest, shown = tuple(range(len(case.graph.operators))), outcome, ""
     arbiter: JudgeVerdict | None = None
-    if outcome.verdict in SHOWN:
+    if outcome.verdict in wanted:
         part = minimized(case, outcome, lambda each: judge(each, asked, limit_seconds))
         numbers, smallest = part.operators, part.outcome
         small = part_of(case, numbers) if len(numbers) < len(case.graph.operators) else case

@@ -94,7 +94,7 @@ def _operators(judged: Sequence[Judged]) -> list[str]:
 
 
 def _wrong(judged: Sequence[Judged], versions: Mapping[str, str]) -> list[str]:
-    found = kinds(judged)
+    found = kinds([each for each in judged if each.wrong])
     if not found:
         return ["## Differences", "", "None.", ""]
     lines = [
@@ -116,20 +116,17 @@ def _wrong(judged: Sequence[Judged], versions: Mapping[str, str]) -> list[str]:
 
 
 def _refused(judged: Sequence[Judged]) -> list[str]:
-    reasons: collections.Counter[tuple[str, str, str]] = collections.Counter()
+    groups: dict[tuple[str, str, str], list[Judged]] = collections.defaultdict(list)
     for each in judged:
         if each.outcome.verdict in (JudgeVerdict.REFUSED, JudgeVerdict.OPEN, JudgeVerdict.FAILED):
-            reasons[each.consumer, each.outcome.verdict.value, general(each.outcome.reason)] += 1
-    if not reasons:
+            groups[each.consumer, each.outcome.verdict.value, general(each.outcome.reason)].append(each)
+    if not groups:
         return []
-    lines = [
-        "## Refused and not judged, by reason",
-        "",
-        "| consumer | verdict | graphs | reason |",
-        "|---|---|--:|---|",
-    ]
-    for (consumer, verdict, reason), count in sorted(
-        reasons.items(), key=lambda item: (item[0][0], -item[1])
+    lines = ["## Refused and not judged, by reason", ""]
+    lines += ["| consumer | verdict | graphs | reason | smallest part of one |", "|---|---|--:|---|---|"]
+    for (consumer, verdict, reason), group in sorted(
+        groups.items(), key=lambda item: (item[0][0], -len(item[1]))
     ):
-        lines.append(f"| {consumer} | {verdict} | {count:,} | {reason.replace('|', '¦')} |")
+        part = next((each.signature for each in group if each.signature), "")
+        lines.append(f"| {consumer} | {verdict} | {len(group):,} | {reason.replace('|', '¦')} | {part} |")
     return [*lines, ""]

@@ -20,10 +20,11 @@ Kind = tuple[str, str, str]
 
 
 def kinds(judged: Sequence[Judged]) -> dict[Kind, list[Judged]]:
-    """What goes wrong, by kind; the most frequent first, and in a kind the smallest part first."""
+    """What goes wrong, and an example of each reason of refusals, by kind: the most frequent first, and in a kind the
+    smallest part first."""
     found: dict[Kind, list[Judged]] = collections.defaultdict(list)
     for each in judged:
-        if each.wrong:
+        if each.wrong or (each.refused and each.signature):
             words = each.signature or each.outcome.kind
             found[each.consumer, each.outcome.verdict.value, words].append(each)
     for group in found.values():
@@ -58,8 +59,7 @@ def _write(place: pathlib.Path, group: list[Judged], kind: Kind) -> None:
     for name, file in zip(case.graph.outputs, output_files(case.graph), strict=True):
         np.save(place / f"golden_{file}", golden[name])
     asked = consumer_of(kind[0])
-    command = shlex.join(["tosaic", "dev", "judge", ".", "--on", kind[0]])
-    (place / "show.sh").write_text(f'cd "$(dirname "$0")"\n{command}\n')
+    (place / "show.sh").write_text(f'tosaic dev judge "$(dirname "$0")" --on {shlex.quote(kind[0])}\n')
     (place / "report.md").write_text(report(group, kind, case, asked.version(), place))
 
 

@@ -93,7 +93,7 @@ def judge(
 
 def _print(found: list[judging.Judged], *, verbose: bool) -> None:
     print("\n".join(judging.counts_table(found)))
-    for kind, group in judging.kinds(found).items():
+    for kind, group in judging.kinds([each for each in found if each.wrong]).items():
         print(judging.kind_line(kind, group))
     for each in found:
         if verbose or each.outcome.verdict in (judging.JudgeVerdict.OPEN, judging.JudgeVerdict.FAILED):
