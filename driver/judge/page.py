@@ -16,9 +16,22 @@ from .sources import SUITE
 _HEAD = """# What others make of TOSA
 
 Graphs through programs that compute TOSA, or the same network in another form, compared with golden element by element.
-[judge.md](../judge.md) says what each verdict means and how the parts are found. Written by
+[judge.md](../judge.md) says how to judge a program of yours. Written by
 
     {command}
+
+| verdict | means |
+|---|---|
+| exact | all outputs are golden's |
+| one step apart | of other forms, whose scales are floats: rounding, which over several layers adds up to a few steps |
+| differs | a shape or a value is another one; of INT48, 48 bits are compared |
+| refused | the consumer says that it does not take the graph |
+| crashed, timed out | it died, ended without its outputs, or took longer than it may |
+| not judged | TOSA leaves the result open, by golden's REQUIREs or by its reference model |
+| failed | the judge itself did not come to its end |
+
+A part is found so: all tensors become outputs, and the first operator whose result differs is tried alone, fed golden's
+values. Where it is right alone, operators are left out by halves and one by one, as long as the rest still shows it.
 
 """
 _VERDICTS = [each for each in JudgeVerdict]
