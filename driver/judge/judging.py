@@ -66,6 +66,12 @@ def judge_all(
     InputError for a consumer that is unknown or missing."""
     found = {name: consumer_of(name) for name in consumers}
     versions = {name: each.version() for name, each in found.items()}
+    for each in found.values():
+        if not any(source.has(each.form) for source in sources):
+            raise InputError(
+                f"{each.name} reads graph.{each.form}, which none of the {len(sources):,} graphs has; "
+                "`python bench/judge_cases.py` of the repository makes graphs in several forms"
+            )
     pairs = [(source, name) for name in found for source in sources if source.has(found[name].form)]
     records = records or RecordFile()
 

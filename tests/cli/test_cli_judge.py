@@ -11,7 +11,9 @@ import sys
 import time
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from tosaic.compiler.ir import DType, GraphBuilder, read_tosa, write_tosa
 
@@ -225,6 +227,7 @@ def test_what_tosa_leaves_open_is_not_judged(tosaic, here):
             ["empty", "--on", "golden"],
             "empty: there are no graphs: give random:N, a .tosa file, ",
         ),
+        (["cases", "--on", "litert"], "litert reads graph.tflite, which none of the 1 graphs has; "),
         (["cases", "--on", "golden"], "input_0.npy: holds int8[2], input 'x' is int32[2, 3]"),
     ],
 )
@@ -233,6 +236,51 @@ def test_wrong_words_are_told(tosaic, chain, here, words, told):
     np.save(here / "cases" / "chain" / "input_0.npy", np.zeros(2, np.int8))
     found = tosaic("dev", "judge", *words)
     assert found.code == 1 and told in found.err + found.out
+
+
+@pytest.mark.parametrize(
+    "apart, verdict, code", [(0, "exact", 0), (1, "one step apart", 0), (2, "differs", 3)]
+)
+def test_another_form_of_a_network_may_round_otherwise(tosaic, here, apart, verdict, code):
+    """The same network as ONNX: to decode, add, clip, encode."""
+    build = GraphBuilder("clip")
+    x = build.input("x", (2, 3), DType.INT8)
+    build.output(build.add("CLAMP", [x], min_val=0, max_val=127, nan_mode="PROPAGATE", output="y"))
+    folder = here / "nets" / "clip"
+    folder.mkdir(parents=True)
+    write_tosa(build.finish(), folder / "graph.tosa")
+    np.save(folder / "input_0.npy", np.array([[1, -2, 3], [-4, 5, -6]], np.int8))
+    values = {"scale": np.float32(1), "zero": np.int8(0), "more": np.float32(apart)}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["data", "scale", "zero"], ["real"]),
+        helper.make_node("Relu", ["real"], ["positive"]),
+        helper.make_node("Add", ["positive", "more"], ["sum"]),
+        helper.make_node("QuantizeLinear", ["sum", "scale", "zero"], ["result"]),
+    ]
+    ports = [helper.make_tensor_value_info(name, TensorProto.INT8, (2, 3)) for name in ("data", "result")]
+    constants = [numpy_helper.from_array(value, name) for name, value in values.items()]
+    graph = helper.make_graph(nodes, "clip", ports[:1], ports[1:], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, folder / "graph.onnx")
+    found = tosaic("dev", "judge", "nets", "--on", "onnxruntime", "--on", "golden")
+    assert (found.code, row(found.out, "onnxruntime")[verdict]) == (code, "1")
+    assert row(found.out, "golden")["exact"] == "1"
+
+
+@pytest.mark.nightly
+def test_a_cluster_says_what_one_process_says(tosaic, chain, here):
+    import distributed
+
+    (here / "wrong").write_text(HEAD + computing(1))
+    (here / "wrong").chmod(0o755)
+    words = ("dev", "judge", chain, "--on", f"cmd:{here / 'wrong'}")
+    alone = tosaic(*words)
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        together = tosaic(*words, "--cluster", cluster.scheduler_address)
+    assert (together.code, together.out) == (alone.code, alone.out)
+    assert row(alone.out, f"cmd:{here / 'wrong'}")["differs"] == "1"
 
 
 def test_iree_is_optional(tosaic, here):
