@@ -1,7 +1,7 @@
 """Networks in several forms for `tosaic dev judge`: random PyTorch modules, and random TFLite models.
 
-    python bench/judge_cases.py torch -o build/judge/executorch --count 100 [--int16]
-    python bench/judge_cases.py tflite -o build/judge/tflite --count 100
+    python bench/judge_cases.py torch -o build/judge/executorch-tosa --count 100 [--int16]
+    python bench/judge_cases.py tflite -o build/judge/tosa-converter-for-tflite --count 100 [--operators 1]
 
 `torch`: ExecuTorch's TOSA quantizer makes a module's integers, its TOSA back end the graph (graph.tosa); PyTorch's ONNX
 exporter (graph.onnx, pairs of QuantizeLinear and DequantizeLinear) and ExecuTorch without a back end (graph.pte) take
@@ -31,12 +31,18 @@ class Refused(Exception):
     """A producer does not take the network."""
 
 
-def tflite_case(seed: int, folder: pathlib.Path, int16: bool) -> JudgeCase:
+def tflite_case(seed: int, folder: pathlib.Path, *, operators: int = 0, **_: Any) -> JudgeCase:
     """A random TFLite model by Arm's converter."""
     from arm_converter import converted
+    from tflite_builder import Builder
     from tflite_random import random_graph
 
-    builder = random_graph(seed, 0)
+    if operators:
+        builder = Builder(np.random.default_rng(seed))
+        for _ in range(operators):
+            builder.grow()
+    else:
+        builder = random_graph(seed, 0)
     data = builder.packed()
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "graph.tflite"
@@ -108,7 +114,7 @@ def random_module(seed: int) -> tuple[Any, tuple[int, ...]]:
     return nn.Sequential(*layers).eval(), shape
 
 
-def torch_case(seed: int, folder: pathlib.Path, int16: bool) -> JudgeCase:
+def torch_case(seed: int, folder: pathlib.Path, *, int16: bool, **_: Any) -> JudgeCase:
     """A random module by ExecuTorch's TOSA back end, its portable operators and ONNX."""
     import torch
     from executorch.exir import EdgeCompileConfig, to_edge
@@ -192,16 +198,19 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--int16", action="store_true", help="16-bit activations (torch)")
+    parser.add_argument(
+        "--operators", type=int, default=0, help="operators of a model (tflite; default: 3 to 7)"
+    )
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
-    refused: collections.Counter[str] = collections.Counter()
+    make, refused = MAKERS[chosen.kind], collections.Counter[str]()
     for number in range(chosen.count):
         seed = chosen.seed * 1_000_000 + number
         folder = chosen.output / f"{chosen.kind}{seed}"
         if (folder / "case.json").is_file():
             continue
         try:
-            MAKERS[chosen.kind](seed, folder, chosen.int16).save(folder)
+            make(seed, folder, int16=chosen.int16, operators=chosen.operators).save(folder)
         except Refused as error:
             refused[" ".join(str(error).split())[:200]] += 1
             print(f"{folder.name} refused: {error}", flush=True)

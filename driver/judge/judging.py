@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tosaic.driver.jobs import Done, Executor, Job, JobFunction, Record, RecordFile, run_jobs
+from tosaic.driver.jobs.perform import told
 from tosaic.driver.session import Progress
-from tosaic.errors import InputError, UnpredictableError, UnsupportedError
+from tosaic.errors import InputError, ModelError, UnpredictableError, UnsupportedError
 from tosaic.sim.golden import evaluate
 
 from .case import TOSA, JudgeCase
@@ -136,7 +137,10 @@ def run_job(job: Job) -> Done:
         raise InputError(
             f"{asked.name}: {asked.version()} is installed here, {settings['version']} is asked for"
         )
-    case = CaseSource(settings["kind"], job.model, job.seed).load()
+    try:
+        case = CaseSource(settings["kind"], job.model, job.seed).load()
+    except ModelError as error:
+        return Done(_plain(JudgeOutcome(JudgeVerdict.OPEN, f"the graph is illegal: {told(str(error), job)}")))
     wanted = (*SHOWN, JudgeVerdict.REFUSED) if settings["refusals"] else SHOWN
     return Done(_result(case, asked, settings["limit_seconds"], wanted))
 
@@ -161,14 +165,15 @@ def _result(
             outcome = smallest = JudgeOutcome(
                 JudgeVerdict.OPEN, f"TOSA leaves it open, by its reference model: {shown}"
             )
-    return {
-        "outcome": outcome.plain(),
-        "operators": operators_of(case.graph),
-        "part": list(numbers),
-        "smallest": smallest.plain(),
-        "signature": shown,
-        "arbiter": arbiter.value if arbiter else "",
-    }
+    found = _plain(outcome, smallest)
+    found |= {"operators": operators_of(case.graph), "part": list(numbers), "signature": shown}
+    return found | {"arbiter": arbiter.value if arbiter else ""}
+
+
+def _plain(outcome: JudgeOutcome, smallest: JudgeOutcome | None = None) -> dict[str, Any]:
+    """A record's result."""
+    whole = {"outcome": outcome.plain(), "smallest": (smallest or outcome).plain()}
+    return {**whole, "operators": [], "part": [], "signature": "", "arbiter": ""}
 
 
 def _arbiter(case: JudgeCase, asked: Consumer, limit_seconds: float) -> JudgeVerdict | None:

@@ -14,6 +14,7 @@ from .outcome import JudgeOutcome, JudgeVerdict
 
 Judge = Callable[[JudgeCase], JudgeOutcome]
 _SPELT = 4
+_USUAL = {("rounding_mode", "SINGLE_ROUND"), ("nan_mode", "PROPAGATE")}
 TRIES_MAX = 40
 """Runs of the consumer for one graph."""
 
@@ -147,9 +148,9 @@ def _words(graph: Graph, operator: Operator) -> str:
         return " ".join(dict.fromkeys(graph.tensors[name].dtype.name.lower() for name in names))
 
     attributes = [
-        f"{name}={value if not isinstance(value, bool) else str(value).lower()}"
+        name if value is True else f"{name} {value}"
         for name, value in sorted(operator.attributes.items())
-        if isinstance(value, bool | str) and name not in ("nan_mode", "local_bound")
+        if value is True or (isinstance(value, str) and (name, value) not in _USUAL)
     ]
     data = [n for n in operator.inputs if n not in _constant_operands(operator)] or operator.inputs
     return f"{operator.op} {types(data)} -> {types(operator.outputs)}" + (

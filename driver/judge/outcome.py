@@ -106,7 +106,8 @@ def compared(
         if got.dtype.kind not in "biu" or got.shape != wanted.shape:
             reason = f"output {name!r} is {got.dtype}{list(got.shape)}, golden's {wanted.dtype}{list(wanted.shape)}"
             return JudgeOutcome(JudgeVerdict.DIFFERS, reason, 0, name)
-        wrong, largest = _differences(_as_held(got, case.graph.tensors[name].dtype), wanted)
+        got = _as_held(got, case.graph.tensors[name].dtype, wanted.dtype)
+        wrong, largest = _differences(got, wanted)
         if len(wrong):
             where = tuple(int(index) for index in wrong[0])
             reason = (
@@ -120,17 +121,16 @@ def compared(
     return dataclasses.replace(found, verdict=JudgeVerdict.NEAR) if near and found.largest == 1 else found
 
 
-def _as_held(got: np.ndarray, dtype: DType) -> np.ndarray:
-    """Elements as golden holds them: what stands above the 48 bits of an int48 in 64 is nobody's."""
-    if dtype is DType.INT48 and got.dtype.itemsize == 8:
-        return (got.view(np.int64) << 16) >> 16
-    return got
+def _as_held(got: np.ndarray, dtype: DType, held: np.dtype) -> np.ndarray:
+    """Elements as golden holds them: unsigned ones by their bits; what stands above the 48 bits of an int48 in 64 is
+    nobody's."""
+    if got.dtype.itemsize == held.itemsize:
+        got = np.ascontiguousarray(got).view(held).reshape(got.shape)
+    return (got << 16) >> 16 if dtype is DType.INT48 and got.dtype.itemsize == 8 else got
 
 
 def _differences(got: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, int]:
     """Where arrays differ, and by how much."""
-    if got.dtype != wanted.dtype and got.dtype.itemsize == wanted.dtype.itemsize:
-        got = got.view(wanted.dtype)
     wide, right = got.astype(np.int64), wanted.astype(np.int64)
     wrong = np.argwhere(wide != right)
     # Of int64 a difference may be beyond int64.
