@@ -30,7 +30,7 @@ Graphs through programs that compute TOSA, or the same network in another form, 
 | not judged | TOSA leaves the result open, by golden's REQUIREs or by its reference model |
 | failed | the judge itself did not come to its end |
 
-Where a network in another form differs, the producer of its graph.tosa may be the one that errs: the folder's name is its.
+Where a network in another form differs, the producer of its graph.tosa (the folder's name) may be the one that errs.
 A part is found so: all tensors become outputs, and the first operator whose result differs is tried alone, fed golden's
 values. Where it is right alone, operators are left out by halves and one by one, as long as the rest still shows it.
 
