@@ -1,6 +1,7 @@
 """A folder for each kind of thing that goes wrong: the smallest graph that was found, inputs, and a script."""
 
 import collections
+import contextlib
 import pathlib
 import re
 import shlex
@@ -14,6 +15,7 @@ from .case import JudgeCase, output_files
 from .consumers import consumer_of
 from .judging import Judged
 from .minimize import part_of
+from .outcome import VERDICTS
 
 Kind = tuple[str, str, str]
 """Consumer, verdict, the part in words."""
@@ -77,4 +79,9 @@ def report(group: list[Judged], kind: Kind, case: JudgeCase, version: str, place
         "",
     ]
     steps = getattr(consumer_of(kind[0]), "steps", None)
-    return "\n".join([*lines, *(steps(case, place) if steps else [])]).rstrip("\n") + "\n"
+    if steps:
+        with contextlib.suppress(
+            *VERDICTS
+        ):  # Its own tools do not take the graph: then there is no more to show.
+            lines += steps(case, place)
+    return "\n".join(lines).rstrip("\n") + "\n"

@@ -10,7 +10,7 @@ from tosaic.cli import options
 from tosaic.cli.files import check_file, make_folder, writing
 from tosaic.cli.progress import progress_bar
 from tosaic.driver import judge as judging
-from tosaic.driver.jobs import LocalProcesses, RecordFile, place_of
+from tosaic.driver.jobs import RecordFile, place_of
 
 _MISMATCH = 3
 _CONSUMERS = ", ".join(name for name in sorted(judging.CONSUMERS) if name != "cmd")
@@ -71,11 +71,7 @@ def judge(
     check_file(records)
     make_folder(failures)
     cases = judging.find_sources(sources, seed, sample)
-    place = (
-        place_of(jobs, cluster, _JOB_RUNS * time_limit)
-        if cluster
-        else LocalProcesses(jobs, _JOB_RUNS * time_limit)
-    )
+    place = place_of(jobs, cluster, _JOB_RUNS * time_limit)
     with progress_bar("judge") as progress:
         found = judging.judge_all(cases, on, place, RecordFile(records), progress, limit_seconds=time_limit)
     if failures is not None:
