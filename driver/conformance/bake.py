@@ -22,16 +22,20 @@ MODEL = "tosa_reference_model"
 
 def find_model() -> str:
     """The reference model's executable; InputError when tosa-tools is not installed."""
+    return find_tool(MODEL)
+
+
+def find_tool(name: str) -> str:
+    """A program of tosa-tools; InputError when it is not installed."""
     # The program itself: what the package puts on the path starts a Python for it, 30 times slower.
     try:
-        program = pathlib.Path(str(metadata.distribution("tosa-tools").locate_file(f"bin/{MODEL}")))
+        program = pathlib.Path(str(metadata.distribution("tosa-tools").locate_file(f"bin/{name}")))
     except metadata.PackageNotFoundError:
-        program = pathlib.Path(sys.executable).parent / MODEL
-    found = str(program) if program.is_file() else shutil.which(MODEL)
+        program = pathlib.Path(sys.executable).parent / name
+    found = str(program) if program.is_file() else shutil.which(name)
     if found is None:
-        raise InputError(
-            f"there is no {MODEL}, which computes expected outputs: install the Python package tosa-tools"
-        )
+        what = ", which computes expected outputs" if name == MODEL else ""
+        raise InputError(f"there is no {name}{what}: install the Python package tosa-tools")
     return found
 
 

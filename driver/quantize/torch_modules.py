@@ -80,7 +80,7 @@ def quantize_module(
         known = {name: array for name, array in data.items() if name in graph.inputs}
         found = quantize_graph(graph, known, activations=activations)
         return QuantizedModule(program, found.result, samples, quantization=found)
-    quantized = _quantized_by_executorch(program, samples, activations == "int16")
+    quantized = quantized_by_executorch(program, samples, activations == "int16")
     return QuantizedModule(program, integers_of(quantized, road), samples)
 
 
@@ -130,7 +130,7 @@ def _converted(module: Any, calibration: Any) -> Any:
         return pt2e.quantize_pt2e.convert_pt2e(module)
 
 
-def _quantized_by_executorch(program: Any, samples: list[Any], int16: bool) -> Any:
+def quantized_by_executorch(program: Any, samples: list[Any], int16: bool) -> Any:
     """The program with PT2E's pairs, by the quantizer of ExecuTorch's TOSA backend."""
     torch, pt2e = load_torch(), load_pt2e()
     _, arm = load_executorch()

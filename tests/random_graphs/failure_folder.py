@@ -5,10 +5,10 @@ import shlex
 from collections.abc import Callable
 
 import numpy as np
-from random_graph import RandomGraph
 from random_runs import Tally, run_graph
 
 from tosaic.compiler.ir import Graph, write_tosa
+from tosaic.driver.judge.random_graphs import RandomGraph
 
 Feeds = dict[str, np.ndarray]
 

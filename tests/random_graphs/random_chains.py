@@ -2,11 +2,10 @@
 
 import math
 
-from random_elementwise import rescale_to, zero_point
-from random_graph import Draw, RandomGraph
-from random_windows import axis_of, weights_and_bias
-
 from tosaic.compiler.ir import DType
+from tosaic.driver.judge.random_graphs import Draw, RandomGraph
+from tosaic.driver.judge.random_graphs.elementwise import rescale_to, zero_point
+from tosaic.driver.judge.random_graphs.windows import axis_of, weights_and_bias
 
 SMALL_NANO = "nano,am_bytes=4096"
 """A configuration that most of the chains do not fit."""

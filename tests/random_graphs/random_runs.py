@@ -4,7 +4,6 @@ import collections
 import dataclasses
 
 import numpy as np
-from random_graph import RandomGraph
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import Graph
@@ -12,6 +11,7 @@ from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.program import Program
 from tosaic.driver.batches import run_samples
 from tosaic.driver.check import compare
+from tosaic.driver.judge.random_graphs import RandomGraph
 from tosaic.driver.session import Session
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config_text import get_config

@@ -5,11 +5,11 @@ import random
 import numpy as np
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from random_graph import RandomGraph
 from random_growth import random_graph, random_graphs
 
 from tosaic.compiler.ir import validate
 from tosaic.compiler.legalize.batched import batched
+from tosaic.driver.judge.random_graphs import RandomGraph
 from tosaic.errors import UnsupportedError
 from tosaic.sim.golden import evaluate
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from legal_configs import random_config
-from random_graph import RandomGraph
 from random_growth import GROWTHS, random_graph, random_graphs
 from random_runs import Tally, run_random
 from rest_nightly import first_of
 
 from tosaic.compiler.ir.operators import OPERATORS
+from tosaic.driver.judge.random_graphs import RandomGraph
 from tosaic.hw.config import CONFIGS
 
 MOST_REJECTED = 0.05

@@ -159,7 +159,7 @@ GROUPS: dict[str, dict[str, Verb]] = {
         "dev": Verb(
             "tosaic.cli.dev",
             "app",
-            "Programs checked and proved, TOSA's suite",
+            "Programs checked and proved, TOSA's suite, a judge",
             ("tosaic dev verify net.tsc", "tosaic dev conformance suite/ --on emulator"),
         ),
     },
@@ -190,6 +190,15 @@ DEV: dict[str, Verb] = {
         "conformance",
         "TOSA's conformance suite, bit for bit",
         ("tosaic dev conformance suite/ --on emulator",),
+    ),
+    "judge": Verb(
+        "tosaic.cli.judge",
+        "judge",
+        "What other programs make of TOSA graphs",
+        (
+            "tosaic dev judge random:1000 --on cmd:./mine --failures out/",
+            "tosaic dev judge suite/ --on reference-model --on iree -j 2 --records judged.jsonl",
+        ),
     ),
 }
 """The verbs of `tosaic dev`."""

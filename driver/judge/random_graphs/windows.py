@@ -1,11 +1,12 @@
 """Random convolutions, pools, matrix products and RESIZE for random graphs."""
 
 import math
-
-from random_elementwise import rescale_to, zero_point
-from random_graph import Bounds, RandomGraph
+from typing import Any
 
 from tosaic.compiler.ir import DType
+
+from .elementwise import rescale_to, zero_point
+from .graph import Bounds, RandomGraph
 
 _KERNELS = (1, 1, 2, 3, 3, 4, 5)
 
@@ -109,9 +110,10 @@ def pool(op: str):
             # The output size must be exact, and no window may lie in the padding alone.
             if (size + before + after - k) % s or (size + before + after - k) // s * s >= before + size:
                 before, after, s = 0, 0, 1
-            kernel.append(k), stride.append(s)
+            kernel.append(k)
+            stride.append(s)
             pad += [before, after]
-        window = {"kernel": kernel, "stride": stride, "pad": pad}
+        window: dict[str, Any] = {"kernel": kernel, "stride": stride, "pad": pad}
         if op == "AVG_POOL2D":
             points = [zero_point(g, g.dtype(x)), zero_point(g, g.dtype(x))]
             g.put(g.add(op, [x, *points], acc_type=DType.INT32, **window))

@@ -45,6 +45,8 @@ class RandomGraph(GraphBuilder):
         self.distinct: set[str] = set()
         """Index inputs whose rows must not repeat a value (SCATTER)."""
         self.live: list[str] = []
+        self.wide_shifts = True
+        """Logical shifts by more than a type's width: 0 by TOSA 0.30, open by 1.0."""
         self.given: dict[str, np.ndarray] = {}
         """Values of the inputs that were constants, see `free_parameters`."""
 
@@ -224,6 +226,7 @@ class RandomGraph(GraphBuilder):
                 tensor = graph.tensors[name]
                 free = operand.constant and tensor.data is not None and tensor.dtype is not DType.SHAPE
                 if free and name not in graph.outputs and self.chance(50):
+                    assert tensor.data is not None
                     self.given[name], tensor.data = tensor.data, None
                     graph.inputs.append(name)
 

@@ -1,15 +1,16 @@
 """Random COND_IF and WHILE_LOOP for random graphs: their branches are random graphs too."""
 
-from random_elementwise import zero_point
-from random_graph import DATA, RandomGraph, full, least
-
 from tosaic.compiler.ir import DType, Operator
+
+from .elementwise import zero_point
+from .graph import DATA, RandomGraph, full, least
 
 
 def _branch(g: RandomGraph, state: list[str], name: str) -> RandomGraph:
     """An empty branch that takes tensors like `state`, with any values of their types."""
     inner = RandomGraph(g.draw, f"{name}_{len(g.graph.subgraphs)}")
     inner.graph.subgraphs = g.graph.subgraphs
+    inner.wide_shifts = g.wide_shifts
     for position, outer in enumerate(state):
         inner.put(inner.input(f"argument_{position}", g.extent(outer), g.dtype(outer)))
     g.graph.subgraphs[inner.graph.name] = inner.graph

@@ -3,9 +3,10 @@
 import math
 
 import numpy as np
-from random_graph import DATA, MAX_ELEMENTS, NUMBERS, RandomGraph
 
 from tosaic.compiler.ir import DType
+
+from .graph import DATA, MAX_ELEMENTS, NUMBERS, RandomGraph
 
 _ANY_AXIS = (1, 6)
 
@@ -43,7 +44,9 @@ def pad(g: RandomGraph) -> None:
             shape[axis] += padding[-1]
     value = g.fixed((1,), g.dtype(x))
     low, high = g.bounds[x]
-    filled = int(g.graph.tensors[value].data[0])
+    data = g.graph.const(value)
+    assert data is not None
+    filled = int(data[0])
     g.put(g.add("PAD", [x, g.shape(padding), value]), (min(low, filled), max(high, filled)))
 
 

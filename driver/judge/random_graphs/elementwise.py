@@ -1,14 +1,18 @@
 """Random elementwise operators, conversions and reductions for random graphs."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
-from random_graph import DATA, NUMBERS, Bounds, RandomGraph, full, least
 
 from tosaic.compiler.ir import DType
+
+from .graph import DATA, NUMBERS, Bounds, RandomGraph, full, least
 
 _HALF: Bounds = (-(1 << 30), (1 << 30) - 1)
 
 
-def binary(op: str, dtypes: tuple[DType, ...], **attributes: object):
+def binary(op: str, dtypes: tuple[DType, ...], **attributes: Any):
     """An operator of two tensors without a rule on their values."""
 
     def grow(g: RandomGraph) -> None:
@@ -35,7 +39,7 @@ def sum_of(op: str):
     return grow
 
 
-def extreme(op: str, choose: type[max] | type[min]):
+def extreme(op: str, choose: Callable[[int, int], int]):
     def grow(g: RandomGraph) -> None:
         a = g.operand([DType.INT32])
         b = g.partner(a)
@@ -75,9 +79,10 @@ def shift_by(op: str):
     def grow(g: RandomGraph) -> None:
         a = g.operand(NUMBERS)
         width = g.dtype(a).bits
-        most = 31 if op.startswith("LOGICAL") and g.chance(25) else width - 1
+        wide = op.startswith("LOGICAL") and g.chance(25) and g.wide_shifts
+        most = 31 if wide else width - 1
         b = g.partner(a, bounds=(0, most))
-        attributes = {} if op.startswith("LOGICAL") else {"round": g.chance(50)}
+        attributes: dict[str, Any] = {} if op.startswith("LOGICAL") else {"round": g.chance(50)}
         g.put(g.add(op, [a, b], **attributes))
 
     return grow
@@ -190,7 +195,7 @@ def _rescale_point(g: RandomGraph, dtype: DType, unsigned: bool) -> str:
     return zero_point(g, dtype)
 
 
-def reduction(op: str, dtypes: tuple[DType, ...], **attributes: object):
+def reduction(op: str, dtypes: tuple[DType, ...], **attributes: Any):
     def grow(g: RandomGraph) -> None:
         x = g.operand(dtypes, ranks=(1, 6))
         axis = g.draw(0, len(g.extent(x)) - 1)
