@@ -2,7 +2,6 @@
 
 from collections.abc import Hashable, Iterator
 
-from tosaic.compiler.cost.boxes import box_cycles
 from tosaic.compiler.cost.layers import (
     BufferDemand,
     Demand,
@@ -94,7 +93,7 @@ def _computing(work: LayerWork, config: Config) -> int:
         boxes = [(count, rows) for count, rows in ((whole, extent.rows), (1, rest)) if rows]
         found = [(count, rows * columns, box_work(body.plan, config, rows, columns)) for count, rows in boxes]
         return turns * sum(
-            count * box_cycles(box.array_cycles, box.tiles, pixels * beats) for count, pixels, box in found
+            count * max(box.array_cycles, box.tiles * pixels * beats) for count, pixels, box in found
         )
     if isinstance(body, PoolBody):
         window = body.cut.window
