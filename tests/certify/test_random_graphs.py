@@ -1,0 +1,34 @@
+"""Random graphs of all integer operators: each program is EQUAL, but for loops whose turns inputs tell."""
+
+import random
+
+import pytest
+from random_growth import random_graph
+
+import tosaic
+from tosaic.compiler.build import compile_graph
+from tosaic.hw.config_text import get_config
+
+GROUP = 20
+"""Graphs of a test."""
+
+
+@pytest.mark.parametrize("config", ["nano", "base"])
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(GROUP * k, marks=pytest.mark.nightly) for k in range(1, 10))]
+)
+def test_random_graphs(first: int, config: str) -> None:
+    """The 200 graphs of `bench/random_graphs.py --seed 1`; in `make test` some of the first."""
+    count, equal, undecided = GROUP if first else 6, 0, []
+    for seed in range(1_000_000 + first, 1_000_000 + first + count):
+        graph = random_graph(random.Random(seed).randint).graph
+        try:
+            program = compile_graph(graph, get_config(config))
+        except tosaic.UnsupportedError:
+            continue
+        done = tosaic.certify(graph, program, keyed=False)
+        equal += done.verdict == "EQUAL"
+        if done.verdict != "EQUAL" and "conditions on one path, the last of WHILE_LOOP" not in done.reason:
+            undecided.append((seed, done.verdict, done.reason))
+    print(f"{equal} of {count} EQUAL")
+    assert undecided == [] and equal
