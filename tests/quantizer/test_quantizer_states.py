@@ -1,8 +1,9 @@
 """What a model remembers is quantized as what it reads again."""
 
 import numpy as np
+import pytest
 
-from tosaic import Session
+from tosaic import InputError, Session
 from tosaic.compiler.ir import DType, Graph, GraphBuilder, State
 from tosaic.driver.quantize import quantize_graph
 
@@ -46,3 +47,22 @@ def test_a_state_begins_as_the_integer_of_its_number() -> None:
     initial = found.graph.states["total"].initial
     assert initial.dtype == np.int8
     np.testing.assert_array_equal(initial, found.inputs["total"].quantize(np.full((1, 8), -2.0)))
+
+
+def test_outputs_of_16_bits_and_what_is_left_of_8() -> None:
+    build = GraphBuilder()
+    x, before = (build.input(name, (1, 4), DType.FP32) for name in ("x", "before"))
+    after = build.add("ADD", [x, before], output="after")
+    build.output(build.add("TANH", [after], output="y"))
+    build.graph.outputs.append(after)
+    build.graph.states["before"] = State(after, np.zeros((1, 4), np.float32))
+    random = np.random.default_rng(0)
+    samples = {name: random.uniform(-1, 1, (16, 1, 4)).astype(np.float32) for name in ("x", "before")}
+    graph = build.finish()
+    found = quantize_graph(graph, samples, outputs="int16").result
+    types = {name: encoding.dtype for name, encoding in found.outputs.items()}
+    assert types == {"y": DType.INT16, "after": DType.INT8}
+    plain = quantize_graph(graph, samples).result
+    assert {encoding.dtype for encoding in plain.outputs.values()} == {DType.INT8}
+    with pytest.raises(InputError, match="^outputs cannot be 'int32'; use one of int8, int16$"):
+        quantize_graph(graph, samples, outputs="int32")

@@ -44,6 +44,14 @@ class Activations(enum.StrEnum):
     int16 = "int16"
 
 
+_Weights = Annotated[
+    Activations, typer.Option("--weights", help="Type of weights; int16 runs each convolution twice.")
+]
+_Outputs = Annotated[
+    Activations, typer.Option("--outputs", help="Type of outputs; int16 does not round them to 8 bits.")
+]
+
+
 def quantize(
     source: Annotated[str, typer.Argument(metavar="IN", help="A float model: .tosa, .onnx, ...")],
     *,
@@ -65,12 +73,8 @@ def quantize(
     activations: Annotated[
         Activations, typer.Option("--activations", help="Type of activations; int16 is more precise.")
     ] = Activations.int8,
-    weights: Annotated[
-        Activations, typer.Option("--weights", help="Type of weights; int16 runs each convolution twice.")
-    ] = Activations.int8,
-    outputs: Annotated[
-        Activations, typer.Option("--outputs", help="Type of outputs; int16 does not round them to 8 bits.")
-    ] = Activations.int8,
+    weights: _Weights = Activations.int8,
+    outputs: _Outputs = Activations.int8,
     target_sqnr: Annotated[
         float | None,
         typer.Option("--target-sqnr", metavar="DB", help="Give 16 bits to the layers that this takes."),
