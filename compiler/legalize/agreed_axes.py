@@ -27,7 +27,7 @@ def agree_on_axes(graph: Graph) -> Graph:
     while True:
         # What one group becomes is what the next one reads. Each time fewer bytes are turned than before.
         index, place = graph.index(), {id(operator): place for place, operator in enumerate(graph.operators)}
-        groups = (_Group(graph, index, members, place) for members in _groups(graph, index))
+        groups = (_OrderGroup(graph, index, members, place) for members in _groups(graph, index))
         found = ((group, order) for group in groups if (order := group.cheapest()) is not None)
         group, order = next(found, (None, None))
         if group is None or order is None:
@@ -104,7 +104,7 @@ def _order_of(operator: Operator) -> Order:
 
 
 @dataclasses.dataclass
-class _Group:
+class _OrderGroup:
     """Operators, and the tensors at their border."""
 
     graph: Graph
@@ -195,7 +195,7 @@ class _Group:
 class _Turned:
     """A group in another order."""
 
-    def __init__(self, group: _Group, order: Order) -> None:
+    def __init__(self, group: _OrderGroup, order: Order) -> None:
         self.group, self.order = group, order
         self.names: dict[str, str] = {}
         """What stands for a tensor, in the group's order."""
