@@ -24,47 +24,47 @@ def agree_on_axes(graph: Graph) -> Graph:
     if sum(operator.op == "TRANSPOSE" for operator in graph.operators) < 2:
         return graph
     graph = graph.copy()
-    index, replaced, names = graph.index(), dict[int, list[Operator]](), dict[str, str]()
-    for members in _groups(graph, index):
-        group = _Group(graph, index, members)
-        order = group.cheapest()
-        if order is not None:
-            turned = _Turned(group, order)
-            replaced |= turned.operators()
-            names |= turned.same
-    if replaced:
-        operators = [new for old in graph.operators for new in replaced.get(id(old), [old])]
-        for operator in operators:
-            operator.inputs = [_followed(name, names) for name in operator.inputs]
-        graph.operators = operators
-    return graph
-
-
-def _followed(name: str, names: dict[str, str]) -> str:
-    while name in names:
-        name = names[name]
-    return name
+    while True:
+        # What one group becomes is what the next one reads. Each time fewer bytes are turned than before.
+        index, place = graph.index(), {id(operator): place for place, operator in enumerate(graph.operators)}
+        groups = (_OrderGroup(graph, index, members, place) for members in _groups(graph, index))
+        found = ((group, order) for group in groups if (order := group.cheapest()) is not None)
+        group, order = next(found, (None, None))
+        if group is None or order is None:
+            return graph
+        turned = _Turned(group, order)
+        replaced = turned.operators()
+        graph.operators = [new for old in graph.operators for new in replaced.get(id(old), [old])]
+        for operator in graph.operators:
+            operator.inputs = [turned.same.get(name, name) for name in operator.inputs]
 
 
 def _groups(graph: Graph, index: GraphIndex) -> Iterator[list[Operator]]:
     """The operators that work in any order, in groups of those that read each other's results, each in the graph's
     order."""
-    group_of: dict[int, list[Operator]] = {}
-    for operator in graph.operators:
+    above: dict[int, int] = {}
+    """A member's place -> that of another member of its group, or its own: the first one's in the end."""
+
+    def first(place: int) -> int:
+        while above[place] != place:
+            above[place] = place = above[above[place]]
+        return place
+
+    place_of = {id(operator): place for place, operator in enumerate(graph.operators)}
+    for place, operator in enumerate(graph.operators):
         if not _works_in_any(graph, operator):
             continue
-        own = [operator]
-        for name in dict.fromkeys(operator.inputs):
+        above[place] = place
+        for name in operator.inputs:
             maker = index.producer(name)
-            before = group_of.get(id(maker)) if maker is not None else None
-            if before is not None and before is not own:
-                own = before + own if len(before) >= len(own) else own + before
-                for member in own:
-                    group_of[id(member)] = own
-        group_of[id(operator)] = own
-    place = {id(operator): number for number, operator in enumerate(graph.operators)}
-    for group in {id(group): group for group in group_of.values()}.values():
-        yield sorted(group, key=lambda member: place[id(member)])
+            before = place_of[id(maker)] if maker is not None else place
+            if before in above:
+                ends = first(before), first(place)
+                above[max(ends)] = min(ends)
+    groups: dict[int, list[Operator]] = {}
+    for place in above:
+        groups.setdefault(first(place), []).append(graph.operators[place])
+    yield from groups.values()
 
 
 def _works_in_any(graph: Graph, operator: Operator) -> bool:
@@ -104,13 +104,15 @@ def _order_of(operator: Operator) -> Order:
 
 
 @dataclasses.dataclass
-class _Group:
+class _OrderGroup:
     """Operators, and the tensors at their border."""
 
     graph: Graph
     index: GraphIndex
     members: list[Operator]
     """The operators, in the graph's order."""
+    place: dict[int, int]
+    """Where each operator of the graph stands."""
 
     def __post_init__(self) -> None:
         self.inside = {id(member) for member in self.members}
@@ -136,6 +138,14 @@ class _Group:
         if maker is not None and maker.op == "TRANSPOSE":
             return maker.inputs[0], _order_of(maker)
         return name, tuple(range(len(self.graph.tensors[name].shape)))
+
+    def turned_already(self, source: str, order: Order) -> str | None:
+        """What a TRANSPOSE before the group makes of a tensor for others."""
+        for reader in self.index.consumers(source):
+            if reader.op == "TRANSPOSE" and _order_of(reader) == order and self.is_needed(reader.outputs[0]):
+                if self.place[id(reader)] < self.place[id(self.members[0])]:
+                    return reader.outputs[0]
+        return None
 
     def is_needed(self, name: str) -> bool:
         """Whether somebody beside the group reads what enters it."""
@@ -166,13 +176,8 @@ class _Group:
         tensors, turned = self.graph.tensors, dict[tuple[str, Order], int]()
         for name in self.entering:
             source, before = self.source(name)
-            there = {
-                _order_of(reader)
-                for reader in self.index.consumers(source)
-                if reader.op == "TRANSPOSE" and self.is_needed(reader.outputs[0])
-            }
             whole = _then(before, order)
-            if whole not in there and _moves(tensors[source].shape, whole):
+            if _moves(tensors[source].shape, whole) and self.turned_already(source, whole) is None:
                 turned[source, whole] = _bytes(tensors[source])
         for name in self.leaving:
             shape = tuple(tensors[name].shape[axis] for axis in order)
@@ -190,7 +195,7 @@ class _Group:
 class _Turned:
     """A group in another order."""
 
-    def __init__(self, group: _Group, order: Order) -> None:
+    def __init__(self, group: _OrderGroup, order: Order) -> None:
         self.group, self.order = group, order
         self.names: dict[str, str] = {}
         """What stands for a tensor, in the group's order."""
@@ -239,7 +244,9 @@ class _Turned:
             return new.constant(tensor.data.transpose(self.order), tensor.dtype)
         if name not in self.names:
             source, before = self.group.source(name)
-            self.names[name] = new.transpose(source, _then(before, self.order))
+            whole = _then(before, self.order)
+            known = self.group.turned_already(source, whole)
+            self.names[name] = new.transpose(source, whole) if known is None else known
         return self.names[name]
 
     def _leaving(self, name: str, reader: Operator) -> list[Operator]:

@@ -15,9 +15,8 @@ def fold_pads(graph: Graph) -> Graph:
     if not any(operator.op == "PAD" for operator in graph.operators):
         return graph
     graph = graph.copy()
-    for operator in list(graph.operators):
-        index = graph.index()
-        readers = _convolutions(graph, index, operator) if operator.op == "PAD" else []
+    for operator in [each for each in graph.operators if each.op == "PAD"]:
+        readers = _convolutions(graph, graph.index(), operator)
         pads = [_around(graph, operator, reader) for reader in readers]
         if pads and None not in pads:
             replaced: dict[int, list[Operator]] = {id(operator): []}

@@ -29,6 +29,19 @@ def joined() -> Graph:
     return build.finish()
 
 
+def across() -> Graph:
+    """Two groups on both sides of a TRANSPOSE; each of them had better work on pixels."""
+    build = LayerBuilder(6)
+    x = build.input("x", (1, 24, 6, 8), DType.INT8)
+    a, b = convolved(build, x, 24), convolved(build, x, 24, 1)
+    a, b = (build.rescale(each, DType.INT32, shift=30) for each in (build.add("ABS", [a]), b))
+    turned = [build.add("TRANSPOSE", [each], perms=[0, 1, 3, 2]) for each in (a, b)]
+    total = build.rescale(build.add("ADD", turned), DType.INT8, shift=31)
+    back = build.add("TRANSPOSE", [total], perms=[0, 1, 3, 2])
+    build.output(convolved(build, back, 16, 3))
+    return build.finish()
+
+
 def patches() -> Graph:
     """A transformer's patches of planes, gathered and put back."""
     build = LayerBuilder(2)
@@ -85,6 +98,7 @@ GRAPHS = {
 LAYERS = {
     "padded": {"CONV2D": 2},
     "doubled": {"CONCAT": 3, "DEPTHWISE_CONV2D": 2, "SLICE": 4, "TILE": 1},
+    "across": {"CONV2D": 3},
     "joined": {"CONV2D": 3, "PAD": 1, "CONCAT": 1},
     "patches": {"CONV2D": 3, "TRANSPOSE": 2},
     "global maximum": {"CONV2D": 1, "REDUCE_MAX": 1},

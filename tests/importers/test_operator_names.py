@@ -57,7 +57,6 @@ def shown(graph: Graph) -> list[str]:
 
 
 LAYERS = [
-    "stem/conv:0 (TRANSPOSE)",
     "stem/conv:0 … p (CONV2D)",
     "p (REDUCE_SUM)",
     "dense (CONV2D)",
