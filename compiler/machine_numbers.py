@@ -339,7 +339,7 @@ REMAINDER_IDLE_CHANNELS = 16
 """Output channels below which the array is partly idle when zeros are put between the inputs. Set by hand in a3d5d313
 (2026-11-21)."""
 BATCH_PROGRAM_BYTES = 1 << 20
-"""Bytes of the instructions for all samples of a batch, or of a turn, up to which they are no loop. Set by hand
+"""Bytes of the instructions for the samples of a turn, at most; twice as many for all are no loop. Set by hand
 in 86e6d1ae (2026-11-29): a program of 1 MiB takes two seconds to compile."""
 TURN_COPY_BUFFERS = 4
 """Pieces of activation memory for the copies of samples between two turns of a batch: some come while others leave. Set
