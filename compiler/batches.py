@@ -25,8 +25,11 @@ def compile_batch(single: Graph, samples: int, config: Config, **options: Any) -
 
 
 def _turns(single: Graph, samples: int, config: Config, options: dict[str, Any]) -> int:
-    """The fewest turns, of equally many samples, whose program is no larger than it should be."""
+    """The fewest turns, of equally many samples, whose program is no larger than it should be; 1 where one for all is
+    less than twice as large."""
     how = {name: options[name] for name in ("optimize", "drop_dead_channels", "speed") if name in options}
     one = compile_graph(single, config, **how).program_bytes
+    if samples * one < 2 * BATCH_PROGRAM_BYTES:
+        return 1
     parts = (count for count in range(1, samples + 1) if samples % count == 0)
     return next((turns for turns in parts if samples // turns * one <= BATCH_PROGRAM_BYTES), samples)

@@ -340,8 +340,20 @@ REMAINDER_IDLE_CHANNELS = 16
 """Output channels below which the array is partly idle when zeros are put between the inputs. Set by hand in a3d5d313
 (2026-11-21)."""
 BATCH_PROGRAM_BYTES = 1 << 20
-"""Bytes of the instructions for all samples of a batch, or of a turn, up to which they are no loop. Set by hand
-(2026-11-29): a program of 1 MiB takes two seconds to compile."""
+"""Bytes of the instructions for the samples of a turn, at most; twice as many for all are no loop. Set by hand
+in 86e6d1ae (2026-11-29): a program of 1 MiB takes two seconds to compile."""
+TURN_COPY_BUFFERS = 4
+"""Pieces of activation memory for the copies of samples between two turns of a batch: some come while others leave. Set
+by hand in 86e6d1ae (2026-11-29)."""
+BOUNDS_STEPS = 8
+"""Operators that are looked at, one behind the other, for the bounds of a tensor. Set by hand in c16b9030
+(2026-11-29)."""
+WEIGHTS_KEY_ELEMENTS = 1024
+"""Elements by which the weights of a recurrence's steps are told from others, where only costs depend on it. Set by
+hand in 23019a9b (2026-11-29)."""
+SUMMED_LANES_FACTOR = 2
+"""Lanes of a row of which VECTOR adds up as many in a cycle, at most. Measured on `base` in 556afe1a (2026-11-29): 11.4
+cycles for a row's 16 lanes."""
 BRANCH_INLINED_ELEMENTS = 4096
 """Results of both branches of a COND_IF, in elements, up to which it costs less to compute them both than to branch.
 Set by hand in 88c5e687 (2026-11-21)."""

@@ -1,8 +1,11 @@
 """What was opened, made ready to run: compiled for the accelerator, or checked for golden."""
 
 import dataclasses
+import functools
+from collections.abc import Callable
 
 from tosaic.compiler.batches import compile_batch
+from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import Graph, unsigned_ports, validate
 from tosaic.compiler.legalize.custom import without_custom
 from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
@@ -117,6 +120,13 @@ def _compiled_before(program: Program, config: Config | None, how: CompileOption
     return program
 
 
+def _compiler(graph: Graph, how: CompileOptions) -> Callable[..., Program]:
+    """What compiles a graph, or the batch that it is."""
+    if how.single is None:
+        return functools.partial(compile_graph, graph)
+    return functools.partial(compile_batch, how.single, how.samples)
+
+
 def _compiled(graph: Graph, config: Config, how: CompileOptions) -> Program:
     progress = how.progress
     place = None
@@ -131,10 +141,8 @@ def _compiled(graph: Graph, config: Config, how: CompileOptions) -> Program:
         place = KeptProgram(without_custom(graph), config, options)
         if (found := place.read()) is not None:
             return found
-    program = compile_batch(
-        how.single or graph,
-        how.samples,
-        config,
+    program = _compiler(graph, how)(
+        config=config,
         optimize=how.optimize,
         drop_dead_channels=how.drop_dead_channels,
         keep_layers=how.keep_layers,

@@ -15,14 +15,12 @@ import numpy as np
 from tosaic.compiler.emit.commands import Blocks, Label
 from tosaic.compiler.emit.emitter import Emitter
 from tosaic.compiler.emit.graph_emission import OnLayer, TakeWork, emission_of, emit_graph
+from tosaic.compiler.machine_numbers import TURN_COPY_BUFFERS
 from tosaic.compiler.place.address import Address
 from tosaic.compiler.place.placer import Memories, PlacedPort
 from tosaic.compiler.tile.work import GraphPlan
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Condition
-
-_COPY_PARTS = 4
-"""Pieces of a copy that are in activation memory at a time: some come while others leave."""
 
 
 class TurnsEmission:
@@ -97,8 +95,8 @@ class TurnsEmission:
 
     def _copy(self, emitter: Emitter, source: Address, target: Address, size_bytes: int) -> None:
         """Copies external memory by way of activation memory, of which all is free between two turns."""
-        part = self.config.am_bytes // _COPY_PARTS
+        part = self.config.am_bytes // TURN_COPY_BUFFERS
         for number, start in enumerate(range(0, size_bytes, part)):
-            place, count = number % _COPY_PARTS * part, min(part, size_bytes - start)
+            place, count = number % TURN_COPY_BUFFERS * part, min(part, size_bytes - start)
             emitter.load(source + start, place, count)
             emitter.store(place, target + start, count)

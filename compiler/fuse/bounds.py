@@ -4,10 +4,9 @@ wrap, bounds of what follows join the micro-operation that adds."""
 from collections.abc import Callable
 
 from tosaic.compiler.ir import ByOperator, DType, Graph, Operator
+from tosaic.compiler.machine_numbers import BOUNDS_STEPS
 
 Bounds = tuple[int, int]
-_DEPTH = 8
-"""Operators that are looked at, one behind the other."""
 _Rule = Callable[["KnownBounds", Operator, int], Bounds | None]
 _RULES = ByOperator[_Rule]()
 
@@ -20,7 +19,7 @@ class KnownBounds:
         self._producers = {name: op for op in graph.operators for name in op.outputs}
         self._known: dict[str, Bounds | None] = {}
 
-    def __call__(self, name: str, depth: int = _DEPTH) -> Bounds | None:
+    def __call__(self, name: str, depth: int = BOUNDS_STEPS) -> Bounds | None:
         """The bounds of a tensor; None where nothing but its type is known."""
         if name not in self._known:
             tensor, op = self.graph.tensors[name], self._producers.get(name)

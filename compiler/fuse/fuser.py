@@ -15,11 +15,9 @@ from tosaic.compiler.fuse.summed_rows import sums_pay, sums_rows
 from tosaic.compiler.ir import DType, Graph, Operator
 from tosaic.compiler.ir.graph import parameter_inputs
 from tosaic.compiler.machine import BASES, KIND, Kind
+from tosaic.compiler.machine_numbers import WEIGHTS_KEY_ELEMENTS
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
-
-_TOLD_APART = 1024
-"""Elements by which weights are told apart, where only costs depend on it."""
 
 
 @dataclasses.dataclass
@@ -33,7 +31,7 @@ def _weights_key(graph: Graph, convolution: Operator) -> Hashable:
     weights = graph.tensors[convolution.inputs[1]]
     if weights.data is None:
         return weights.name
-    return weights.shape, weights.data.reshape(-1)[:_TOLD_APART].tobytes()
+    return weights.shape, weights.data.reshape(-1)[:WEIGHTS_KEY_ELEMENTS].tobytes()
 
 
 class Fuser:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Sequence
 
 from tosaic.compiler.fuse.expression import ArrayResult, Immediate, Iteration, Load, Node, Reduced, Value
@@ -111,7 +112,7 @@ def _uop(
     return make(Opcode.VECTOR_UOP, **fields, to_memory=destination is None, destination=destination or 0)
 
 
-class Assembler:
+class UopAssembler:
     """A micro-program on its way; `loads`: the operands of load streams that are numbered already."""
 
     def __init__(self, config: Config, uses: dict[int, int], loads: Sequence[Load] = ()):
@@ -149,6 +150,10 @@ class Assembler:
             self.uses[id(value)] -= 1
             if self.uses[id(value)] == 0:
                 self.free.append(self.register.pop(id(value)))
+
+    def keep(self, value: Node) -> None:
+        """Lets a value stay in its register to the end."""
+        self.uses[id(value)] = sys.maxsize
 
     def source(self, value: Value | None) -> tuple[Source, int, int]:
         """Returns (source, index, immediate) of an operand."""
@@ -272,7 +277,7 @@ def assemble(root: Value, config: Config) -> MicroProgram:
     if not isinstance(root, Node):
         root = Node(Op.MOV, root)
     uses = Uses()
-    assembler = Assembler(config, uses)
+    assembler = UopAssembler(config, uses)
     order = uses.postorder(root)
     reductions = [value for value in order if isinstance(value, Reduced)]
     if len(reductions) > 1:
@@ -287,7 +292,8 @@ def assemble(root: Value, config: Config) -> MicroProgram:
         body = uses.postorder(reduced.term) if isinstance(reduced.term, Node | Reduced) else []
         uses[id(reduced.term)] = uses.get(id(reduced.term), 0) + 1
         accumulator = Node(Op.MOV, Immediate(0))
-        assembler.register[id(accumulator)], uses[id(accumulator)] = running, 1 << 30
+        assembler.register[id(accumulator)] = running
+        assembler.keep(accumulator)
         combine = _added(reduced, accumulator)
         for node in body[:-1] if combine.op is Op.RESCALE else body:
             assert isinstance(node, Node)

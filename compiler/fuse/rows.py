@@ -9,12 +9,9 @@ import dataclasses
 from collections.abc import Container
 
 from tosaic.compiler.fuse.expression import Immediate, Load, Node, Value
-from tosaic.compiler.fuse.microprogram import Assembler, MicroProgram, TooComplex, Uses
+from tosaic.compiler.fuse.microprogram import MicroProgram, TooComplex, UopAssembler, Uses
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Element, Op
-
-_KEPT = 1 << 30
-"""Uses of a register that is never free again."""
 
 
 def by_rows(root: Value, program: MicroProgram, stored: Element, config: Config) -> MicroProgram | None:
@@ -27,7 +24,7 @@ def by_rows(root: Value, program: MicroProgram, stored: Element, config: Config)
     root = _added(root, rows)
     uses = Uses()
     order = [value for value in uses.postorder(root) if isinstance(value, Node)]
-    assembler = Assembler(config, uses, program.loads)
+    assembler = UopAssembler(config, uses, program.loads)
     shared = _shared(order, rows)
     try:
         for node in order:
@@ -90,7 +87,7 @@ def _shared(order: list[Node], rows: Container[str]) -> set[int]:
     return found
 
 
-def _before(assembler: Assembler, node: Node, shared: set[int], rows: Container[str]) -> None:
+def _before(assembler: UopAssembler, node: Node, shared: set[int], rows: Container[str]) -> None:
     """Emits a node that rows share; of another node, loads what its row has for it. Registers that the body reads are
     kept."""
     if id(node) in shared:
@@ -99,6 +96,6 @@ def _before(assembler: Assembler, node: Node, shared: set[int], rows: Container[
     for value in (node.a, node.b):
         if isinstance(value, Load) and value.tensor in rows:
             assembler.held[value] = assembler.into_register(value)
-            assembler.uses[id(assembler.held[value])] = _KEPT
+            assembler.keep(assembler.held[value])
         elif isinstance(value, Node) and id(value) in shared:
-            assembler.uses[id(value)] = _KEPT
+            assembler.keep(value)

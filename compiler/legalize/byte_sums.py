@@ -10,10 +10,8 @@ from tosaic.compiler.cost import array
 from tosaic.compiler.ir import DType, Graph, GraphIndex, Operator
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine import KIND, Kind
+from tosaic.compiler.machine_numbers import SUMMED_LANES_FACTOR
 from tosaic.hw.config import Config
-
-_LANES_SHARE = 2
-"""Adding up the lanes of a row takes VECTOR a cycle for as many of them, at least."""
 
 
 def sum_rows_on_array(graph: Graph, config: Config) -> Graph:
@@ -40,7 +38,7 @@ def _by_ones(new: Rewriting, index: GraphIndex, config: Config) -> bool:
     alone = len(index.consumers(source)) == 1 and source not in new.graph.outputs
     if alone and maker is not None and KIND.get(maker.op) is Kind.ELEMENTWISE:
         return False
-    on_vector = rows * (steps + config.columns // _LANES_SHARE)
+    on_vector = rows * (steps + config.columns // SUMMED_LANES_FACTOR)
     if array.dense_cycles(steps, rows, config) > on_vector:
         return False
     ones = new.constant(np.ones((1, 1, 1, length), np.int8), DType.INT8)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 COMPILER = pathlib.Path(__file__).parents[2] / "compiler"
 NUMBERS = COMPILER / "machine_numbers.py"
 ROOMS = ("legalize", "fuse", "place", "tile", "cores", "emit", "schedule", "cost")
-ALONE = ("machine.py", "memory_speed.py", "search.py", "build.py", "memory_history.py")
+ALONE = ("machine.py", "memory_speed.py", "search.py", "build.py", "batches.py", "memory_history.py")
 FORMATS = {
     "memory_speed.py": {
         "MEMORY_LATENCY_CYCLES": "what an option is unless told",
