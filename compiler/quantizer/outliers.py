@@ -16,7 +16,7 @@ import numpy as np
 from tosaic.compiler.ir import DType, Graph, GraphBuilder, Operator, Trait, operators_with
 from tosaic.compiler.ir.building import FoldingBuilder, add_constant, remove_dead
 from tosaic.compiler.quantizer.calibration import Channels, Statistics
-from tosaic.compiler.quantizer.functions import RENAMES, is_real
+from tosaic.compiler.quantizer.functions import RENAMES
 
 _FOLLOWED = operators_with(Trait.ELEMENTWISE) | RENAMES
 _MOST_CHANNELS = 4
@@ -71,15 +71,10 @@ class _Chain:
                 return None
             if op.op == "CONV2D" and _is_constant(graph, op) and _products(graph, op)[1] >= _LEAST_PRODUCTS:
                 sources[id(op)] = op
-            elif op.op in _FOLLOWED and is_real(graph, name):
+            elif op.op in _FOLLOWED:
                 if id(op) not in found:
                     found.add(id(op))
-                    read = [
-                        each
-                        for each in op.inputs
-                        if is_real(graph, each) and graph.tensors[each].data is None
-                    ]
-                    pending += read
+                    pending += [each for each in op.inputs if graph.tensors[each].data is None]
             else:
                 return None
         inside |= found
@@ -109,6 +104,10 @@ def _outliers(graph: Graph, statistics: Statistics, op: Operator, levels: float)
     first = _noise(seen, rows, np.arange(rows.shape[-1]), levels)
     best, least = list[int](), first / _GAIN
     orders = [np.argsort(-sizes, kind="stable") for sizes in (seen.largest, np.abs(rows).max((0, 1)))]
+    # Without all candidates there is least noise.
+    most = np.unique(np.concatenate([order[:_MOST_CHANNELS] for order in orders]))
+    if _noise(seen, rows, np.delete(np.arange(rows.shape[-1]), most), levels) >= least:
+        return []
     for counts in itertools.product(range(_MOST_CHANNELS + 1), repeat=2):
         apart = np.unique(
             np.concatenate([order[:count] for order, count in zip(orders, counts, strict=True)])
@@ -181,6 +180,6 @@ def _part(graph: Graph, reader: Operator, chain: _Chain, channels: list[int]) ->
 def _picked(new: FoldingBuilder, name: str, channels: list[int], whole: int) -> str:
     """The elements of a constant that belong to the channels."""
     data = new.data(name)
-    if data is None or data.shape[-1:] != (whole,) or not is_real(new.graph, name):
+    if data is None or data.shape[-1:] != (whole,):
         return name
     return new.constant(data[..., channels], new.dtype(name))
