@@ -20,6 +20,7 @@ from tosaic.compiler.quantizer.functions import RENAMES
 
 _FOLLOWED = operators_with(Trait.ELEMENTWISE) | RENAMES
 _MOST_CHANNELS = 4
+"""Outliers of a tensor; of one with no more than twice as many channels none is apart."""
 _LEAST_PRODUCTS = 256
 """Multiplications of each element behind, and for each in front: of fewer, the layers more would cost too much."""
 _GAIN = 10 ** (6 / 10)
@@ -39,7 +40,7 @@ def part_outliers(graph: Graph, statistics: Statistics, activations: DType = DTy
     """
     apart, levels = set[str](), float(activations.max - activations.min)
     for op in list(graph.operators):
-        chain = _Chain.behind(graph, op) if op.op == "CONV2D" else None
+        chain = _ElementwisePath.behind(graph, op) if op.op == "CONV2D" else None
         channels = _outliers(graph, statistics, op, levels) if chain is not None else []
         if chain is not None and channels:
             apart.add(_part(graph, op, chain, channels))
@@ -49,14 +50,14 @@ def part_outliers(graph: Graph, statistics: Statistics, activations: DType = DTy
 
 
 @dataclass(frozen=True)
-class _Chain:
+class _ElementwisePath:
     """The operators from convolutions' results to what another reads, each channel for itself."""
 
     sources: list[Operator]
     between: list[Operator]
 
     @classmethod
-    def behind(cls, graph: Graph, reader: Operator) -> "_Chain | None":
+    def behind(cls, graph: Graph, reader: Operator) -> "_ElementwisePath | None":
         """None where something else reads a tensor of the chain, or where channels are not those of convolutions with
         constant weights."""
         index, name = graph.index(), reader.inputs[0]
@@ -98,7 +99,7 @@ def _products(graph: Graph, op: Operator) -> tuple[int, int]:
 def _outliers(graph: Graph, statistics: Statistics, op: Operator, levels: float) -> list[int]:
     """The channels without which a convolution's noise falls most; none where that is too little."""
     weight, seen = graph.tensors[op.inputs[1]].data, statistics.channels.get((op.inputs[0], (3,)))
-    if weight is None or seen is None:
+    if weight is None or seen is None or weight.shape[-1] <= 2 * _MOST_CHANNELS:
         return []
     rows = weight.reshape(len(weight), -1, weight.shape[-1]).astype(np.float64)
     first = _noise(seen, rows, np.arange(rows.shape[-1]), levels)
@@ -134,7 +135,7 @@ def _noise(seen: Channels, rows: np.ndarray, channels: np.ndarray, levels: float
     return float(step**2 * (part**2).sum() + weights) / 12
 
 
-def _part(graph: Graph, reader: Operator, chain: _Chain, channels: list[int]) -> str:
+def _part(graph: Graph, reader: Operator, chain: _ElementwisePath, channels: list[int]) -> str:
     """Repeats the chain for some channels, and takes these out of it. Returns what it ends in."""
     build = GraphBuilder.replacing(graph, reader)
     new, result, count = FoldingBuilder(build), reader.outputs[0], len(channels)

@@ -93,6 +93,17 @@ def test_without_outliers_nothing_is_taken_apart() -> None:
     assert counts == {"int8": 3, "int16": 6}
 
 
+@pytest.mark.parametrize("channels", [1, 2, 8])
+def test_of_few_channels_none_is_apart(channels: int) -> None:
+    low = Floats()
+    hidden = activations.gelu(
+        low, matmul(low, low.input("x", (1, TOKENS, WIDTH)), low.normal(WIDTH, channels))
+    )
+    graph = low.finish(matmul(low, hidden, low.normal(channels, WIDTH)))
+    found = quantize_graph(graph, samples(graph, 16))
+    assert [op.op for op in found.graph.operators].count("CONV2D") == 2
+
+
 def test_the_layer_has_its_name_still() -> None:
     graph = network(gelu, huge=30.0)
     second = [op for op in graph.operators if op.op == "MATMUL"][2].outputs[0]
