@@ -16,10 +16,11 @@ import numpy as np
 from tosaic.compiler.ir import DType, Graph, GraphBuilder, Operator, Trait, operators_with
 from tosaic.compiler.ir.building import FoldingBuilder, add_constant, remove_dead
 from tosaic.compiler.quantizer.calibration import Channels, Statistics
-from tosaic.compiler.quantizer.functions import RENAMES, is_real
+from tosaic.compiler.quantizer.functions import RENAMES
 
 _FOLLOWED = operators_with(Trait.ELEMENTWISE) | RENAMES
 _MOST_CHANNELS = 4
+"""Outliers of a tensor; of one with no more than twice as many channels none is apart."""
 _LEAST_PRODUCTS = 256
 """Multiplications of each element behind, and for each in front: of fewer, the layers more would cost too much."""
 _GAIN = 10 ** (6 / 10)
@@ -39,7 +40,7 @@ def part_outliers(graph: Graph, statistics: Statistics, activations: DType = DTy
     """
     apart, levels = set[str](), float(activations.max - activations.min)
     for op in list(graph.operators):
-        chain = _Chain.behind(graph, op) if op.op == "CONV2D" else None
+        chain = _ElementwisePath.behind(graph, op) if op.op == "CONV2D" else None
         channels = _outliers(graph, statistics, op, levels) if chain is not None else []
         if chain is not None and channels:
             apart.add(_part(graph, op, chain, channels))
@@ -49,14 +50,14 @@ def part_outliers(graph: Graph, statistics: Statistics, activations: DType = DTy
 
 
 @dataclass(frozen=True)
-class _Chain:
+class _ElementwisePath:
     """The operators from convolutions' results to what another reads, each channel for itself."""
 
     sources: list[Operator]
     between: list[Operator]
 
     @classmethod
-    def behind(cls, graph: Graph, reader: Operator) -> "_Chain | None":
+    def behind(cls, graph: Graph, reader: Operator) -> "_ElementwisePath | None":
         """None where something else reads a tensor of the chain, or where channels are not those of convolutions with
         constant weights."""
         index, name = graph.index(), reader.inputs[0]
@@ -71,15 +72,10 @@ class _Chain:
                 return None
             if op.op == "CONV2D" and _is_constant(graph, op) and _products(graph, op)[1] >= _LEAST_PRODUCTS:
                 sources[id(op)] = op
-            elif op.op in _FOLLOWED and is_real(graph, name):
+            elif op.op in _FOLLOWED:
                 if id(op) not in found:
                     found.add(id(op))
-                    read = [
-                        each
-                        for each in op.inputs
-                        if is_real(graph, each) and graph.tensors[each].data is None
-                    ]
-                    pending += read
+                    pending += [each for each in op.inputs if graph.tensors[each].data is None]
             else:
                 return None
         inside |= found
@@ -103,12 +99,16 @@ def _products(graph: Graph, op: Operator) -> tuple[int, int]:
 def _outliers(graph: Graph, statistics: Statistics, op: Operator, levels: float) -> list[int]:
     """The channels without which a convolution's noise falls most; none where that is too little."""
     weight, seen = graph.tensors[op.inputs[1]].data, statistics.channels.get((op.inputs[0], (3,)))
-    if weight is None or seen is None:
+    if weight is None or seen is None or weight.shape[-1] <= 2 * _MOST_CHANNELS:
         return []
     rows = weight.reshape(len(weight), -1, weight.shape[-1]).astype(np.float64)
     first = _noise(seen, rows, np.arange(rows.shape[-1]), levels)
     best, least = list[int](), first / _GAIN
     orders = [np.argsort(-sizes, kind="stable") for sizes in (seen.largest, np.abs(rows).max((0, 1)))]
+    # Without all candidates there is least noise.
+    most = np.unique(np.concatenate([order[:_MOST_CHANNELS] for order in orders]))
+    if _noise(seen, rows, np.delete(np.arange(rows.shape[-1]), most), levels) >= least:
+        return []
     for counts in itertools.product(range(_MOST_CHANNELS + 1), repeat=2):
         apart = np.unique(
             np.concatenate([order[:count] for order, count in zip(orders, counts, strict=True)])
@@ -135,7 +135,7 @@ def _noise(seen: Channels, rows: np.ndarray, channels: np.ndarray, levels: float
     return float(step**2 * (part**2).sum() + weights) / 12
 
 
-def _part(graph: Graph, reader: Operator, chain: _Chain, channels: list[int]) -> str:
+def _part(graph: Graph, reader: Operator, chain: _ElementwisePath, channels: list[int]) -> str:
     """Repeats the chain for some channels, and takes these out of it. Returns what it ends in."""
     build = GraphBuilder.replacing(graph, reader)
     new, result, count = FoldingBuilder(build), reader.outputs[0], len(channels)
@@ -181,6 +181,6 @@ def _part(graph: Graph, reader: Operator, chain: _Chain, channels: list[int]) ->
 def _picked(new: FoldingBuilder, name: str, channels: list[int], whole: int) -> str:
     """The elements of a constant that belong to the channels."""
     data = new.data(name)
-    if data is None or data.shape[-1:] != (whole,) or not is_real(new.graph, name):
+    if data is None or data.shape[-1:] != (whole,):
         return name
     return new.constant(data[..., channels], new.dtype(name))

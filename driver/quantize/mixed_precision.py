@@ -54,12 +54,9 @@ def named(graph: Graph, names: Iterable[str]) -> Finer:
     found = Finer()
     layers = [op for op in graph.operators if op.op in (*MACS, "MATMUL")]
     for name in names:
-        # A product whose result goes on to others in the canonical graph is called after their result, with "'".
-        chosen = [
-            op
-            for op in layers
-            if name in (op.source, op.name, *op.outputs, *(each.rpartition("'")[0] for each in op.outputs))
-        ]
+        # A product whose result goes on to others in the canonical graph is called after their result, with "'"; one
+        # whose outliers were taken apart twice so.
+        chosen = [op for op in layers if name in (op.source, op.name, *op.outputs, *_stems(op))]
         if name in (*graph.inputs, *graph.outputs) and graph.tensors[name].dtype.is_float:
             found |= Finer(frozenset([name]))
         elif not chosen:
@@ -69,6 +66,12 @@ def named(graph: Graph, names: Iterable[str]) -> Finer:
             weights = frozenset(op.outputs if _weight(graph, op) is not None else ())
             found |= Finer(frozenset(_operands(op)), weights)
     return found
+
+
+def _stems(op: Operator) -> Iterable[str]:
+    """What results are called after."""
+    for name in op.outputs:
+        yield from (name.rpartition("'")[0], name.partition("'")[0])
 
 
 def all_weights(graph: Graph) -> Finer:

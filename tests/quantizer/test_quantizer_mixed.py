@@ -57,6 +57,14 @@ def test_a_layer_by_name():
         quantize_graph(graph, samples(graph), keep_int16=["nowhere"])
 
 
+def test_inputs_and_outputs_by_name():
+    graph = network()
+    found = quantize_graph(graph, samples(graph), keep_int16=[*graph.inputs, *graph.outputs])
+    ends = {**found.result.inputs, **found.result.outputs}
+    assert {name: each.dtype for name, each in ends.items()} == dict.fromkeys(ends, DType.INT16)
+    run_everywhere(found)
+
+
 def test_a_target_takes_no_more_than_it_needs():
     graph = network()
     arrays, unseen = samples(graph, 40), samples(graph, 8, seed=6)

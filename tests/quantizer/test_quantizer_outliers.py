@@ -38,7 +38,11 @@ def shifted(low: Floats, x: str, _: str) -> str:
     return low.plus(activations.gelu(low, x), 0.2)
 
 
-CURVES = (gelu, relu, scaled_by_channel, gated, shifted)
+def leaky(low: Floats, x: str, _: str) -> str:
+    return activations.leaky_relu(low, x, low.constant(np.full((1, 1, 1), 0.1), DType.FP32))
+
+
+CURVES = (gelu, relu, leaky, scaled_by_channel, gated, shifted)
 
 
 def network(curve: Curve, huge: float, wakes: float = 24.0, is_read_twice: bool = False) -> Graph:
@@ -87,6 +91,23 @@ def test_without_outliers_nothing_is_taken_apart() -> None:
         for wide in ("int8", "int16")
     }
     assert counts == {"int8": 3, "int16": 6}
+
+
+@pytest.mark.parametrize("channels", [1, 2, 8])
+def test_of_few_channels_none_is_apart(channels: int) -> None:
+    low = Floats()
+    hidden = activations.gelu(
+        low, matmul(low, low.input("x", (1, TOKENS, WIDTH)), low.normal(WIDTH, channels))
+    )
+    graph = low.finish(matmul(low, hidden, low.normal(channels, WIDTH)))
+    found = quantize_graph(graph, samples(graph, 16))
+    assert [op.op for op in found.graph.operators].count("CONV2D") == 2
+
+
+def test_the_layer_has_its_name_still() -> None:
+    graph = network(gelu, huge=30.0)
+    second = [op for op in graph.operators if op.op == "MATMUL"][2].outputs[0]
+    assert decibels(graph, keep_int16=[second]) > decibels(graph)
 
 
 def test_a_tensor_that_others_read_stays_whole() -> None:
