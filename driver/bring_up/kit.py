@@ -5,13 +5,15 @@ import dataclasses
 import importlib.resources
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from tosaic.errors import DeviceError, InputError
+from tosaic.compiler.program import Program
+from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import REGISTER
+from tosaic.hw.isa import CoreProgram
 
 from ..device import Device
 from ..self_test import check_clock
@@ -158,7 +160,7 @@ class _Kit:
             return "not compared: only a processor beside the machine sees its clock"
         with _linked(), warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            check_clock(self.transport, self.config, lambda program, streams: self._start(program))
+            check_clock(self.transport, self.config, self._start)
         if told:
             raise Found(
                 "wrong-clock",
@@ -166,9 +168,10 @@ class _Kit:
             )
         return f"{self.transport.identity.clock_hz / 1e6:g} MHz"
 
-    def _start(self, program: object) -> None:
-        ((address, size),) = ((each.address, each.bytes) for each in program.streams[:1])  # type: ignore[attr-defined]
-        self.transport.start(program.memory_bytes, address, size)  # type: ignore[attr-defined]
+    def _start(self, program: Program, streams: Sequence[CoreProgram]) -> None:
+        first, *others = streams
+        idle = [CoreProgram(0, 0)] * (self.config.cores - len(streams))
+        self.transport.start(program.memory_bytes, *first, others=(*others, *idle))
 
     def copy(self) -> str:
         """LOAD and STORE; a port of another width shows in the machine's accesses only."""
@@ -254,6 +257,3 @@ def _linked() -> Iterator[None]:
         yield
     except DeviceError as error:
         raise _of_link(error) from error
-
-
-__all__ = ["InputError", "Report", "StepResult", "bring_up"]
