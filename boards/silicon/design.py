@@ -6,9 +6,9 @@ import math
 
 from tosaic.hw.memory.macros import MemoryShape
 
-from .liberty import BUFFER_SLEW_NS, Cell, LibertyError, Library
+from .liberty import BUFFER_SLEW_NS, LibertyError, Library, LibraryCell
 from .memories import MemoryFigures
-from .netlist import Instance, Net, Netlist
+from .netlist import FlatNetlist, Net, NetlistInstance
 
 BRANCHES = 8
 """Loads of a buffer in a tree of buffers; a net with more than twice as many has one."""
@@ -40,12 +40,12 @@ class Design:
     """LibertyError where the netlist has a cell that the library has not."""
 
     def __init__(
-        self, netlist: Netlist, library: Library, memories: MemoryFigures, shapes: tuple[MemoryShape, ...]
+        self, netlist: FlatNetlist, library: Library, memories: MemoryFigures, shapes: tuple[MemoryShape, ...]
     ) -> None:
         self.netlist, self.library, self.figures = netlist, library, memories
         self.shapes = {shape.name: shape for shape in shapes}
         self.clock: Net = netlist.inputs[CLOCK][0]
-        self.buffer: Cell = library.buffer(0.03)
+        self.buffer: LibraryCell = library.buffer(0.03)
         count = len(netlist.names)
         self.drivers: list[tuple[int, str] | None] = [None] * count
         """Number of the instance and its port, for each net; None for inputs of the machine."""
@@ -60,7 +60,7 @@ class Design:
                 path, name, bit = netlist.names[net]
                 raise LibertyError(f"nothing drives {'.'.join((*path, name))}[{bit}] of the netlist")
 
-    def _connect(self, number: int, instance: Instance) -> None:
+    def _connect(self, number: int, instance: NetlistInstance) -> None:
         memory = instance.kind in self.shapes
         cell = None if memory else self.cell(instance)
         for port, bits in instance.pins.items():
@@ -73,7 +73,7 @@ class Design:
                     self.loads[net].append((number, port))
                     self.pin_pf[net] += self.figures.pin_pf if cell is None else cell.inputs[port]
 
-    def cell(self, instance: Instance) -> Cell:
+    def cell(self, instance: NetlistInstance) -> LibraryCell:
         """The standard cell of an instance."""
         found = self.library.cells.get(instance.kind)
         if found is None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from .design import CLOCK, CLOCK_BRANCHES, Design, tree, unit_of
 from .liberty import BUFFER_SLEW_NS
 from .memories import OUTPUT_SLEW_NS
-from .netlist import Instance, Net
+from .netlist import Net, NetlistInstance
 
 Place = tuple[tuple[str, ...], str]
 """The path of a module and the name of a wire in it."""
@@ -93,7 +93,7 @@ class RunEnergy:
             changes.append(seen.get(bit, 0) if seen else 0)
         return changes
 
-    def _add_cell(self, instance: Instance, energy: Energy) -> None:
+    def _add_cell(self, instance: NetlistInstance, energy: Energy) -> None:
         design, cell = self._design, self._design.cell(instance)
         energy.leakage_nw += cell.leakage_nw
         for port, (net, *_) in instance.pins.items():
@@ -108,7 +108,7 @@ class RunEnergy:
             elif self._changes[net]:
                 energy.logic += self._changes[net] * self._output_pj(instance, port, net)
 
-    def _output_pj(self, instance: Instance, port: str, net: int) -> float:
+    def _output_pj(self, instance: NetlistInstance, port: str, net: int) -> float:
         """pJ of a change: in the cell, on the wire and in the buffers that the net needs."""
         design = self._design
         load, buffers = design.driver_load_pf(net), design.tree(net).buffers
@@ -141,7 +141,7 @@ class RunEnergy:
         for unit, count in sinks.items():
             self.units[unit].clock += self._activity.cycles * each * count / loads
 
-    def _memory_pj(self, instance: Instance) -> float:
+    def _memory_pj(self, instance: NetlistInstance) -> float:
         """pJ of the accesses of a memory, and of the cycles without one; and notes the accesses."""
         design, cycles, figures = self._design, self._activity.cycles, self._design.figures
         shape = design.shapes[instance.kind]

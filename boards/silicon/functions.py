@@ -3,7 +3,7 @@
 import functools
 import re
 
-from .liberty import Cell, LibertyError, Library
+from .liberty import LibertyError, Library, LibraryCell
 
 _INSTANCE = re.compile(r"^  (\w+) (\\\S+ |\w+) \(\n((?:    \.\w+\(.*\),?\n)*)  \);\n", re.MULTILINE)
 _PIN = re.compile(r"    \.(\w+)\((.*?) *\),?\n")
@@ -26,7 +26,7 @@ def with_functions(verilog: str, library: Library) -> str:
     return _INSTANCE.sub(replaced, verilog)
 
 
-def _statements(cell: Cell, register: str, pins: dict[str, str]) -> str:
+def _statements(cell: LibraryCell, register: str, pins: dict[str, str]) -> str:
     text = ""
     if cell.state is not None:
         state = cell.state
@@ -55,14 +55,14 @@ def _filled(function: str, pins: dict[str, str]) -> str:
 def _expression(function: str) -> str:
     """Verilog of a function in Liberty's words, in which `A B` is AND and `A'` is NOT."""
     tokens = [name or sign for name, sign in _TOKEN.findall(function) if (name or sign).strip()]
-    parser = _Parser(tokens)
+    parser = _FunctionParser(tokens)
     text = parser.sum(1)
     if parser.rest:
         raise LibertyError(f"the function {function!r} is not one of Liberty's")
     return text
 
 
-class _Parser:
+class _FunctionParser:
     def __init__(self, tokens: list[str]) -> None:
         self.rest = tokens[::-1]
 

@@ -24,7 +24,7 @@ class LibertyError(Exception):
 
 
 @dataclasses.dataclass
-class _Group:
+class _LibertyGroup:
     """A group of the file, such as `pin ("A") { ... }`."""
 
     kind: str
@@ -35,9 +35,9 @@ class _Group:
     """Simple attributes."""
     lists: dict[str, str] = dataclasses.field(default_factory=dict)
     """Complex attributes: what stands in the parentheses, of the last one of a name."""
-    groups: list["_Group"] = dataclasses.field(default_factory=list)
+    groups: list["_LibertyGroup"] = dataclasses.field(default_factory=list)
 
-    def each(self, *kinds: str) -> Iterator["_Group"]:
+    def each(self, *kinds: str) -> Iterator["_LibertyGroup"]:
         return (group for group in self.groups if group.kind in kinds)
 
     def number(self, name: str, default: float = 0.0) -> float:
@@ -50,7 +50,7 @@ class _Group:
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
+class LookupTable:
     """Values by the slew of an input in ns and, mostly, a load in pF; between two entries a straight line, and beyond
     the last ones the line of the last two."""
 
@@ -95,21 +95,21 @@ class Arc:
     """(edge of the input, edge of the output) pairs that it has. Of a clocked output: those of the clock's edge."""
     clocked: bool
     """The input is a clock, whose edge makes the output."""
-    delay: tuple[Table, Table]
+    delay: tuple[LookupTable, LookupTable]
     """ns of an output that rises, and of one that falls."""
-    slew: tuple[Table, Table]
+    slew: tuple[LookupTable, LookupTable]
 
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """How long before its clock an input must be there, in ns: Table.at(slew of the clock, slew of the input)."""
+    """How long before its clock an input must be there, in ns: LookupTable.at(slew of the clock, slew of the input)."""
 
     pin: str
-    table: tuple[Table, Table]
+    table: tuple[LookupTable, LookupTable]
 
 
 @dataclasses.dataclass(frozen=True)
-class State:
+class StoredBit:
     """The bit of a flip-flop, in Liberty's words."""
 
     name: str
@@ -122,7 +122,7 @@ class State:
 
 
 @dataclasses.dataclass
-class Cell:
+class LibraryCell:
     """A standard cell."""
 
     name: str
@@ -138,11 +138,11 @@ class Cell:
     setups: list[Setup] = dataclasses.field(default_factory=list)
     clocks: tuple[str, ...] = ()
     """Inputs that are clocks."""
-    energies: dict[str, list[tuple[Table, ...]]] = dataclasses.field(default_factory=dict)
+    energies: dict[str, list[tuple[LookupTable, ...]]] = dataclasses.field(default_factory=dict)
     """Of each pin: pJ of a change of it, for rise and fall, a pair for each condition."""
     special: bool = False
     """Not for logic: the file says so, or it is of a design with several supplies."""
-    state: State | None = None
+    state: StoredBit | None = None
     """The bit that it holds, if it does."""
 
     def toggle_pj(self, pin: str, slew: float, load: float) -> float:
@@ -160,7 +160,7 @@ class Library:
     name: str
     corner: str
     volt: float
-    cells: dict[str, Cell]
+    cells: dict[str, LibraryCell]
     wire_pf: tuple[float, ...] = ()
     """pF of a wire by its number of loads, from 1 on: the default wire-load model, empty without one."""
     wire_pf_more: float = 0.0
@@ -173,10 +173,10 @@ class Library:
         known = len(self.wire_pf)
         return self.wire_pf[min(loads, known) - 1] + max(loads - known, 0) * self.wire_pf_more
 
-    def buffer(self, load: float) -> Cell:
+    def buffer(self, load: float) -> LibraryCell:
         """The buffer with the least product of area and delay at a load in pF. LibertyError without one."""
 
-        def cost(cell: Cell) -> float:
+        def cost(cell: LibraryCell) -> float:
             return cell.area_um2 * max(
                 table.at(BUFFER_SLEW_NS, load) for arc in cell.arcs for table in arc.delay
             )
@@ -205,15 +205,15 @@ def read_liberty(path: pathlib.Path) -> Library:
     if top is None or not any(top.each("cell")):
         raise LibertyError(f"{path} is not a Liberty file with cells (library (name) {{ cell (...) ... }})")
     try:
-        return _Reader(top).library()
+        return _LibraryReader(top).library()
     except ValueError as error:
         raise LibertyError(f"{path}: a table of the library is not as Liberty has them: {error}") from error
 
 
-def _parse(text: str) -> _Group | None:
+def _parse(text: str) -> _LibertyGroup | None:
     """The outermost group, None where there is none."""
     text = _COMMENT.sub(" ", text).replace("\\\r\n", " ").replace("\\\n", " ")
-    root = _Group("", "")
+    root = _LibertyGroup("", "")
     open_groups, place = [root], 0
     while place < len(text) and (found := _STATEMENT.match(text, place)):
         place = found.end()
@@ -223,7 +223,7 @@ def _parse(text: str) -> _Group | None:
                 return None
         elif found["group"]:
             words = [word.strip(' "') for word in found["arguments"].split(",")]
-            group = _Group(found["name"], words[0], words[1] if len(words) > 1 else "")
+            group = _LibertyGroup(found["name"], words[0], words[1] if len(words) > 1 else "")
             open_groups[-1].groups.append(group)
             open_groups.append(group)
         elif found["value"] is not None:
@@ -234,10 +234,10 @@ def _parse(text: str) -> _Group | None:
     return next(root.each("library"), None) if whole else None
 
 
-class _Reader:
+class _LibraryReader:
     """Makes cells of groups, in ns, pF, nW and pJ."""
 
-    def __init__(self, top: _Group) -> None:
+    def __init__(self, top: _LibertyGroup) -> None:
         self.top = top
         conditions = {group.name: group for group in top.each("operating_conditions")}
         self.corner = top.values.get("default_operating_conditions", "") or next(iter(conditions), "")
@@ -260,7 +260,7 @@ class _Reader:
             self._set_wires(library, wire)
         return library
 
-    def _set_wires(self, library: Library, wire: _Group) -> None:
+    def _set_wires(self, library: Library, wire: _LibertyGroup) -> None:
         # Of several `fanout_length` the last one is kept: the length to each of its loads, and `slope` beyond them.
         last = wire.numbers("fanout_length")
         if not last or len(last[0]) != 2:
@@ -269,9 +269,9 @@ class _Reader:
         library.wire_pf = tuple(length * each * count / loads for count in range(1, int(loads) + 1))
         library.wire_pf_more = wire.number("slope") * each
 
-    def _cell(self, group: _Group) -> Cell:
+    def _cell(self, group: _LibertyGroup) -> LibraryCell:
         states = [each.number("value") for each in group.each("leakage_power")]
-        cell = Cell(
+        cell = LibraryCell(
             group.name,
             group.number("area"),
             group.number("cell_leakage_power", fmean(states) if states else 0.0) * self.nw,
@@ -291,14 +291,14 @@ class _Reader:
                 self._add_timing(cell, pin.name, timing)
         return cell
 
-    def _add_energies(self, cell: Cell, pin: _Group) -> None:
+    def _add_energies(self, cell: LibraryCell, pin: _LibertyGroup) -> None:
         for power in pin.each("internal_power"):
             for kinds in (("rise_power", "fall_power"), ("power", "power")):
                 if tables := self._tables(power, kinds, self.pf * self.volt_unit**2):
                     cell.energies.setdefault(pin.name, []).append(tables)
                     break
 
-    def _add_timing(self, cell: Cell, pin: str, timing: _Group) -> None:
+    def _add_timing(self, cell: LibraryCell, pin: str, timing: _LibertyGroup) -> None:
         kind = timing.values.get("timing_type", "combinational")
         if kind in ("setup_rising", "setup_falling"):
             if tables := self._tables(timing, ("rise_constraint", "fall_constraint"), self.ns):
@@ -316,16 +316,18 @@ class _Reader:
             for name in timing.values.get("related_pin", "").split():
                 cell.arcs.append(Arc(name, pin, edges, clocked, delay, slew))
 
-    def _tables(self, group: _Group, kinds: tuple[str, str], scale: float) -> tuple[Table, Table] | None:
+    def _tables(
+        self, group: _LibertyGroup, kinds: tuple[str, str], scale: float
+    ) -> tuple[LookupTable, LookupTable] | None:
         """The tables of both edges; the other one's where one is missing, None where both are."""
         rise, fall = (next(group.each(kind), None) for kind in kinds)
         if rise is None and fall is None:
             return None
         return self._table(rise or fall, scale), self._table(fall or rise, scale)
 
-    def _table(self, group: _Group | None, scale: float) -> Table:
+    def _table(self, group: _LibertyGroup | None, scale: float) -> LookupTable:
         assert group is not None
-        template = self.templates.get(group.name) or _Group("", "")
+        template = self.templates.get(group.name) or _LibertyGroup("", "")
         axes = [group.numbers(name) or template.numbers(name) or [[0.0]] for name in ("index_1", "index_2")]
         kinds = [template.values.get(f"variable_{place}", "") for place in (1, 2)]
         units = [self.pf if "capacitance" in kind else self.ns for kind in kinds]
@@ -337,16 +339,16 @@ class _Reader:
             one, other, rows = other, one, [list(row) for row in zip(*rows, strict=True)]
         if not rows or len(rows) != len(one) or any(len(row) != len(other) for row in rows):
             raise ValueError(f"{group.kind} ({group.name}) has not a value for each place")
-        return Table(tuple(one), tuple(other), tuple(map(tuple, rows)))
+        return LookupTable(tuple(one), tuple(other), tuple(map(tuple, rows)))
 
 
-def _state(cell: _Group) -> State | None:
+def _state(cell: _LibertyGroup) -> StoredBit | None:
     group = next(cell.each("ff", "latch", "ff_bank", "latch_bank", "statetable"), None)
     if group is None:
         return None
     plain = group.kind == "ff" and not {"clear", "preset", "clocked_on_also"} & set(group.values)
     clock = group.values.get("clocked_on", "") if plain else ""
-    return State(group.name, group.other_name, clock, group.values.get("next_state", "0"))
+    return StoredBit(group.name, group.other_name, clock, group.values.get("next_state", "0"))
 
 
 def _unit(text: str, base: float) -> float:

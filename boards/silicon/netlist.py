@@ -11,7 +11,7 @@ Net = int | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Instance:
+class NetlistInstance:
     """A standard cell or a memory."""
 
     path: tuple[str, ...]
@@ -27,10 +27,10 @@ _CONSTANT = -1
 
 
 @dataclasses.dataclass(frozen=True)
-class Netlist:
+class FlatNetlist:
     """All instances below the top module, its ports, and what each net is called where it belongs."""
 
-    instances: list[Instance]
+    instances: list[NetlistInstance]
     inputs: dict[str, tuple[Net, ...]]
     """Of the top module."""
     outputs: dict[str, tuple[Net, ...]]
@@ -38,7 +38,7 @@ class Netlist:
     """Of each net: path of the module that it belongs to, its name there, and the bit."""
 
     @staticmethod
-    def of_yosys(modules: Modules, top: str) -> "Netlist":
+    def of_yosys(modules: Modules, top: str) -> "FlatNetlist":
         """The netlist of the module `top`. Black boxes and unknown modules are its instances."""
         flat = _Flattening(modules)
         nets: dict[int, int] = {}
@@ -53,13 +53,13 @@ class Netlist:
         }
         flat.add(top, (), nets)
         instances = [
-            Instance(path, name, kind, {port: flat.joined(bits) for port, bits in pins.items()})
+            NetlistInstance(path, name, kind, {port: flat.joined(bits) for port, bits in pins.items()})
             for path, name, kind, pins in flat.found
         ]
         inputs, outputs = (
             {name: flat.joined(bits) for name, bits in ports[way].items()} for way in ("input", "output")
         )
-        return Netlist(instances, inputs, outputs, flat.names)
+        return FlatNetlist(instances, inputs, outputs, flat.names)
 
 
 class _Flattening:

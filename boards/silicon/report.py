@@ -7,7 +7,7 @@ from typing import Any
 
 from .design import CLOCK_BRANCHES, Design, tree, unit_of
 from .energy import RunEnergy
-from .timing import End, Timing
+from .timing import NetlistTiming, PathEnd
 
 TAG = "pre-layout"
 """Begins each line."""
@@ -16,7 +16,7 @@ PATHS = 3
 
 
 @dataclasses.dataclass(frozen=True)
-class Area:
+class ChipArea:
     """Square micrometres by unit; memories apart, by what is said of a bit of them."""
 
     cells_um2: dict[str, float]
@@ -38,7 +38,7 @@ class Area:
         return sum(self.cells_um2.values()) + self.buffers_um2
 
 
-def area_of(design: Design) -> Area:
+def area_of(design: Design) -> ChipArea:
     """The areas of a netlist."""
     units: dict[str, float] = collections.defaultdict(float)
     memories: collections.Counter[str] = collections.Counter()
@@ -54,7 +54,7 @@ def area_of(design: Design) -> Area:
     assert design.clock is not None
     buffers = tree(len(design.loads[design.clock]), CLOCK_BRANCHES).buffers
     buffers += sum(design.tree(net).buffers for net in range(len(design.loads)) if net != design.clock)
-    return Area(
+    return ChipArea(
         dict(sorted(units.items(), key=lambda item: -item[1])),
         cells,
         registers,
@@ -76,7 +76,7 @@ class Clock:
     """The least period, and the latest path between each pair of units, the latest pair first."""
 
     period_ns: float
-    paths: tuple[tuple[str, End, int], ...]
+    paths: tuple[tuple[str, PathEnd, int], ...]
     """(unit of the start, end, cells)."""
 
     @property
@@ -85,10 +85,10 @@ class Clock:
         return 1e9 / self.period_ns
 
 
-def clock_of(timing: Timing) -> Clock:
+def clock_of(timing: NetlistTiming) -> Clock:
     """The clock that the paths of a netlist allow."""
     ends = timing.ends()
-    found: dict[tuple[str, str], tuple[str, End, int]] = {}
+    found: dict[tuple[str, str], tuple[str, PathEnd, int]] = {}
     for end in ends:
         start = timing.start_unit(end)
         if (start, end.unit) not in found:
@@ -126,7 +126,9 @@ class NetworkFigures:
         }
 
 
-def lines(title: str, design: Design, area: Area, clock: Clock, runs: Sequence[NetworkFigures]) -> list[str]:
+def lines(
+    title: str, design: Design, area: ChipArea, clock: Clock, runs: Sequence[NetworkFigures]
+) -> list[str]:
     """What is printed."""
     library, logic = design.library, area.logic_um2
     told = [
@@ -155,7 +157,7 @@ def lines(title: str, design: Design, area: Area, clock: Clock, runs: Sequence[N
     return [f"{TAG}  {line}" for line in told]
 
 
-def as_json(design: Design, area: Area, clock: Clock, runs: Sequence[NetworkFigures]) -> dict[str, Any]:
+def as_json(design: Design, area: ChipArea, clock: Clock, runs: Sequence[NetworkFigures]) -> dict[str, Any]:
     """The figures, with what was stated and what was not counted."""
     return {
         "layout": False,

@@ -17,7 +17,7 @@ from tosaic.hw.verilog import convert_rtlil
 from ..tools import check_tool, run_tool, tool_version
 from .functions import with_functions
 from .liberty import Library
-from .netlist import Netlist
+from .netlist import FlatNetlist
 
 Progress = Callable[[str, int, int], None]
 EXTRA = "silicon"
@@ -105,7 +105,7 @@ def write_sources(sources: Sources, folder: pathlib.Path, period_ns: float) -> N
 
 
 @dataclasses.dataclass(frozen=True)
-class Mapping:
+class CellMapping:
     """What the logic is mapped to, and how."""
 
     liberty: pathlib.Path
@@ -133,7 +133,9 @@ class Mapping:
 NETLIST, NETLIST_VERILOG = "netlist.json", "netlist.v"
 
 
-def synthesize(sources: Sources, mapping: Mapping, folder: pathlib.Path, progress: Progress) -> Netlist:
+def synthesize(
+    sources: Sources, mapping: CellMapping, folder: pathlib.Path, progress: Progress
+) -> FlatNetlist:
     """Writes sources and netlist into `folder`; what is there of the same sources, library and script is not made
     again. ToolError where Yosys is missing or fails."""
     check_tool("yosys", EXTRA)
@@ -169,7 +171,7 @@ def synthesize(sources: Sources, mapping: Mapping, folder: pathlib.Path, progres
             cells.unlink()
         kept.write_text(key)
     progress("netlist", 0, 1)
-    return Netlist.of_yosys(json.loads((folder / NETLIST).read_text())["modules"], VERILOG_NAME)
+    return FlatNetlist.of_yosys(json.loads((folder / NETLIST).read_text())["modules"], VERILOG_NAME)
 
 
 def simulated(sources: Sources, library: Library, folder: pathlib.Path) -> pathlib.Path:

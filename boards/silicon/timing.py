@@ -18,7 +18,7 @@ _NEVER = float("-inf")
 
 
 @dataclasses.dataclass(frozen=True)
-class Hop:
+class PathHop:
     """An output on a path and when it is there, ns after the clock's edge."""
 
     place: str
@@ -27,7 +27,7 @@ class Hop:
 
 
 @dataclasses.dataclass(frozen=True)
-class End:
+class PathEnd:
     """Where paths end: a register's input, a memory's input or an output of the machine."""
 
     at_ns: float
@@ -38,7 +38,7 @@ class End:
     unit: str
 
 
-class Timing:
+class NetlistTiming:
     """Arrival times of all nets. LibertyError for a loop of logic."""
 
     def __init__(self, design: Design) -> None:
@@ -54,20 +54,20 @@ class Timing:
         self._start()
         self._walk()
 
-    def ends(self) -> list[End]:
+    def ends(self) -> list[PathEnd]:
         """All, the latest first."""
         return sorted(self._ends(), key=lambda end: (-end.at_ns, end.place))
 
-    def path(self, end: End) -> list[Hop]:
+    def path(self, end: PathEnd) -> list[PathHop]:
         """What leads to an end, from the register on."""
         hops, place = [], (end.net, end.edge)
         while place is not None:
             net, edge = place
-            hops.append(Hop(self._name(net), self._driver_kind(net), self._at[net][edge]))
+            hops.append(PathHop(self._name(net), self._driver_kind(net), self._at[net][edge]))
             place = self._from[net][edge]  # type: ignore[assignment]
         return hops[::-1]
 
-    def start_unit(self, end: End) -> str:
+    def start_unit(self, end: PathEnd) -> str:
         """The unit of the register at which the latest path to an end begins."""
         net, edge = end.net, end.edge
         while before := self._from[net][edge]:
@@ -166,7 +166,7 @@ class Timing:
                     self._from[net][edge] = before, edge_before
         return list(dict.fromkeys(nets))
 
-    def _ends(self) -> Iterator[End]:
+    def _ends(self) -> Iterator[PathEnd]:
         design = self._design
         for instance in design.netlist.instances:
             place, unit = ".".join((*instance.path, instance.name)), unit_of(instance.path)
@@ -193,8 +193,8 @@ class Timing:
                 if net is not None:
                     yield from self._latest(net, [0.0, 0.0], name, "ports")
 
-    def _latest(self, net: int, needs: list[float], place: str, unit: str) -> Iterator[End]:
+    def _latest(self, net: int, needs: list[float], place: str, unit: str) -> Iterator[PathEnd]:
         at = [self._at[net][edge] + needs[edge] for edge in EDGES]
         edge = RISE if at[RISE] >= at[1] else 1
         if at[edge] != _NEVER:
-            yield End(at[edge], net, edge, place, unit)
+            yield PathEnd(at[edge], net, edge, place, unit)

@@ -2,8 +2,8 @@
 
 In comes a function that opens a device; out comes a report, which a bundle holds for whoever helps."""
 
-from .faults import FAULTS, Fault
-from .kit import Report, StepResult, bring_up
+from .faults import FAULTS, BoardFault
+from .kit import BringUpReport, StepResult, bring_up
 from .report_file import write_report
 
-__all__ = ["FAULTS", "Fault", "Report", "StepResult", "bring_up", "write_report"]
+__all__ = ["FAULTS", "BoardFault", "BringUpReport", "StepResult", "bring_up", "write_report"]

@@ -5,13 +5,15 @@ import dataclasses
 import importlib.resources
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from tosaic.errors import DeviceError, InputError
+from tosaic.compiler.program import Program
+from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import REGISTER
+from tosaic.hw.isa import CoreProgram
 
 from ..device import Device
 from ..self_test import check_clock
@@ -19,7 +21,7 @@ from ..session import Session
 from ..transports import Transport
 from ..transports.base import Unreachable
 from ..transports.identify import configuration_hash
-from .faults import Fault, Found
+from .faults import BoardFault, FaultFound
 from .memory import check_memory
 from .programs import Check, array_check, copy_check, vector_check
 
@@ -44,13 +46,13 @@ class StepResult:
 
 
 @dataclasses.dataclass
-class Report:
+class BringUpReport:
     """What was found. `fault`: None for a board that is well."""
 
     device: str
     config: str
     steps: list[StepResult] = dataclasses.field(default_factory=list)
-    fault: Fault | None = None
+    fault: BoardFault | None = None
     detail: str = ""
     facts: dict[str, object] = dataclasses.field(default_factory=dict)
     """What the board says it is."""
@@ -61,11 +63,11 @@ class Report:
 Say = Callable[[StepResult], None]
 
 
-def bring_up(opened: Callable[[], Transport], name: str, config: Config, say: Say) -> Report:
+def bring_up(opened: Callable[[], Transport], name: str, config: Config, say: Say) -> BringUpReport:
     """Takes a board through all steps until one finds a fault; `say` is told each step when it ends.
 
     `opened` opens the device. InputError where there is no such port at all."""
-    kit = _Kit(Report(name, config.name), config)
+    kit = _Kit(BringUpReport(name, config.name), config)
     with contextlib.ExitStack() as stack:
 
         def link() -> str:
@@ -80,7 +82,7 @@ def bring_up(opened: Callable[[], Transport], name: str, config: Config, say: Sa
             began = time.monotonic()
             try:
                 told, found = step(), None
-            except Found as error:
+            except FaultFound as error:
                 told, found = f"{error.fault.name}: {error.detail}", error
             result = StepResult(title, told, time.monotonic() - began, found is None)
             kit.report.steps.append(result)
@@ -91,17 +93,17 @@ def bring_up(opened: Callable[[], Transport], name: str, config: Config, say: Sa
     return kit.report
 
 
-def _of_link(error: DeviceError) -> Found:
+def _of_link(error: DeviceError) -> FaultFound:
     """The fault of a link over which an access failed."""
     text = str(error)
     noisy = "damaged frames" in text and ", 0 damaged frames" not in text
-    return Found("noisy-link" if noisy else "no-answer", text)
+    return FaultFound("noisy-link" if noisy else "no-answer", text)
 
 
 class _Kit:
     transport: Transport
 
-    def __init__(self, report: Report, config: Config) -> None:
+    def __init__(self, report: BringUpReport, config: Config) -> None:
         self.report, self.config = report, config
 
     def steps(self) -> Iterator[tuple[str, Callable[[], str]]]:
@@ -126,7 +128,9 @@ class _Kit:
         except DeviceError as error:
             raise _of_link(error) from error
         if wrong:
-            raise Found("noisy-link", f"{wrong} of {LINK_ACCESSES} reads of a register gave another value")
+            raise FaultFound(
+                "noisy-link", f"{wrong} of {LINK_ACCESSES} reads of a register gave another value"
+            )
         return f"{LINK_ACCESSES} accesses, {identity.name}"
 
     def machine(self) -> str:
@@ -136,9 +140,9 @@ class _Kit:
         except Unreachable as error:
             raise _of_link(error) from error
         except DeviceError as error:
-            raise Found("other-design", str(error)) from error
+            raise FaultFound("other-design", str(error)) from error
         if found != self.config.hash:
-            raise Found(
+            raise FaultFound(
                 "other-configuration",
                 f"its configuration hash is {found:#010x}, that of {self.config.name} {self.config.hash:#010x}",
             )
@@ -158,17 +162,18 @@ class _Kit:
             return "not compared: only a processor beside the machine sees its clock"
         with _linked(), warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            check_clock(self.transport, self.config, lambda program, streams: self._start(program))
+            check_clock(self.transport, self.config, self._start)
         if told:
-            raise Found(
+            raise FaultFound(
                 "wrong-clock",
                 str(told[0].message).removesuffix("; selftest=0 in the URI leaves this test out"),
             )
         return f"{self.transport.identity.clock_hz / 1e6:g} MHz"
 
-    def _start(self, program: object) -> None:
-        ((address, size),) = ((each.address, each.bytes) for each in program.streams[:1])  # type: ignore[attr-defined]
-        self.transport.start(program.memory_bytes, address, size)  # type: ignore[attr-defined]
+    def _start(self, program: Program, streams: Sequence[CoreProgram]) -> None:
+        first, *others = streams
+        idle = [CoreProgram(0, 0)] * (self.config.cores - len(streams))
+        self.transport.start(program.memory_bytes, *first, others=(*others, *idle))
 
     def copy(self) -> str:
         """LOAD and STORE; a port of another width shows in the machine's accesses only."""
@@ -180,21 +185,21 @@ class _Kit:
         self._keep(found, check)
         share = np.flatnonzero(wrong.any(axis=0))
         if 0 < len(share) <= word // 2 and wrong.mean(axis=0)[share].min() > 0.5:
-            raise Found(
+            raise FaultFound(
                 "port-width", f"bytes {share.min()} to {share.max()} of words of {word} bytes are wrong"
             )
-        raise Found("load-store", f"{int(wrong.sum())} of {check.wanted.size} bytes are wrong")
+        raise FaultFound("load-store", f"{int(wrong.sum())} of {check.wanted.size} bytes are wrong")
 
     def unit(self, fault: str, check: Check) -> str:
         """A unit, some times."""
         runs = [self._run(check) for _ in range(REPEATS)]
         if any(not np.array_equal(run, runs[0]) for run in runs):
             self._keep(runs[1], check)
-            raise Found("unsteady", f"{REPEATS} runs of the program of {fault} did not give the same")
+            raise FaultFound("unsteady", f"{REPEATS} runs of the program of {fault} did not give the same")
         if not np.array_equal(runs[0], check.wanted):
             self._keep(runs[0], check)
             wrong = int(np.count_nonzero(runs[0] != check.wanted))
-            raise Found(fault, f"{wrong} of {check.wanted.size} bytes are wrong")
+            raise FaultFound(fault, f"{wrong} of {check.wanted.size} bytes are wrong")
         return f"{check.wanted.size} bytes, {REPEATS} runs"
 
     def network(self, name: str) -> str:
@@ -231,7 +236,7 @@ class _Kit:
         except Unreachable as error:
             raise _of_link(error) from error
         except DeviceError as error:
-            raise Found(_of_machine(str(error)), str(error)) from error
+            raise FaultFound(_of_machine(str(error)), str(error)) from error
         size = check.wanted.size
         with _linked():
             return np.frombuffer(self.transport.read_memory(check.place, size), np.uint8)
@@ -254,6 +259,3 @@ def _linked() -> Iterator[None]:
         yield
     except DeviceError as error:
         raise _of_link(error) from error
-
-
-__all__ = ["InputError", "Report", "StepResult", "bring_up"]

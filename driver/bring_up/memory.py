@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..transports import Transport
-from .faults import Found
+from .faults import FaultFound
 
 BLOCK_BYTES = 64
 SEED = 7
@@ -21,7 +21,7 @@ def places(memory_bytes: int) -> list[int]:
 
 
 def check_memory(transport: Transport, word_bytes: int) -> str:
-    """Writes blocks of made-up bytes and reads them, at once and later. Raises Found; returns what was done."""
+    """Writes blocks of made-up bytes and reads them, at once and later. Raises FaultFound; returns what was done."""
     blocks = {
         place: np.random.default_rng([SEED, place]).integers(0, 256, BLOCK_BYTES, dtype=np.uint8)
         for place in places(transport.identity.memory_bytes)
@@ -35,7 +35,7 @@ def check_memory(transport: Transport, word_bytes: int) -> str:
     transport.pause(STAY_SECONDS)
     for place, block in blocks.items():
         if not np.array_equal(_read(transport, place), block):
-            raise Found("memory-loss", f"the block at {place:#x} has changed after {STAY_SECONDS:g} s")
+            raise FaultFound("memory-loss", f"the block at {place:#x} has changed after {STAY_SECONDS:g} s")
     return f"{len(blocks)} blocks of {BLOCK_BYTES} bytes in {transport.identity.memory_bytes >> 10} KiB"
 
 
@@ -43,17 +43,17 @@ def _read(transport: Transport, place: int) -> np.ndarray:
     return np.frombuffer(transport.read_memory(place, BLOCK_BYTES), np.uint8)
 
 
-def _told(place: int, found: np.ndarray, blocks: dict[int, np.ndarray], word_bytes: int) -> Found:
+def _told(place: int, found: np.ndarray, blocks: dict[int, np.ndarray], word_bytes: int) -> FaultFound:
     """The fault that a wrong block shows."""
     for other, block in blocks.items():
         if other != place and np.array_equal(found, block):
-            return Found("memory-address", f"at {place:#x} is what was written at {other:#x}")
+            return FaultFound("memory-address", f"at {place:#x} is what was written at {other:#x}")
     changed = np.bitwise_or.reduce((found ^ blocks[place]).reshape(-1, word_bytes), axis=0)
     bits = [8 * byte + bit for byte in range(word_bytes) for bit in range(8) if changed[byte] >> bit & 1]
     if len(bits) <= 2:
         named = " and ".join(map(str, bits))
-        return Found(
+        return FaultFound(
             "memory-bit", f"bit {named} of words of {8 * word_bytes} bits is wrong, as at {place:#x}"
         )
     wrong = int(np.count_nonzero(found != blocks[place]))
-    return Found("memory-data", f"{wrong} of {BLOCK_BYTES} bytes at {place:#x} are wrong")
+    return FaultFound("memory-data", f"{wrong} of {BLOCK_BYTES} bytes at {place:#x} are wrong")

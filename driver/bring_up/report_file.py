@@ -9,19 +9,19 @@ import zipfile
 import numpy as np
 
 from ..bundle import made_by
-from .kit import Report
+from .kit import BringUpReport
 
 LOG, FIGURES = "bring-up.log", "bring-up.json"
 
 
-def log_lines(report: Report) -> list[str]:
+def log_lines(report: BringUpReport) -> list[str]:
     """What was printed."""
     lines = [f"{report.device}, configuration {report.config}"]
     lines += [f"{'ok' if step.ok else 'FAULT':5} {step.name}: {step.told}" for step in report.steps]
     return lines
 
 
-def write_report(path: pathlib.Path, report: Report) -> None:
+def write_report(path: pathlib.Path, report: BringUpReport) -> None:
     """A ZIP file with the log, what the board says it is, versions, and the bytes of a program that went wrong."""
     figures = {
         "device": report.device,

@@ -23,7 +23,7 @@ SLICE_CYCLES = 200_000
 """Cycles per call into the library: Ctrl-C works in between."""
 
 
-class Recorder(Protocol):
+class RunRecorder(Protocol):
     """What writes down a run: a `wave.ProgramWave`, a `toggles.ToggleCounter`."""
 
     @property
@@ -56,7 +56,7 @@ class RtlSimulator:
         interleave_reads: bool = False,
         read_error_at: int | None = None,
         write_error_at: int | None = None,
-        recorder: Recorder | None = None,
+        recorder: RunRecorder | None = None,
     ):
         self.config, self._recorder = config, recorder
         self._stalls = (stall_percent, seed)

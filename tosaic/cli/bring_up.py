@@ -27,13 +27,18 @@ def bring_up(
         pathlib.Path | None,
         typer.Option("--bundle", metavar="FILE.zip", help="Write what was found, to send to whoever helps."),
     ] = None,
+    faults: Annotated[
+        bool, typer.Option("--faults", help="List all faults that have a name, and test nothing.")
+    ] = False,
     verbose: options.Verbose = False,
 ) -> int:
     """Test a board step by step: link, memory, clock, each unit, two networks. Names the first fault and a way out.
 
-    Exit code 4 for a fault. docs/bring_up.md has the log of a sound board and all faults.
+    Exit code 4 for a fault.
     """
     chosen = find_board(board)
+    if faults:
+        return _list_faults()
     check_file(bundle, ".zip")
     found = find_config(config or chosen.config)
     from tosaic.driver.bring_up import StepResult, write_report
@@ -57,3 +62,11 @@ def bring_up(
     print(f"meaning: {report.fault.meaning}")
     print(f"way out: {report.fault.remedy}")
     return 4
+
+
+def _list_faults() -> int:
+    from tosaic.driver.bring_up import FAULTS
+
+    for fault in FAULTS.values():
+        print(f"{fault.name}: {fault.seen}\n  meaning: {fault.meaning}\n  way out: {fault.remedy}")
+    return 0

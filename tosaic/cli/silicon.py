@@ -129,19 +129,19 @@ def _measure(asked: _Asked, progress: Report) -> tuple[list[str], dict[str, obje
     from tosaic.boards.silicon.design import Design
     from tosaic.boards.silicon.energy import Activity, RunEnergy
     from tosaic.boards.silicon.report import NetworkFigures, area_of, as_json, clock_of, lines
-    from tosaic.boards.silicon.synthesis import Mapping, make_sources, simulated, synthesize
-    from tosaic.boards.silicon.timing import Timing
+    from tosaic.boards.silicon.synthesis import CellMapping, make_sources, simulated, synthesize
+    from tosaic.boards.silicon.timing import NetlistTiming
     from tosaic.driver.silicon import prepare, run_netlist
 
     # First what takes seconds: a wrong model ends all before the synthesis.
     prepared = {model: prepare(model, asked.config, progress) for model in asked.networks}
     library = _library(asked.liberty)
-    mapping = Mapping(asked.liberty, library, asked.period_ns, asked.unused)
+    mapping = CellMapping(asked.liberty, library, asked.period_ns, asked.unused)
     sources = make_sources(asked.config, progress)
     netlist = synthesize(sources, mapping, asked.folder, progress)
     design = Design(netlist, library, asked.memories, sources.memories)
     progress("timing", 0, 1)
-    area, clock = area_of(design), clock_of(Timing(design))
+    area, clock = area_of(design), clock_of(NetlistTiming(design))
     runs = []
     for number, (model, run) in enumerate(prepared.items()):
         progress(f"run {model}", number, len(prepared))

@@ -11,9 +11,9 @@ from tosaic.boards.silicon.energy import Activity, RunEnergy
 from tosaic.boards.silicon.functions import with_functions
 from tosaic.boards.silicon.liberty import LibertyError, read_liberty
 from tosaic.boards.silicon.memories import MemoryFigures
-from tosaic.boards.silicon.netlist import Netlist
+from tosaic.boards.silicon.netlist import FlatNetlist
 from tosaic.boards.silicon.report import area_of, clock_of
-from tosaic.boards.silicon.timing import Timing
+from tosaic.boards.silicon.timing import NetlistTiming
 from tosaic.hw.memory.macros import MemoryShape
 
 MEMORY = MemoryShape(words=64, bits=32, lanes=4)
@@ -47,7 +47,7 @@ def module(ports, cells, **nets):
 
 
 def design_of(library, modules, shapes=()):
-    return Design(Netlist.of_yosys(modules, "top"), library, SAID, shapes)
+    return Design(FlatNetlist.of_yosys(modules, "top"), library, SAID, shapes)
 
 
 def ring(**more):
@@ -71,7 +71,7 @@ def ring(**more):
 
 
 def test_least_period_of_a_ring(library):
-    timing = Timing(design_of(library, ring()))
+    timing = NetlistTiming(design_of(library, ring()))
     # Rising D: Q rises 0.5 + load 0.002, the NAND falls 0.2 + 0.002, the inverter rises 0.2 + 0.002, setup 0.1: 1.006.
     # Falling D: 0.6 + 0.002, 0.4 + 0.002, 0.1 + 0.002, setup 0.2: 1.306.
     clock = clock_of(timing)
@@ -119,7 +119,7 @@ def test_a_memory_is_stated(library):
     area = area_of(design)
     assert (area.memories, area.memory_bits, area.memories_um2) == ({MEMORY.name: 1}, 2048, 4096.0)
     # The memory's output falls at 4.0, then the inverter: 0.2 rising, without load.
-    assert clock_of(Timing(design)).period_ns == pytest.approx(4.2)
+    assert clock_of(NetlistTiming(design)).period_ns == pytest.approx(4.2)
     energy = RunEnergy(design, Activity(10, {}, {((), "r"): {0: 4}, ((), "w"): {0: 6}}))
     # 4 words read; 3 lanes written in 4 cycles and one in 6; 6 cycles without a read, 4 without a write.
     expected = 4 * 32 * 1.0 + (3 * 4 + 6) * 8 * 3.0 + (6 + 4) * 32 * 0.5
@@ -152,7 +152,7 @@ def test_constants_and_nets_that_lead_through_a_module(library):
         b=[4],
         one=[5],
     )
-    netlist = Netlist.of_yosys({"top": top, "through": through}, "top")
+    netlist = FlatNetlist.of_yosys({"top": top, "through": through}, "top")
     (gate,) = netlist.instances
     assert gate.pins == {"A": netlist.inputs["a"], "B": (None,), "Y": netlist.outputs["y"]}
 
@@ -162,7 +162,7 @@ def test_logic_in_a_loop_is_refused(library):
     with pytest.raises(
         LibertyError, match=r"^logic goes in a loop through [uv]: such a netlist has no latest path$"
     ):
-        Timing(design_of(library, {"top": top}))
+        NetlistTiming(design_of(library, {"top": top}))
 
 
 def test_a_cell_that_the_library_has_not(library):

@@ -7,8 +7,8 @@ from tosaic.boards.silicon.design import Design
 from tosaic.boards.silicon.liberty import read_liberty
 from tosaic.boards.silicon.memories import MemoryFigures
 from tosaic.boards.silicon.report import area_of, clock_of
-from tosaic.boards.silicon.synthesis import Mapping, Sources, simulated, synthesize
-from tosaic.boards.silicon.timing import Timing
+from tosaic.boards.silicon.synthesis import CellMapping, Sources, simulated, synthesize
+from tosaic.boards.silicon.timing import NetlistTiming
 from tosaic.hw.memory.macros import MemoryShape
 
 SHAPE = MemoryShape(words=64, bits=32, lanes=4)
@@ -34,7 +34,7 @@ def test_a_design_of_a_few_lines(tmp_path):
     liberty.write_text(LIBERTY)
     library = read_liberty(liberty)
     sources = Sources("tiny", {"tosaic": TOP, "tosaic_unit": UNIT}, (SHAPE,))
-    mapping = Mapping(liberty, library, 10.0)
+    mapping = CellMapping(liberty, library, 10.0)
     steps = []
     netlist = synthesize(sources, mapping, tmp_path, lambda what, done, total: steps.append(what))
     assert sorted(each.kind for each in netlist.instances) == ["dff", "nand", SHAPE.name]
@@ -42,7 +42,7 @@ def test_a_design_of_a_few_lines(tmp_path):
     area = area_of(design)
     assert (area.cells_um2, area.memory_bits) == ({"top": 23.0}, 2048)
     # From a flip-flop through the NAND, 0.602 + 0.402 + 0.2, or from the memory to itself, 2.5 + 0.1.
-    assert clock_of(Timing(design)).period_ns == pytest.approx(2.6)
+    assert clock_of(NetlistTiming(design)).period_ns == pytest.approx(2.6)
     text = simulated(sources, library, tmp_path).read_text()
     assert "nand" not in text and f"module {SHAPE.name} (" in text
     assert "create_clock -name clk -period 10 [get_ports clk]" in (tmp_path / "tosaic.sdc").read_text()
