@@ -77,7 +77,7 @@ class RunEnergy:
 
     @property
     def total(self) -> Energy:
-        """Of all units."""
+        """The sum of all units."""
         whole = Energy()
         for energy in self.units.values():
             whole.add(energy)

@@ -57,7 +57,7 @@ class LookupTable:
     slews: tuple[float, ...]
     loads: tuple[float, ...]
     values: tuple[tuple[float, ...], ...]
-    """By slew, then by load."""
+    """Values by slew, then by load."""
 
     def at(self, slew: float, load: float) -> float:
         """The value there."""
@@ -129,7 +129,7 @@ class LibraryCell:
     area_um2: float
     leakage_nw: float
     function: dict[str, str]
-    """Of each output, in Liberty's words; that of a clocked output is the name of its state."""
+    """Functions of the outputs, in Liberty's words; that of a clocked output is the name of its state."""
     inputs: dict[str, float] = dataclasses.field(default_factory=dict)
     """Capacitance of each input in pF."""
     most_load: dict[str, float] = dataclasses.field(default_factory=dict)
@@ -139,7 +139,7 @@ class LibraryCell:
     clocks: tuple[str, ...] = ()
     """Inputs that are clocks."""
     energies: dict[str, list[tuple[LookupTable, ...]]] = dataclasses.field(default_factory=dict)
-    """Of each pin: pJ of a change of it, for rise and fall, a pair for each condition."""
+    """Energies of each pin: pJ of a change of it, for rise and fall, a pair for each condition."""
     special: bool = False
     """Not for logic: the file says so, or it is of a design with several supplies."""
     state: StoredBit | None = None

@@ -32,10 +32,10 @@ class FlatNetlist:
 
     instances: list[NetlistInstance]
     inputs: dict[str, tuple[Net, ...]]
-    """Of the top module."""
+    """The ports of the top module."""
     outputs: dict[str, tuple[Net, ...]]
     names: list[tuple[tuple[str, ...], str, int]]
-    """Of each net: path of the module that it belongs to, its name there, and the bit."""
+    """Names of each net: path of the module that it belongs to, its name there, and the bit."""
 
     @staticmethod
     def of_yosys(modules: Modules, top: str) -> "FlatNetlist":

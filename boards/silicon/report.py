@@ -109,7 +109,7 @@ class NetworkFigures:
 
     @property
     def microjoule(self) -> float:
-        """Of an inference."""
+        """Energy of an inference in microjoules."""
         return self.energy.total.of(self.cycles, self.clock_hz) / 1e6
 
     @property

@@ -68,7 +68,7 @@ class Sources:
     """The Verilog that is synthesised."""
 
     name: str
-    """Of the configuration."""
+    """The name of the configuration."""
     modules: dict[str, str]
     """Verilog by the module's name, the top one first."""
     memories: tuple[MemoryShape, ...]

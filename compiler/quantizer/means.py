@@ -24,7 +24,7 @@ def take_means_out(graph: Graph) -> None:
     for norm in list(_norms(graph)):
         if norm.outputs[0] in done:
             continue
-        stream = _Stream(graph, norm.inputs[0])
+        stream = _MeanStream(graph, norm.inputs[0])
         done.update(each.outputs[0] for each in stream.norms)
         if stream.whole and len(stream.norms) > len(stream.others):
             _centre(graph, stream)
@@ -45,7 +45,7 @@ def _norms(graph: Graph) -> Iterator[Operator]:
 
 
 @dataclass
-class _Stream:
+class _MeanStream:
     """What is added up to, and read by norms, from one tensor on: `whole` unless something else reads it."""
 
     graph: Graph
@@ -138,7 +138,7 @@ class _Stream:
         return weight.data is not None and bias.data is not None and weight.shape[:1] == self.channels
 
 
-def _centre(graph: Graph, stream: _Stream) -> None:
+def _centre(graph: Graph, stream: _MeanStream) -> None:
     for op in stream.convolutions:
         for place in (1, 2):
             tensor = graph.tensors[op.inputs[place]]

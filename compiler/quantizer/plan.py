@@ -80,7 +80,7 @@ class Plan:
         self.weight_grids: dict[str, WeightGrid] = {}
         """The model's own integers of constant weights."""
         self.covariances = Covariances()
-        """Of what convolutions read whose weights are rounded with error feedback."""
+        """Covariances of what convolutions read whose weights are rounded with error feedback."""
         self.as_onnx = False
         """Whether functions of int8 round as ONNX does: in float32, ties to even."""
         self._parents: dict[str, str] = {}

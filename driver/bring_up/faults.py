@@ -121,7 +121,7 @@ FAULTS: dict[str, BoardFault] = {
         ),
     )
 }
-"""By name, in the order in which the kit looks for them."""
+"""Faults by name, in the order in which the kit looks for them."""
 
 
 class FaultFound(Exception):

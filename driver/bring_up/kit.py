@@ -30,7 +30,7 @@ LINK_ACCESSES = 200
 REPEATS = 5
 """Runs of a program that must give the same."""
 NETWORKS = ("digits.tosa", "digits_tiny.tosa")
-"""Of the package's examples."""
+"""The networks among the package's examples."""
 MOST_CYCLES = 5_000_000
 """No program of the kit takes as many."""
 

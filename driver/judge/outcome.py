@@ -18,7 +18,7 @@ class JudgeVerdict(enum.Enum):
 
     EXACT = "exact"
     NEAR = "one step apart"
-    """Of a network in another form, whose scales are floats: rounding, by at most one."""
+    """A difference of rounding, by at most one: of a network in another form, whose scales are floats."""
     DIFFERS = "differs"
     REFUSED = "refused"
     """It says that it cannot: never a wrong result."""

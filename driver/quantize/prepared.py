@@ -83,7 +83,7 @@ class Prepared:
     forced: Forced
     correct_bias: bool
     covariances: Covariances
-    """Of what convolutions read whose weights are rounded with error feedback; none without."""
+    """Covariances of what convolutions read whose weights are rounded with error feedback; none without."""
 
     def plan(self, finer: Finer) -> Plan:
         """The encodings with what is `finer`."""

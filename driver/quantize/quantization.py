@@ -215,7 +215,7 @@ def calibrate(
 
 
 def _covariances(graph: Graph, samples: Samples, progress: Progress | None) -> Covariances:
-    """Of what convolutions read."""
+    """Returns the covariances of what convolutions read."""
     found = Covariances()
     for index, sample in enumerate(samples):
         if progress is not None:

@@ -27,7 +27,7 @@ SECONDS_EACH = 1
 """Windows are whole multiples of this."""
 TOKENS_A_SECOND = 6
 STRIDE = 4
-"""Of how many tokens one is a calibration sample."""
+"""Tokens of which one is a calibration sample."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Window:
 
     @property
     def positions(self) -> int:
-        """Of the encoder."""
+        """Positions of the encoder."""
         return self.seconds * RATE_HZ // POSITION
 
     @property
     def context(self) -> int:
-        """Of the decoder."""
+        """Tokens that the decoder has room for."""
         return self.seconds * TOKENS_A_SECOND + 16
 
 

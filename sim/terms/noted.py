@@ -29,7 +29,7 @@ class Lookups:
 
     def __init__(self) -> None:
         self._places = dict[bytes, dict[str, int]]()
-        """Of a term minus its low end the tensors that have it, and where."""
+        """Tensors that have a term, and where, by the term minus its low end."""
         self._results = dict[tuple[str, str], Terms]()
 
     def note(self, origin: str, names: Iterable[bytes], values: np.ndarray, results: Terms) -> None:
@@ -81,7 +81,7 @@ class Indexed:
         return np.array(found, bool).reshape(terms.shape)
 
 
-class Intervals:
+class NotedIntervals:
     """The intervals of a graph's terms. A program comes to the same terms by other sums, of which less is known."""
 
     def __init__(self, on: bool):
@@ -122,7 +122,7 @@ class Intervals:
 _PARTS = ("field", "low", "high")
 
 
-class Facts:
+class PathFacts:
     """What terms of 0 or 1 are where certain branches are taken: the condition of a path."""
 
     def __init__(self, values: Mapping[Name, int] | None = None):

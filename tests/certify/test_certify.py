@@ -213,7 +213,7 @@ def test_what_the_method_does_not_reach_is_undecided() -> None:
 
 
 def test_inputs_without_axes_are_tried_too() -> None:
-    """Of tensors of rank 0, as other inputs, those that may show a difference."""
+    """Inputs of rank 0 get the values that may show a difference, as others do."""
     build = LayerBuilder(1)
     build.output(build.clamp(build.input("x", (), DType.INT8), -5, 90))
     faulty, _ = with_field(compile_graph(build.graph, NANO), Opcode.VECTOR_BOUNDS, "low", 1)

@@ -90,7 +90,7 @@ def test_weights_of_a_depthwise_convolution(dtype: DType, config: str) -> None:
 @pytest.mark.parametrize("config", ["nano", "base"])
 @pytest.mark.parametrize("divisor", ["input", "numbers", "dividends"])
 def test_division(divisor: str, config: str) -> None:
-    """Of what is not known, and by or of constants, 0 and the ends among them."""
+    """INTDIV of what is not known, and by or of constants, 0 and the ends among them."""
     build, shape = LayerBuilder(1), (3, 17)
     numbers = np.random.default_rng(1).integers(-1000, 1000, shape)
     numbers[0, :7] = [1, -1, 2, -2, 1 << 30, -(1 << 31), (1 << 31) - 1]

@@ -22,7 +22,7 @@ def test_the_tables_that_are_not_counted_are_generated():
 
 
 def test_readme_fits_two_screens():
-    """Of 45 lines of 100 columns, with one picture."""
+    """A screen has 45 lines of 100 columns; there is one picture."""
     lines = (DOCS.parent / "README.md").read_text().splitlines()
     assert len(lines) <= 90
     assert [line for line in lines if len(line) > 100] == []
