@@ -68,7 +68,7 @@ def explain(graph: Graph, config: Config, speed: MemorySpeed = FULL_SPEED) -> It
 
 
 @dataclasses.dataclass(frozen=True)
-class PlannedLayer:
+class ExplainedLayer:
     """A layer of the plan."""
 
     graph: str
@@ -80,7 +80,7 @@ class PlannedLayer:
 
 def planned(
     graph: Graph, config: Config, speed: MemorySpeed = FULL_SPEED
-) -> tuple[Graph, list[PlannedLayer]]:
+) -> tuple[Graph, list[ExplainedLayer]]:
     """The graph that the plan is for, and its layers. Raises what `build.compile_graph` raises."""
     validate(graph)
     prepared = legalize(graph, config)
@@ -88,7 +88,7 @@ def planned(
     return prepared, list(_planned(plan.main, prepared.name))
 
 
-def _planned(plan: GraphPlan, graph: str) -> Iterator[PlannedLayer]:
+def _planned(plan: GraphPlan, graph: str) -> Iterator[ExplainedLayer]:
     for step in plan.steps:
         branches = step.root.attributes
         if isinstance(step.work, LoopWork):
@@ -98,7 +98,7 @@ def _planned(plan: GraphPlan, graph: str) -> Iterator[PlannedLayer]:
             yield from _planned(step.work.then.graph, branches["then_graph"])
             yield from _planned(step.work.otherwise.graph, branches["else_graph"])
         for layer in step.work.members if isinstance(step.work, CascadeWork) else [step]:
-            yield PlannedLayer(graph, layer, [*_layer(layer), *_places(step)])
+            yield ExplainedLayer(graph, layer, [*_layer(layer), *_places(step)])
 
 
 def _heading(text: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.explain import PlannedLayer, planned
+from tosaic.compiler.explain import ExplainedLayer, planned
 from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.tile.work import LayerWork, Step
@@ -73,7 +73,7 @@ def _namespace(step: Step) -> str:
     return f"layer {step.number}: {step.info.name} ({step.info.op})".replace("/", "∕")
 
 
-def _facts(layer: PlannedLayer, cycles: Mapping[str, int], config: Config) -> dict[str, str]:
+def _facts(layer: ExplainedLayer, cycles: Mapping[str, int], config: Config) -> dict[str, str]:
     """What the side panel says of a layer."""
     info = layer.step.info
     own, facts = cycles.get(info.name), {"MACs": f"{info.macs:,}"}
@@ -86,7 +86,7 @@ def _facts(layer: PlannedLayer, cycles: Mapping[str, int], config: Config) -> di
     return {**facts, "plan": "\n".join(line.strip() for line in layer.lines)}
 
 
-def _graph(graph: Graph, layers: Sequence[PlannedLayer], cycles: Mapping[str, int], config: Config) -> Json:
+def _graph(graph: Graph, layers: Sequence[ExplainedLayer], cycles: Mapping[str, int], config: Config) -> Json:
     """One graph, or a branch of an operator."""
     spaces = {
         operator.outputs[0]: _namespace(layer.step)

@@ -38,7 +38,7 @@ class MemoryTick:
 
 
 @dataclasses.dataclass(frozen=True)
-class Span:
+class AddressRange:
     """Addresses from `start` to before `stop`, and the pixels that they have above the axis."""
 
     start: int
@@ -129,7 +129,7 @@ def memory_map(blocks: Sequence[MemoryBlock], layers: Sequence[str], config: Con
     )
 
 
-def _spans(blocks: Sequence[MemoryBlock], am_bytes: int) -> list[Span]:
+def _spans(blocks: Sequence[MemoryBlock], am_bytes: int) -> list[AddressRange]:
     """The memory in pieces that are used or not. Used ones are as high as they are large, the others a strip."""
     pieces: list[tuple[int, int, bool]] = []
     end = 0
@@ -148,12 +148,12 @@ def _spans(blocks: Sequence[MemoryBlock], am_bytes: int) -> list[Span]:
     found, bottom = [], 0.0
     for start, stop, used in pieces:
         height = scale * (stop - start) if used else strip
-        found.append(Span(start, stop, used, bottom, height))
+        found.append(AddressRange(start, stop, used, bottom, height))
         bottom += height
     return found
 
 
-def _ticks(spans: Sequence[Span], y: Callable[[int], float]) -> list[MemoryTick]:
+def _ticks(spans: Sequence[AddressRange], y: Callable[[int], float]) -> list[MemoryTick]:
     """Addresses at the edges of spans, as far as their texts have room; that of the end has it before others."""
     ticks: list[MemoryTick] = []
     last = spans[-1].stop

@@ -24,7 +24,7 @@ _BIT = re.compile(r"(.*?)(?:\\?\[(\d+)\\?\])?$")
 
 @dataclasses.dataclass(frozen=True)
 class Toggles:
-    """Changes by the path of a module, below the accelerator's top module, and the name of a wire in it: of each bit."""
+    """Changes of each bit, by the path of a module below the accelerator's top module and the name of a wire in it."""
 
     cycles: int
     changes: Mapping[tuple[tuple[str, ...], str], Mapping[int, int]]

@@ -2,7 +2,7 @@
 
 INT32 = (-(1 << 31), (1 << 31) - 1)
 WIDE = 1 << 61
-"""NotedIntervals stay within this magnitude."""
+"""Intervals stay within this magnitude."""
 AXIOMS = {
     "intervals": "a CLAMP, or a wrap to a width, that changes no value is nothing; numbers from intervals apart are in "
     "their order",

@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+from chromium import browser_page
 
 import tosaic as api
 
@@ -101,3 +102,31 @@ def test_a_graph_in_memory_has_no_file_and_the_date_is_now(here, monkeypatch):
     said = facts(here / "r.html")
     assert "model, SHA-256" not in said and "program, SHA-256" in said
     assert datetime.datetime.strptime(said["date"], "%Y-%m-%d %H:%M UTC") >= before
+
+
+@pytest.mark.nightly
+def test_a_phone_shows_the_pages(tosaic, here, classifier, tmp_path_factory):
+    """As wide as 390 pixels, nothing but tables and charts scrolls sideways, and the text has 14 pixels."""
+    quantize = ("quantize", "net.onnx", "-c", "calib.npz", "-o", "net.tosa", "--shape", "N=1")
+    run = ("run", "tiny.tosa", "-i", "x.npy", "--on", "emulator", "--config", "nano", "--stats", "s.json")
+    np.savez("test.npz", x=np.zeros((3, 4), np.float32), labels=np.arange(3))
+    for command in (
+        (*quantize, "--report", "quantized.html"),
+        (*run, "--report", "run.html"),
+        ("report", "s.json", "s.json", "-o", "compared.html"),
+        ("evaluate", "net.tosa", "-d", "test.npz", "--report", "evaluated.html"),
+    ):
+        assert tosaic(*command).code == 0, command
+    with browser_page(tmp_path_factory.mktemp("browser")) as page:
+        size = dict(width=390, height=844, deviceScaleFactor=2, mobile=True)
+        page.order("Emulation.setDeviceMetricsOverride", **size)
+        for name in ("quantized", "run", "compared", "evaluated"):
+            page.order("Page.navigate", url=(here / f"{name}.html").as_uri())
+            page.until(
+                f"document.title && location.href.endsWith('{name}.html') && document.readyState == 'complete'"
+            )
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+            assert (
+                page.evaluate("parseFloat(getComputedStyle(document.querySelector('main p')).fontSize)") >= 14
+            )
+        assert page.errors == []
