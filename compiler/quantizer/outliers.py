@@ -60,9 +60,9 @@ class _ElementwisePath:
     def behind(cls, graph: Graph, reader: Operator) -> "_ElementwisePath | None":
         """None where something else reads a tensor of the chain, or where channels are not those of convolutions with
         constant weights."""
-        index, name = graph.index(), reader.inputs[0]
         if not _is_constant(graph, reader) or _products(graph, reader)[0] < _LEAST_PRODUCTS:
             return None
+        index, name = graph.index(), reader.inputs[0]
         channels, found, sources = graph.tensors[name].shape[-1], set[int](), dict[int, Operator]()
         pending, inside = [name], {id(reader)}
         while pending:

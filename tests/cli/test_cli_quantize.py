@@ -29,6 +29,18 @@ def test_quantize_writes_model_encodings_and_report(tosaic, here, classifier):
     assert set(encodings["inputs"]) == {"x"} and set(encodings["outputs"]) == {"y"}
 
 
+def test_error_feedback_rounds_other_weights_the_same_way_each_time(tosaic, here, classifier):
+    arguments = ("net.onnx", "-c", "calib.npz", "--shape", "N=1")
+    for name, option in (
+        ("plain", "--no-error-feedback"),
+        ("a", "--error-feedback"),
+        ("b", "--error-feedback"),
+    ):
+        assert tosaic("quantize", *arguments, option, "-o", f"{name}.tosa").code == 0
+    plain, first, second = ((here / f"{name}.tosa").read_bytes() for name in ("plain", "a", "b"))
+    assert len(plain) == len(first) and plain != first == second
+
+
 def test_a_line_on_an_output_of_unlike_parts(tosaic, here):
     nodes = [
         helper.make_node("Mul", ["x", "k"], ["boxes"]),
