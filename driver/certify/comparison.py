@@ -12,8 +12,8 @@ from tosaic.hw.isa import INSTRUCTION_BYTES, decode
 from tosaic.sim.emulator import Emulator, ExternalBytes
 from tosaic.sim.terms import (
     Algebra,
-    Facts,
     Options,
+    PathFacts,
     Terms,
     TermsDomain,
     UndecidedError,
@@ -81,7 +81,7 @@ def compare(graph: Graph, program: Program, options: Options, tally: Tally) -> C
     while waiting:
         known = waiting.pop()
         try:
-            own = _compared(graph, program, options, (entropy, Facts(known)), tally)
+            own = _compared(graph, program, options, (entropy, PathFacts(known)), tally)
         except UnknownConditionError as condition:
             if len(known) == MOST_CONDITIONS:
                 raise UnreadableError(
@@ -100,7 +100,7 @@ def compare(graph: Graph, program: Program, options: Options, tally: Tally) -> C
 
 
 def _compared(
-    graph: Graph, program: Program, options: Options, path: tuple[int, Facts], tally: Tally
+    graph: Graph, program: Program, options: Options, path: tuple[int, PathFacts], tally: Tally
 ) -> Comparison:
     """On one path, of a random source and facts. Where terms differ, once more with intervals that both sides share."""
     found = None

@@ -11,7 +11,7 @@ from .algebra import Algebra, Options
 from .axioms import AXIOMS, LEMMAS, UndecidedError, UnknownConditionError
 from .domain import TermsDomain
 from .graph import READERS, TermEvaluation, evaluate, inputs_of
-from .noted import Facts
+from .noted import PathFacts
 from .values import Terms
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
     "LEMMAS",
     "READERS",
     "Algebra",
-    "Facts",
+    "PathFacts",
     "TermEvaluation",
     "Options",
     "Terms",

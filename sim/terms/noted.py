@@ -81,7 +81,7 @@ class Indexed:
         return np.array(found, bool).reshape(terms.shape)
 
 
-class Intervals:
+class TermIntervals:
     """The intervals of a graph's terms. A program comes to the same terms by other sums, of which less is known."""
 
     def __init__(self, on: bool):
@@ -122,7 +122,7 @@ class Intervals:
 _PARTS = ("field", "low", "high")
 
 
-class Facts:
+class PathFacts:
     """What terms of 0 or 1 are where certain branches are taken: the condition of a path."""
 
     def __init__(self, values: Mapping[Name, int] | None = None):
