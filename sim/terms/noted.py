@@ -81,7 +81,7 @@ class Indexed:
         return np.array(found, bool).reshape(terms.shape)
 
 
-class NotedIntervals:
+class TermIntervals:
     """The intervals of a graph's terms. A program comes to the same terms by other sums, of which less is known."""
 
     def __init__(self, on: bool):

@@ -9,7 +9,7 @@ import numpy as np
 from . import field
 from .axioms import WIDE, UndecidedError
 from .hashing import RandomFunctions
-from .noted import Indexed, Lookups, NotedIntervals, PathFacts, names_of, values_at
+from .noted import Indexed, Lookups, PathFacts, TermIntervals, names_of, values_at
 from .smallest import SmallestKeys
 from .values import (
     CHOSEN,
@@ -74,7 +74,7 @@ class RandomPoints:
         self._at_most = set[bytes]()
         """Values of a term and of another one that it never exceeds."""
         self.lookups, self.indexed = Lookups(), Indexed()
-        self.intervals, self.facts = NotedIntervals(shared_intervals), facts or PathFacts()
+        self.intervals, self.facts = TermIntervals(shared_intervals), facts or PathFacts()
         self.evaluations = 0
         """Graphs that were evaluated, those of branches and of each turn of a loop, too."""
         self.smallest = SmallestKeys()
