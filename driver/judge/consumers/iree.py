@@ -13,7 +13,7 @@ from tosaic.errors import InputError
 from tosaic.install import install_command
 
 from ..case import GRAPH, TOSA, JudgeCase, input_files, output_files
-from ..outcome import Crash
+from ..outcome import Crash, Refusal
 from .consumer import Outputs, consumer, placed, scratch
 from .programs import run_program
 
@@ -40,6 +40,9 @@ class Iree:
 
     def run(self, case: JudgeCase, limit_seconds: float) -> Outputs:
         tosa_opt, compiler, runner = self._found()
+        graph = case.graph
+        if any(graph.tensors[name].dtype is DType.INT4 for name in (*graph.inputs, *graph.outputs)):
+            raise Refusal("iree-run-module has no arrays of int4 for inputs and outputs")
         with scratch() as folder:
             place = placed(case, folder)
             write_mlir(tosa_opt, place, limit_seconds)
