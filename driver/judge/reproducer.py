@@ -17,6 +17,7 @@ from .judging import Judged
 from .minimize import part_of
 from .outcome import VERDICTS
 
+_SHOWN_ELEMENTS = 64
 Kind = tuple[str, str, str]
 """Consumer, verdict, the part in words."""
 
@@ -78,6 +79,11 @@ def report(group: list[Judged], kind: Kind, case: JudgeCase, version: str, place
         f"What happens: {one.smallest.reason}.{said}",
         "",
     ]
+    golden = evaluate(case.graph, dict(case.feeds))
+    for name in case.graph.outputs:
+        if golden[name].size <= _SHOWN_ELEMENTS:
+            numbers = " ".join(str(int(each)) for each in golden[name].flat)
+            lines += [f"Golden's {name}, {list(golden[name].shape)}: {numbers}", ""]
     steps = getattr(consumer_of(kind[0]), "steps", None)
     if steps:
         with contextlib.suppress(

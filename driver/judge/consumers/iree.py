@@ -2,14 +2,18 @@
 
 import importlib.util
 import pathlib
+import shlex
 from importlib import metadata
 
+import numpy as np
+
+from tosaic.compiler.ir import DType
 from tosaic.driver.conformance.bake import find_tool
 from tosaic.errors import InputError
 from tosaic.install import install_command
 
 from ..case import GRAPH, TOSA, JudgeCase, input_files, output_files
-from ..outcome import Crash
+from ..outcome import Crash, Refusal
 from .consumer import Outputs, consumer, placed, scratch
 from .programs import run_program
 
@@ -17,6 +21,7 @@ MLIR = "graph.mlir"
 _EMPTY, _MODULE = "empty.mlir", "graph.vmfb"
 _WRITING_SECONDS = 60.0
 _SHOWN_CHARACTERS = 3000
+_SHOWN_ELEMENTS = 64
 _COMPILER, _RUNTIME = "iree-base-compiler", "iree-base-runtime"
 
 
@@ -35,6 +40,9 @@ class Iree:
 
     def run(self, case: JudgeCase, limit_seconds: float) -> Outputs:
         tosa_opt, compiler, runner = self._found()
+        graph = case.graph
+        if any(graph.tensors[name].dtype is DType.INT4 for name in (*graph.inputs, *graph.outputs)):
+            raise Refusal("iree-run-module has no arrays of int4 for inputs and outputs")
         with scratch() as folder:
             place = placed(case, folder)
             write_mlir(tosa_opt, place, limit_seconds)
@@ -52,13 +60,13 @@ class Iree:
         write_mlir(self._found()[0], folder, _WRITING_SECONDS)
         text = (folder / MLIR).read_text().strip()
         shown = ["```mlir", text, "```", ""] if len(text) <= _SHOWN_CHARACTERS else []
-        given = " ".join(f"--input=@{file}" for file in input_files(case.graph))
-        wanted = " ".join(f"--output=@{file}" for file in output_files(case.graph))
+        ports = zip(case.graph.inputs, input_files(case.graph), case.values, strict=True)
+        given = [_input(case.graph.tensors[name].dtype, file, value) for name, file, value in ports]
         return [
             *shown,
             "```",
-            " ".join(["iree-compile", *COMPILE]),
-            " ".join(["iree-run-module", *RUN, given, wanted]),
+            shlex.join(["iree-compile", *COMPILE]),
+            shlex.join(["iree-run-module", *RUN, *given, *["--output=-"] * len(case.graph.outputs)]),
             "```",
         ]
 
@@ -92,6 +100,15 @@ def write_mlir(tosa_opt: str, folder: pathlib.Path, limit_seconds: float) -> Non
     read = f"--tosa-deserialize=tosa-flatbuffer-filename={GRAPH}"
     command = [tosa_opt, read, "--mlir-print-op-generic", _EMPTY, "-o", MLIR]
     run_program(command, folder, limit_seconds, refuses=(1,))
+
+
+def _input(dtype: DType, file: str, value: np.ndarray) -> str:
+    """The option for an input: its values, where they are few."""
+    if value.size > _SHOWN_ELEMENTS:
+        return f"--input=@{file}"
+    kind = "i1" if dtype is DType.BOOL else f"i{dtype.bits}"
+    numbers = " ".join(str(int(each)) for each in value.flat)
+    return f"--input={'x'.join(map(str, [*value.shape, kind]))}={numbers}"
 
 
 def _native(package: str, path: str) -> pathlib.Path | None:
