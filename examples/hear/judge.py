@@ -52,11 +52,9 @@ def main() -> None:
         count = differing(words(wanted), words(got))
         total, wrong = total + len(words(wanted)), wrong + count
         if count:
-            print(f"{count} of {len(words(wanted))} words\n  float:   {wanted}\n  integer: {got}", flush=True)
-    spent = time.process_time() - began
-    print(
-        f"{len(JUDGED[: chosen.count])} sentences, {total} words: {wrong} differ; {spent:.0f} s of processor"
-    )
+            print(f"float:   {wanted}\ninteger: {got}")
+        spent = time.process_time() - began
+        print(f"{number} sentences, {total} words: {wrong} differ; {spent:.0f} s of processor", flush=True)
 
 
 if __name__ == "__main__":
