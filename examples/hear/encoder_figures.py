@@ -1,4 +1,4 @@
-"""The encoder alone, without what the decoder reads of it: SQNR of `audio` on sentences not calibrated with, and cycles.
+"""The encoder alone, without what the decoder reads of it: SQNR of `audio` on sentences of their own, and cycles.
 
 python examples/hear/encoder_figures.py [--seconds S] [--config base]
 """
