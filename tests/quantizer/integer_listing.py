@@ -47,7 +47,9 @@ def integers_of(graph: Graph, **options: str) -> Quantized:
             values.update({name: float(_rounded(value, _STEP)) for name, value in values.items()})
         for key, channels in found.channels.items():
             kept = {name: _rounded(getattr(channels, name), _CHANNEL_STEP) for name in ("low", "high")}
-            kept |= {name: _rounded(getattr(channels, name), _SUM_STEP) for name in ("total", "square", "sizes")}
+            kept |= {
+                name: _rounded(getattr(channels, name), _SUM_STEP) for name in ("total", "square", "sizes")
+            }
             found.channels[key] = dataclasses.replace(channels, **kept)
         return found
 
