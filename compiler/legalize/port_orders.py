@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tosaic.compiler.ir import Graph, GraphIndex, Operator, data_inputs
 from tosaic.compiler.legalize.rewriting import Rewriting
+from tosaic.compiler.legalize.strided import is_multiplied
 from tosaic.compiler.legalize.sunk_transposes import same_for_all
 from tosaic.compiler.machine import KIND, Kind
 
@@ -63,6 +64,9 @@ def _order_input(graph: Graph, name: str) -> None:
     ways = [way for way in found if way is not None]
     orders = {way.order(graph, name, way.transpose.attributes["perms"]) for way in ways}
     if len(ways) < len(found) or name in graph.outputs or len(orders) != 1:
+        return
+    if any(is_multiplied(graph, index, way.transpose.outputs[0]) for way in ways):
+        # Products mostly find the elements where they are, and the host need not turn a cache.
         return
     (order,) = orders
     if order is None:

@@ -207,7 +207,7 @@ def reduced(
         ((1, 2, LIMIT), []),
         ((1, 1, 2 * LIMIT), []),
         ((1, 2, LIMIT + 1), [LIMIT, 1]),
-        ((2, 1, LIMIT + 1), [LIMIT, 1]),
+        ((2, 1, LIMIT + 1), []),  # it only renames
         ((1, 5, 3 * LIMIT), [LIMIT] * 3),
         ((1, 5, 3 * LIMIT - 1), [LIMIT, LIMIT, LIMIT - 1]),
     ],

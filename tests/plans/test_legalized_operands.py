@@ -56,19 +56,6 @@ def test_zero_points_and_scales_have_as_many_elements_as_they_need(number: int) 
                     assert shape == (channels if operator.attributes["per_channel"] else (1,)), str(operator)
 
 
-@pytest.mark.parametrize("in_both_orders", [True, False])
-def test_a_sum_of_what_exists_in_both_orders_comes_before_the_transpose(in_both_orders: bool) -> None:
-    build = LayerBuilder(1)
-    x, y = (
-        build.input(name, shape, DType.INT32) for name, shape in (("x", (1, 4, 5, 6)), ("y", (1, 5, 6, 4)))
-    )
-    if in_both_orders:
-        build.output(build.add("ABS", [build.add("TRANSPOSE", [y], perms=[0, 3, 1, 2])]))
-    build.output(build.add("ADD", [build.add("TRANSPOSE", [x], perms=[0, 2, 3, 1]), y]))
-    found = [operator.op for operator in sink_transposes(build.graph).operators]
-    assert found == (["TRANSPOSE", "ABS", "ADD", "TRANSPOSE"] if in_both_orders else ["TRANSPOSE", "ADD"])
-
-
 @pytest.mark.parametrize("dtype, sunk", [(DType.BOOL, False), (DType.INT32, False), (DType.INT8, True)])
 def test_a_transpose_moves_behind_what_makes_fewer_bytes(dtype: DType, sunk: bool) -> None:
     """Elements of int16 become fewer bytes as bool or int8, which take one each."""
