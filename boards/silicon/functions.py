@@ -5,7 +5,7 @@ import re
 
 from .liberty import LibertyError, Library, LibraryCell
 
-_INSTANCE = re.compile(r"^  (\w+) (\\\S+ |\w+) \(\n((?:    \.\w+\(.*\),?\n)*)  \);\n", re.MULTILINE)
+_INSTANCE = re.compile(r"^  (\\\S+ |\w+) +(\\\S+ |\w+) \(\n((?:    \.\w+\(.*\),?\n)*)  \);\n", re.MULTILINE)
 _PIN = re.compile(r"    \.(\w+)\((.*?) *\),?\n")
 _TOKEN = re.compile(r"\s*(?:([A-Za-z_][\w\[\]]*|[01](?![\w]))|(.))")
 _OPERATORS = {"*": "&", "&": "&", "+": "|", "|": "|", "^": "^"}
@@ -17,7 +17,7 @@ def with_functions(verilog: str, library: Library) -> str:
     for a cell whose function the library does not tell."""
 
     def replaced(found: re.Match[str]) -> str:
-        cell = library.cells.get(found[1])
+        cell = library.cells.get(found[1].strip(" \\"))
         if cell is None:
             return found[0]
         pins = dict(_PIN.findall(found[3]))

@@ -1,5 +1,7 @@
 """What is written for a chip, and real Yosys on a design of a few lines."""
 
+import collections
+
 import pytest
 from small_library import LIBERTY
 
@@ -37,12 +39,15 @@ def test_a_design_of_a_few_lines(tmp_path):
     mapping = CellMapping(liberty, library, 10.0)
     steps = []
     netlist = synthesize(sources, mapping, tmp_path, lambda what, done, total: steps.append(what))
-    assert sorted(each.kind for each in netlist.instances) == ["dff", "nand", SHAPE.name]
+    kinds = collections.Counter(each.kind for each in netlist.instances)
+    # ABC may strengthen an output by a buffer.
+    buffers = kinds.pop("buf", 0)
+    assert kinds == {"dff": 1, "nand": 1, SHAPE.name: 1}
     design = Design(netlist, library, MemoryFigures(), sources.memories)
     area = area_of(design)
-    assert (area.cells_um2, area.memory_bits) == ({"top": 23.0}, 2048)
-    # From a flip-flop through the NAND, 0.602 + 0.402 + 0.2, or from the memory to itself, 2.5 + 0.1.
-    assert clock_of(NetlistTiming(design)).period_ns == pytest.approx(2.6)
+    assert (area.cells_um2, area.memory_bits) == ({"top": 23.0 + 4.0 * buffers}, 2048)
+    # From the memory to itself, 2.5 + 0.1, or through a buffer of 0.3 and its load.
+    assert 2.6 <= clock_of(NetlistTiming(design)).period_ns < 2.6 + 0.32 * (buffers > 0) + 1e-6
     text = simulated(sources, library, tmp_path).read_text()
     assert "nand" not in text and f"module {SHAPE.name} (" in text
     assert "create_clock -name clk -period 10 [get_ports clk]" in (tmp_path / "tosaic.sdc").read_text()
