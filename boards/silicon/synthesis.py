@@ -42,6 +42,8 @@ dfflibmap -liberty cells.lib{unused}
 abc -liberty cells.lib -constr mapping.constr -script {mapping}{unused}
 setundef -zero
 opt_clean -purge
+# Nets are called the same in both files.
+rename -enumerate
 write_json netlist.json
 write_verilog -noattr netlist.v
 """

@@ -149,6 +149,11 @@ def _measure(asked: _Asked, progress: Report) -> tuple[list[str], dict[str, obje
         done = run_netlist(model, run, asked.config, verilog, asked.folder / "toggles.saif")
         activity = Activity(done.toggles.cycles, done.toggles.changes, done.toggles.high_cycles)
         energy = RunEnergy(design, activity)
+        if energy.unseen > len(netlist.names) // 100:
+            raise Error(
+                f"{model}: the run counted no changes of {energy.unseen:,} of {len(netlist.names):,} nets: its energy "
+                f"would be wrong: remove {asked.folder} and measure again"
+            )
         runs.append(NetworkFigures(model, done.cycles, energy, asked.clock_hz or clock.hertz))
     told = lines(f"configuration {asked.config.name}", design, area, clock, runs)
     return told, as_json(design, area, clock, runs)

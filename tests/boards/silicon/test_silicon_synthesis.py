@@ -49,6 +49,8 @@ def test_a_design_of_a_few_lines(tmp_path):
     # From the memory to itself, 2.5 + 0.1, or through a buffer of 0.3 and its load.
     assert 2.6 <= clock_of(NetlistTiming(design)).period_ns < 2.6 + 0.32 * (buffers > 0) + 1e-6
     text = simulated(sources, library, tmp_path).read_text()
+    # The counts of a run are found by the names of nets.
+    assert all(name in text and "$" not in name for _, name, _ in netlist.names)
     assert "nand" not in text and f"module {SHAPE.name} (" in text
     assert "create_clock -name clk -period 10 [get_ports clk]" in (tmp_path / "tosaic.sdc").read_text()
     assert not (tmp_path / "cells.lib").exists()
