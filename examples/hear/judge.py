@@ -44,7 +44,7 @@ def main() -> None:
     listener, reference = Listener(whisper, window, encoder, decoder), FloatWhisper(whisper.parameters)
     total = wrong = 0
     began = time.process_time()
-    for sentence in JUDGED[: chosen.count]:
+    for number, sentence in enumerate(JUDGED[: chosen.count], 1):
         samples = voice.say(sentence)
         tokens = reference.listen(log_mel(samples, window.positions), window.context)
         wanted = whisper.text(tokens[len(PROMPT) :])
