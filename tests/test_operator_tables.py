@@ -9,8 +9,12 @@ from tosaic.compiler.ir import OPERATORS
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 ROOMS = ("boards", "compiler", "driver", "hw", "integrations", "nnr", "sim", "tosaic/cli")
 TABLE = ROOT / "compiler/ir/operators"
-FORMATS = tuple(ROOT / "compiler/importers" / name for name in ("coreml", "nnef", "onnx_models", "tflite"))
-"""Their tables have the names of other formats, some of which are TOSA's, too."""
+ELSEWHERE = (
+    *(ROOT / "compiler/importers" / name for name in ("coreml", "nnef", "onnx_models", "tflite")),
+    ROOT / "driver/judge/random_graphs",
+)
+"""Tables with the names of other formats, some of which are TOSA's, too; and the recipes by which random graphs grow, one
+for each operator."""
 REASONS = {
     "compiler/cut/rules.py": "which boxes of the operands a box of the result needs, by operator",
     "compiler/fuse/reductions.py": "the micro-operation of a reduction",
@@ -50,7 +54,7 @@ def names_of(node: ast.AST) -> list[str]:
 def tables() -> Iterator[tuple[str, str]]:
     """File and first line of each statement of a module, no function or class, that lists operators."""
     for path in sorted(each for room in ROOMS for each in (ROOT / room).rglob("*.py")):
-        if path.is_relative_to(TABLE) or any(path.is_relative_to(folder) for folder in FORMATS):
+        if path.is_relative_to(TABLE) or any(path.is_relative_to(folder) for folder in ELSEWHERE):
             continue
         for statement in ast.parse(path.read_text()).body:
             if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):

@@ -1,8 +1,10 @@
 """What is said of memories, of which a library of standard cells has nothing."""
 
 import dataclasses
+from typing import TYPE_CHECKING
 
-from tosaic.hw.memory.macros import MemoryShape
+if TYPE_CHECKING:
+    from tosaic.hw.memory.macros import MemoryShape
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +25,7 @@ class MemoryFigures:
     pin_pf: float = 0.0069
     """Capacitance of an input."""
 
-    def area_um2(self, shape: MemoryShape) -> float:
+    def area_um2(self, shape: "MemoryShape") -> float:
         """Area of a memory."""
         return self.um2_per_bit * shape.total_bits
 

@@ -175,7 +175,7 @@ def test_what_maintains_is_in_a_group_of_its_own(tosaic, refused):
     outcome = tosaic("dev", "--help")
     assert outcome.code == 0
     listed = [line.split()[0] for line in outcome.out.partition("Maintain:\n")[2].splitlines()]
-    assert listed == list(DEV) == ["verify", "certify", "check-certificate", "conformance"]
+    assert listed == list(DEV) == ["verify", "certify", "check-certificate", "conformance", "judge"]
     assert refused("dev", code=2) == "Missing command; see `tosaic dev --help`"
     assert refused("dev", "run", code=2) == "No such command 'run'; see `tosaic dev --help`"
     assert tosaic("compile", "tiny.tosa", "-o", "tiny.tsc").code == 0

@@ -384,7 +384,7 @@ def test_verbose_adds_the_traceback(tosaic):
         (["run"], "Missing argument '{model}'; see `tosaic run --help`"),
         (
             ["compile", "tiny.tosa"],
-            "Invalid value: give -o FILE.tsc (or .c, .h), or --explain, or both; see `tosaic compile --help`",
+            "Invalid value: give -o FILE.tsc (or .c, .h), --explain or --explain-graph, or several; see `tosaic compile --help`",
         ),
         (
             ["run", "tiny.tosa", "--layers"],
