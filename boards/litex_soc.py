@@ -16,7 +16,7 @@ from litex.gen import LiteXModule
 from litex.soc.integration.soc import SoCRegion
 from litex.soc.interconnect.axi import AXIInterface, AXILiteInterface
 from litex.soc.interconnect.csr_eventmanager import EventManager, EventSourceLevel
-from migen import ClockSignal, Instance, ResetSignal
+from migen import ClockSignal, Instance, ResetSignal, Signal
 
 from tosaic.boards.dram.repairs import repair_litedram
 from tosaic.hw.config import Config
@@ -80,11 +80,13 @@ class Tosaic(LiteXModule):
         self.ev = EventManager()
         self.ev.done = EventSourceLevel(description="A run has ended.")
         self.ev.finalize()
+        self.idle = Signal()
         self.specials += Instance(
             "tosaic",
             i_clk=ClockSignal(),
             i_rst=ResetSignal(),
             o_irq=self.ev.done.trigger,
+            o_idle=self.idle,
             **_ports("m_axi_", self.memory, _CHANNELS),
             **_ports("s_axil_", self.control, _LITE_CHANNELS),
         )

@@ -13,8 +13,8 @@ ELSEWHERE = (
     *(ROOT / "compiler/importers" / name for name in ("coreml", "nnef", "onnx_models", "tflite")),
     ROOT / "driver/judge/random_graphs",
 )
-"""Tables with the names of other formats, some of which are TOSA's, too; and the recipes by which random graphs grow, one
-for each operator."""
+"""Tables with the names of other formats, some of which are TOSA's, too; and the recipes by which random graphs grow,
+one for each operator."""
 REASONS = {
     "compiler/cut/rules.py": "which boxes of the operands a box of the result needs, by operator",
     "compiler/fuse/reductions.py": "the micro-operation of a reduction",

@@ -26,6 +26,9 @@ def by_rows(root: Value, program: MicroProgram, stored: Element, config: Config)
     order = [value for value in uses.postorder(root) if isinstance(value, Node)]
     assembler = UopAssembler(config, uses, program.loads)
     shared = _shared(order, rows)
+    if id(root) in shared:
+        # A row is one number all along.
+        return None
     try:
         for node in order:
             _before(assembler, node, shared, rows)

@@ -4,10 +4,9 @@ TFLite pads one row and one column in front of a convolution with stride 2, netw
 """
 
 from tosaic.compiler.ir import Graph, GraphIndex, Operator
+from tosaic.compiler.legalize.resize import HEIGHT, WIDTH
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine import KIND, Kind
-
-_IMAGE_AXES = (1, 2)
 
 
 def fold_pads(graph: Graph) -> Graph:
@@ -61,9 +60,9 @@ def _around(graph: Graph, pad: Operator, reader: Operator) -> list[int] | None:
     if [image[axis] for axis in own] != [size for size in padded if size > 1]:
         return None
     added = dict(zip(own, pairs, strict=True))
-    if any(any(pair) for axis, pair in added.items() if axis not in _IMAGE_AXES):
+    if any(any(pair) for axis, pair in added.items() if axis not in (HEIGHT, WIDTH)):
         return None
-    around = [int(n) for axis in _IMAGE_AXES for n in added.get(axis, (0, 0))]
+    around = [int(n) for axis in (HEIGHT, WIDTH) for n in added.get(axis, (0, 0))]
     weight = graph.tensors[reader.inputs[1]].shape
     kernel = weight[1:3] if reader.op == "CONV2D" else weight[:2]
     reach = [(k - 1) * d for k, d in zip(kernel, reader.attributes["dilation"], strict=True)]

@@ -234,20 +234,36 @@ enum tosaic_result tosaic_load(struct tosaic *device, const struct tosaic_progra
     return told(device, load(device, program));
 }
 
+/* a * b, for processors that neither multiply nor have a library that does. */
+static uint32_t times(uint32_t a, uint32_t b)
+{
+    uint32_t sum = 0;
+
+    for (; b != 0; b >>= 1, a <<= 1)
+        if ((b & 1u) != 0)
+            sum += a;
+    return sum;
+}
+
 /* Writes or reads a tensor whose axes have another order in memory: `from` or `to` is row major, the other one NULL. */
 static void turn(const struct tosaic *device, const struct tosaic_tensor *tensor, const uint8_t *from, uint8_t *to)
 {
     const struct tosaic_port *port = device->port;
-    uint32_t stride[TOSAIC_RANK_MAX], index[TOSAIC_RANK_MAX] = {0}, part[TURN_WORDS];
+    uint32_t stride[TOSAIC_RANK_MAX], span[TOSAIC_RANK_MAX], left[TOSAIC_RANK_MAX], part[TURN_WORDS];
     uint8_t *bytes = (uint8_t *)part;
-    uint32_t element = tensor->bytes, place, done, size, at, byte, offset = 0;
+    uint32_t element = 1, count = 1, offset = 0, place, done, size, at, byte;
 
-    for (place = 0; place < tensor->rank; place++)
-        element /= tensor->shape[place];
+    for (place = 0; place < tensor->rank; place++) {
+        count = times(count, tensor->shape[place]);
+        left[place] = tensor->shape[tensor->order[place]];
+    }
+    while (times(count, element) < tensor->bytes)
+        element++;
     size = element;
     for (place = tensor->rank; place-- > 0;) {
         stride[place] = size;
-        size *= tensor->shape[place];
+        size = times(size, tensor->shape[place]);
+        span[place] = size;
     }
     for (done = 0; done < tensor->bytes; done += size) {
         size = tensor->bytes - done < sizeof part ? tensor->bytes - done : (uint32_t)sizeof part;
@@ -262,10 +278,10 @@ static void turn(const struct tosaic *device, const struct tosaic_tensor *tensor
             for (place = tensor->rank; place-- > 0;) {
                 const uint32_t axis = tensor->order[place];
                 offset += stride[axis];
-                if (++index[place] < tensor->shape[axis])
+                if (--left[place] != 0)
                     break;
-                offset -= index[place] * stride[axis];
-                index[place] = 0;
+                left[place] = tensor->shape[axis];
+                offset -= span[axis];
             }
         }
         if (from != NULL)

@@ -15,7 +15,6 @@ from tosaic.boards.report import Usage
 from tosaic.hw.config import CONFIGS
 from tosaic.install import install_command
 
-
 NOT_ESTIMATED = ("icebreaker", "tang-nano-20k", "de10-nano")
 """The micro-coded machine, and a board that was never synthesised."""
 

@@ -384,7 +384,8 @@ def test_verbose_adds_the_traceback(tosaic):
         (["run"], "Missing argument '{model}'; see `tosaic run --help`"),
         (
             ["compile", "tiny.tosa"],
-            "Invalid value: give -o FILE.tsc (or .c, .h), --explain or --explain-graph, or several; see `tosaic compile --help`",
+            "Invalid value: give -o FILE.tsc (or .c, .h), --explain or --explain-graph, or several; see "
+            "`tosaic compile --help`",
         ),
         (
             ["run", "tiny.tosa", "--layers"],
