@@ -43,7 +43,12 @@ TELL_DAYS, FAIL_DAYS = 14, 30
 NEVER = "0000-00-00"
 NEW_TEST_SECONDS = 10.0
 """What a test is expected to take that never passed."""
-OF_TORCH = ("tests/pytorch/", "tests/docs/test_notebooks.py::test_a_notebook_runs[pytorch]")
+OF_TORCH = (
+    "tests/pytorch/",
+    "tests/docs/test_five_minutes.py::test_five_minutes[pytorch]",
+    "tests/docs/test_notebooks.py::test_a_notebook_runs[pytorch]",
+    "tests/importers/test_judge_cases.py::test_a_module_is_judged_in_three_forms",
+)
 """How names of tests begin that run only where torch is installed."""
 COMPLETE = "complete: "
 PRODUCT = {
