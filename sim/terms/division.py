@@ -33,7 +33,10 @@ def divided(algebra: Algebra, n: Terms, d: Terms) -> Terms:
     zeros = named(algebra, "CLZ", algebra.exclusive_or(divisor, -1), divisor)
     scale = algebra.clamp(algebra.plus(zeros, -1), -(1 << 31), 30)
     reciprocal = reciprocal_of(algebra, low(shifted(algebra, "LSL", divisor, scale)), product)
-    places, quotient = algebra.subtract(algebra.constant(np.int64(30)), scale), None
+    count = algebra.subtract(algebra.constant(np.int64(30)), scale)
+    # By one number for all the machine shifts as in a shift of the graph's.
+    places = int(count.low.flat[0]) if count.constant and np.ptp(count.low) == 0 else count
+    quotient = None
     for _ in range(2):
         part = shifted(algebra, "ASRR", product(left, reciprocal, 30), places)
         left = low(algebra.add(left, product(part, divisor)))
