@@ -1,7 +1,8 @@
 """Allocates the activation memory, first fit."""
 
 import bisect
-from collections.abc import Collection, Sequence
+import contextlib
+from collections.abc import Collection, Iterator, Sequence
 
 from tosaic.compiler.machine_numbers import OWN_BANK_ROOM_SHARE
 from tosaic.errors import UnsupportedError
@@ -106,6 +107,19 @@ class Arena:
             place -= 1
             start = self._free.pop(place)[0]
         self._free.insert(place, (start, end))
+
+    @contextlib.contextmanager
+    def without(self, addresses: Sequence[int]) -> Iterator[None]:
+        """Frees the blocks that begin at these addresses for a while, in which nobody keeps what he takes."""
+        touched, blocks = set(self.touched), [(address, self._used[address]) for address in addresses]
+        for address in addresses:
+            self.free(address)
+        try:
+            yield
+        finally:
+            for block in blocks:
+                self._take(*block)
+            self.touched = touched
 
     def _take(self, start: int, end: int) -> None:
         """Makes a block of bytes that are free."""

@@ -144,6 +144,13 @@ class Placer:
             return Sent(source, port.address, port.bytes)
         return Sent(source, port.address, part.end_byte, part.first_byte, part.rows)
 
+    def move_outside(self, name: str) -> None:
+        """Gives back the activation memory of a layer's result, which then lives in external memory only."""
+        storage = self.tensors.storage[name]
+        self.arena.free(self.placements[storage].address.offset)
+        port = self.ports.get(name) or self._outside(name)
+        self._place(storage, Placement(port.address, port.bytes))
+
     def show_apart(self, name: str) -> PlacedPort:
         """A place of its own for an output that would lie where the tensor is that it is another name of."""
         size = self.tensors.size_bytes(name)

@@ -2,11 +2,12 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
 from tosaic.compiler.cost.boxes import BoxWork
+from tosaic.compiler.cost.transfers import load_cycles
 from tosaic.compiler.fuse.indexed import plan_indexed
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import plan_move
@@ -17,6 +18,7 @@ from tosaic.compiler.machine_numbers import (
     AHEAD_TABLE_AM_PART,
     ARRIVING_BOX_BYTES,
     IM2COL_BUFFERS,
+    OTHER_BOXES_SHARE,
     PARAMETERS_AM_PART,
 )
 from tosaic.compiler.place.address import Address, Region
@@ -69,6 +71,16 @@ class PlannedLayer:
     temporary: list[int]
     """Activation memory to free after the layer."""
     macs: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerCut:
+    """The pieces that a layer runs in."""
+
+    body: Body
+    buffers: Buffers
+    cycles: float = 0
+    """Predicted cycles of a layer with a window."""
 
 
 class LayerPlanner:
@@ -194,15 +206,15 @@ class LayerPlanBuilder:
         else:
             self.placer.place_output(layer.output, self.reads)
         self.result = self.planner.result(layer, wanted_outside)
-        body, buffers = self._tiled(params)
+        cut = self._leaves_room(self._tiled(params), params)
         work = LayerWork(
             self.tensors,
             layer,
-            body,
+            cut.body,
             self.planner.placements(layer, self.reads),
             self.preloads,
             self.result,
-            buffers,
+            cut.buffers,
             self.arrivals,
             params,
             table,
@@ -210,7 +222,33 @@ class LayerPlanBuilder:
             lines,
         )
         macs = self.convolution.macs if self.convolution is not None else 0
-        return PlannedLayer(work, self.temporary + addresses_of(buffers), macs)
+        return PlannedLayer(work, self.temporary + addresses_of(cut.buffers), macs)
+
+    def _leaves_room(self, found: LayerCut, params: LayerParameters) -> LayerCut:
+        """The cut of a convolution whose image is outside. Its result goes there, too, where the memory that this frees
+        for larger boxes brings more than the way out, and in again, costs."""
+        placer, output = self.placer, self.tensors.storage[self.layer.output]
+        place = placer.placements[output]
+        image = self.window.view.storage if self.window is not None else output
+        fixed = output in {*placer.parts_outside, *placer.taken_over}
+        if self.convolution is None or fixed or not place.resident or placer.placements[image].resident:
+            return found
+        try:
+            with placer.arena.without([*addresses_of(found.buffers), place.address.offset]):
+                roomy = self._tiled(params, outside=[output])
+                for address in addresses_of(roomy.buffers):
+                    placer.arena.free(address)
+        except OutOfMemory:
+            return found
+        rate = placer.memories.speed.bytes_per_cycle(self.config)
+        later = 0 if placer.dies_now(output) else load_cycles(place.bytes, float(rate))
+        if roomy.cycles + later >= OTHER_BOXES_SHARE * found.cycles:
+            return found
+        for address in addresses_of(found.buffers):
+            placer.arena.free(address)
+        placer.move_outside(self.layer.output)
+        self.result = None
+        return self._tiled(params)
 
     def member(self) -> LayerWork:
         """The layer as one of a cascade: with its parameters, but with the boxes of a machine in which its image and
@@ -358,19 +396,22 @@ class LayerPlanBuilder:
 
     # --- pieces
 
-    def _tiled(self, params: LayerParameters) -> tuple[Body, Buffers]:
+    def _tiled(self, params: LayerParameters, outside: Sequence[str] = ()) -> LayerCut:
+        """The pieces of the layer. `outside`: resident tensors of which boxes are planned as if they were not."""
         output = self.tensors.storage[self.layer.output]
-        external = [name for name in [*self.reads, output] if not self.placer.placements[name].resident]
+        external = [
+            name
+            for name in [*self.reads, output]
+            if name in outside or not self.placer.placements[name].resident
+        ]
         param_bytes = params.tile_bytes if params.source is not None else 0
         if self.layer.reduction is not None:
-            return plan_reduction(self.placer, self.layer, external, self.planner.memo.passes)
+            return LayerCut(*plan_reduction(self.placer, self.layer, external, self.planner.memo.passes))
         if self.window is None:
-            return plan_elementwise(self.placer, self.layer, external, param_bytes)
+            return LayerCut(*plan_elementwise(self.placer, self.layer, external, param_bytes))
         return self._in_boxes(self.window, external, output, param_bytes)
 
-    def _in_boxes(
-        self, window: Window, external: list[str], output: str, param_bytes: int
-    ) -> tuple[Body, Buffers]:
+    def _in_boxes(self, window: Window, external: list[str], output: str, param_bytes: int) -> LayerCut:
         """The boxes of a layer with a window."""
         plan, stored = self.convolution, self.tensors.element(self.layer.output)
         if plan is not None:
@@ -390,7 +431,7 @@ class LayerPlanBuilder:
             self.config, self.placer.memories.speed, work, self.layer.program.beats(stored), content
         )
         cuts: Cuts[Tiling] = WindowCuts(self.placer, wanted, cost)
-        room = Room(self.placer.arena, apart=self._banks_written(output))
+        room = Room(self.placer.arena, apart=[] if output in external else self._banks_written(output))
         coming = sum(arrival.source.bytes for arrival in self.arrivals.values())
         leaving = self.result.size_bytes if self.result is not None else 0
         if plan is not None and plan.strips:
@@ -414,9 +455,9 @@ class LayerPlanBuilder:
             )
         tiling = found.tiles
         if plan is None:
-            return PoolBody(tiling.cut, tiling.extent), found.buffers
+            return LayerCut(PoolBody(tiling.cut, tiling.extent), found.buffers, found.cycles)
         in_blocks = self._in_blocks(tiling.cut, tiling.extent)
-        return ArrayBody(plan, tiling.cut, tiling.extent, in_blocks), found.buffers
+        return LayerCut(ArrayBody(plan, tiling.cut, tiling.extent, in_blocks), found.buffers, found.cycles)
 
     def _cheapest(
         self, cuts: Cuts[Tiling], room: Room, wanted: WindowLayer, cost: BoxCost
@@ -426,13 +467,13 @@ class LayerPlanBuilder:
         if key is None or key not in boxes:
             found = cheapest(cuts, room)
             if key is not None and found is not None:
-                boxes[key] = found.tiles
+                boxes[key] = found.tiles, found.cycles
             return found
-        tiles = boxes[key]
+        tiles, cycles = boxes[key]
         tiles = dataclasses.replace(tiles, cut=dataclasses.replace(tiles.cut, window=wanted.cut.window))
         buffers = room.take(cuts.sizes(tiles))
         assert buffers is not None
-        return Found(tiles, buffers, 0)
+        return Found(tiles, buffers, cycles)
 
     def _content(self, cuts: Cuts[Tiling], room: Room, wanted: WindowLayer, cost: BoxCost) -> Hashable | None:
         """All that the choice looks at, without names; None where not all is known."""
@@ -460,9 +501,7 @@ class LayerPlanBuilder:
         return self.convolution is not None and works_in_blocks(self.convolution, cut, extent, self.config)
 
     def _banks_written(self, output: str) -> list[tuple[int, int]]:
-        """The banks that VECTOR writes, where the output is resident."""
+        """The banks of a resident output, which VECTOR writes."""
         placement, bank = self.placer.placements[output], self.config.am_bank_bytes
-        if not placement.resident:
-            return []
         start = placement.address.offset
         return [(start // bank * bank, -(-(start + placement.bytes) // bank) * bank)]

@@ -19,7 +19,8 @@ class PlanMemo:
     )
     """Graphs and their layers, by the identity of a graph that nobody changes any more, and the operators that need no
     layer."""
-    boxes: dict[Hashable, Tiling] = dataclasses.field(default_factory=dict)
-    """The boxes, by all that chooses them: layers that differ in names, weights and scales only have the same."""
+    boxes: dict[Hashable, tuple[Tiling, float]] = dataclasses.field(default_factory=dict)
+    """The boxes and their predicted cycles, by all that chooses them: layers that differ in names, weights and scales
+    only have the same."""
     passes: dict[Hashable, ReductionPlan] = dataclasses.field(default_factory=dict)
     """Those of reductions, by all that chooses them."""
