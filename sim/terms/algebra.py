@@ -166,7 +166,11 @@ class Algebra(RandomPoints):
         m, s = multiplier >> taken, shift - taken
         if (s == 0).all() and self.uses("scales"):
             self.note("scales", a.size)
-            return a if (m == 1).all() else self.multiply(a, self.constant(m if m.size > 1 else m.reshape(-1)[0]))
+            return (
+                a
+                if (m == 1).all()
+                else self.multiply(a, self.constant(m if m.size > 1 else m.reshape(-1)[0]))
+            )
         if taken.any():
             self.note("scales", a.size)
 
