@@ -180,7 +180,8 @@ class ConvolutionEmission:
         if in_halves:
             sources = [*sources[:-1], *last_tile_apart(self.plan, sources[-1], self.config)]
         for source in sources:
-            halves = in_halves and source is sources[-1]
+            one_tile = source.window.oh * source.window.ow <= self.config.rows
+            halves = in_halves and one_tile and source is sources[-1]
             emit_array(self.emitter, self.plan, ArrayGo(tile, weights, source, in_halves=halves))
         while self._late:
             self.emitter.copy(self._late.pop(0))
