@@ -8,7 +8,7 @@ import pytest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "bench"))
 
-from nightly import Pass, Work, changed_since_record, named, tell_ages, with_passes  # noqa: E402 (the path comes first)
+from nightly import Pass, Work, changed_since_record, named, run, tell_ages, with_passes  # noqa: E402 (path first)
 from nightly_parts import parts  # noqa: E402
 
 HEAD = datetime.date(2026, 11, 28)
@@ -78,3 +78,8 @@ def test_what_changed_where_the_history_is_not_whole(capsys):
     assert changed_since_record({ONE: Pass(ONE, "0" * 10, "2026-11-01", 1.0)}) == []
     assert capsys.readouterr().out.startswith("what has changed is not known")
     assert "README.md" in changed_since_record({})
+
+
+def test_what_cannot_be_installed_fails_by_itself():
+    """The rest of the night goes on."""
+    assert run(Work(("site",), "true", (), needs=("no-such-target",)), 5) == ([], ["site"])
