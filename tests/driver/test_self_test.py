@@ -123,7 +123,9 @@ def test_another_clock_than_was_built_for_is_told(runs_hz, meaning):
     )
     with pytest.warns(UserWarning, match=wanted) as told:
         check_run(device, tiny("nano"), 1)
-    assert float(re.match(wanted, str(told[0].message))[1]) == pytest.approx(runs_hz / 1e6, rel=0.1)
+    # Others come of what tests before this one have left, whenever it is collected.
+    (found,) = filter(None, (re.match(wanted, str(each.message)) for each in told))
+    assert float(found[1]) == pytest.approx(runs_hz / 1e6, rel=0.1)
     device.close()
 
 
