@@ -31,7 +31,7 @@ def join_transposes(graph: Graph) -> Graph:
             way = _way(graph, index, operator) if operator.op == "TRANSPOSE" else None
             new = Rewriting(graph, operator)
             if way is not None and gone.isdisjoint(map(id, way)) and _joined(new, way):
-                again, gone = True, gone | {id(each) for each in way}
+                again, gone = True, gone | {id(each) for each in (*way, operator)}
                 done += new.operators
             else:
                 done.append(operator)

@@ -138,6 +138,27 @@ def test_moves_between_other_layers():
         assert_equal_to_golden(build.finish(), get_config(config))
 
 
+def divided(size: int, random: np.random.Generator) -> list[int]:
+    """An axis as it is, or as two."""
+    first = int(random.choice([each for each in (1, 2, 3, size) if size % each == 0]))
+    return [first, size // first] if random.integers(2) else [size]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_transposes_and_reshapes_behind_each_other(seed):
+    """Up to six of them, each read by the next alone: any two may become one, and that one be joined again."""
+    random = np.random.default_rng(seed)
+    build = LayerBuilder(seed)
+    y = build.input("x", (2, 4, 6, 2), DType.INT8)
+    for _ in range(random.integers(3, 7)):
+        shape = build.graph.tensors[y].shape
+        y = build.add("TRANSPOSE", [y], perms=random.permutation(len(shape)).tolist())
+        split = [part for size in build.graph.tensors[y].shape for part in divided(size, random)]
+        y = build.add("RESHAPE", [y, build.shape(split[:4] + [math.prod(split[4:])] * (len(split) > 4))])
+    build.output(y)
+    assert_equal_to_golden(build.finish(), get_config("nano"))
+
+
 # --- the plan
 
 
