@@ -61,8 +61,7 @@ class Room:
         buffers = self.take(sizes)
         if buffers is None:
             return 0
-        for address in addresses_of(buffers):
-            self.arena.free(address)
+        self.arena.give_back(addresses_of(buffers))
         turning = (len(buffer.addresses) for key, buffer in buffers.items() if key.role.takes_turns)
         return max(turning, default=self.turns)
 

@@ -126,16 +126,12 @@ class GatherScatterPlanner:
     def _take(self, size: int) -> int:
         address = self.placer.allocate(size, high=True)
         if address is None:
-            self._give_back(self._taken)
+            self.placer.arena.give_back(self._taken)
             raise OutOfMemory(
                 f"{self.move.operator}: {size} bytes of offsets do not fit the activation memory"
             )
         self._taken.append(address)
         return address
-
-    def _give_back(self, addresses: list[int]) -> None:
-        for address in addresses:
-            self.placer.arena.free(address)
 
     def _tile(self) -> tuple[TableTile, int | None, int, Buffer | None]:
         """(tile, its address, list rows at a time, their buffer)."""
@@ -144,7 +140,7 @@ class GatherScatterPlanner:
             self.placer.release_pending()
         found = cheapest(cuts, room)
         if found is None:
-            self._give_back(self._taken)
+            self.placer.arena.give_back(self._taken)
             raise OutOfMemory(
                 f"{self.move.operator}: {INDEXED_LEAST_ROWS} rows of one bus word of its table and its list do not fit "
                 "the activation memory"
