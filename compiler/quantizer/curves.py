@@ -116,8 +116,8 @@ def _looked_up(emission: Emission, source: Integers, part: TableSegment) -> str:
 
 
 def _less_centre(emission: Emission, source: Integers, part: TableSegment) -> Integers:
-    """Integers less the centre of a table. Sums of a convolution keep the unit of each channel, so that the compiler adds
-    the centre to the bias, but where such a unit is coarse beside the table's."""
+    """Integers less the centre of a table. Sums of a convolution keep the unit of each channel, so that the compiler
+    adds the centre to the bias, but where such a unit is coarse beside the table's."""
     offset = np.rint(part.centre / source.scale)
     sums = emission.are_sums(source.tensor) and source.dtype is DType.INT32 and not source.bounded
     fine = float(np.max(source.scale)) <= _COARSEST_UNIT * part.step

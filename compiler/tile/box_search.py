@@ -117,6 +117,14 @@ def even_parts(size: int, step: int = 1) -> Iterator[int]:
         yield min(size, step)
 
 
+def halved(size: int, least: int) -> Iterator[int]:
+    """`size`, its half, its quarter, ... and at last `least`, which is not above it."""
+    before = 0
+    while size != before:
+        yield size
+        size, before = max(least, size // 2), size
+
+
 def split(size: int, step: int) -> list[tuple[int, int]]:
     """(number of pieces, their size) of `size` cut into pieces of `step`, of which the last may be smaller."""
     whole, rest = divmod(size, step)

@@ -14,7 +14,7 @@ from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.buffers import Sizes
 from tosaic.compiler.place.placement import Buffer, BufferKey, Placement, Role
 from tosaic.compiler.place.placer import Placer
-from tosaic.compiler.tile.box_search import Room, cheapest
+from tosaic.compiler.tile.box_search import Room, cheapest, halved
 from tosaic.hw.isa import OFFSETS_MAX, Element
 
 OFFSET_BYTES = Element.INT32.bytes
@@ -170,12 +170,7 @@ class _TableCuts:
 
     def _rows(self, rows: int) -> Iterator[int]:
         """Numbers of list rows, the largest first."""
-        smallest, before = min(rows, INDEXED_LEAST_ROWS), 0
-        while rows != before:
-            yield rows
-            if self.planner.list.resident:
-                return
-            rows, before = max(smallest, rows // 2), rows
+        return halved(rows, rows if self.planner.list.resident else min(rows, INDEXED_LEAST_ROWS))
 
     def _tiles(self) -> Iterator[TableTile]:
         """Fewer batches, then fewer bytes of each row down to one bus word, then fewer rows."""
