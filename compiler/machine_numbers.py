@@ -300,8 +300,6 @@ SEGMENT_MOST_LAYERS = 6
 SEGMENT_CONSTANT_ELEMENTS = 16
 """Elements of constants that may be shapes or zero points, by which equal shares of cores are found. Set by hand in
 3fb142ca (2026-11-23)."""
-REDUCED_MOST_PARTIALS = 1 << 12
-"""Partial results of a reduction's pass at most. Set by hand in 02b69d80 (2026-11-23), with decision 0012."""
 GROUP_MOST_PIXELS = 512
 """Pixels that share vectors of a row whose length has no divisor but large ones, at most. Set by hand in 80643f20
 (2026-11-28)."""
