@@ -415,7 +415,8 @@ class LayerPlanBuilder:
         plan, stored = self.convolution, self.tensors.element(self.layer.output)
         if plan is not None:
             cut = convolution_boxes(plan, self.config)
-            pitched = any(self.placer.placements[name].pitch for name in [*self.reads, output])
+            resident = {*self.reads, output}.difference(external)
+            pitched = any(self.placer.placements[name].pitch for name in resident)
             if external and not pitched and self.layer.continued is None:
                 cut = dataclasses.replace(cut, window=plan.window_of_boxes(self.config))
             work: Callable[..., BoxWork] = functools.partial(box_work, plan, self.config)
