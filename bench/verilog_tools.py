@@ -1,11 +1,13 @@
-"""Every configuration's Verilog through Verilator's lint, Icarus and Yosys' three synthesis flows; prints a table.
+"""Every configuration's Verilog through three linters (Verilator, slang, Icarus) and Yosys' three synthesis flows.
 
     python bench/verilog_tools.py -o build/verilog [--config nano]... [--no-synthesis]
 
-Takes hours for `large`. Exit code 1 if any tool complains. Icarus is used where it is installed.
+Prints a table. Takes hours for `large`. Exit code 1 if any tool complains. slang and Icarus are used
+where they are installed.
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import pathlib
@@ -22,6 +24,22 @@ from tosaic.boards.tools import ToolError, run_tool
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.verilog import write_folder
 
+SLANG = """
+import sys
+from pyslang.driver import Driver
+driver = Driver()
+driver.addStandardArgs()
+understood = driver.parseCommandLine(" ".join(sys.argv)) and driver.processOptions() and driver.parseAllSources()
+sys.exit(not (understood and driver.runFullCompilation(quiet=True)))
+"""
+"""slang's program, which its wheel has as a class only; `sys.argv` are its options."""
+SLANG_OPTIONS = (
+    "-Weverything",
+    "-Wno-unused-port",  # Verilator tells these two as well, and lint.vlt has each one with its reason
+    "-Wno-width-trunc",
+    "-Wno-sign-conversion",  # Yosys writes signed results of equal width to wires, which have no sign
+    "-Wno-arith-op-mismatch",  # two signed factors, one wider than the other
+)
 SYNTHESIS = {
     Family.ECP5: "synth_ecp5 -top tosaic",
     Family.ICE40: "synth_ice40 -dsp -spram -top tosaic",
@@ -71,8 +89,12 @@ def main() -> int:
         results = {
             "Verilator -Wall": check(
                 ["verilator", "--lint-only", "--quiet", "-Wall", "lint.vlt", "-f", "tosaic.f"], folder
-            )
+            ),
         }
+        if importlib.util.find_spec("pyslang"):
+            results["slang -Weverything"] = check(
+                [sys.executable, "-c", SLANG, *SLANG_OPTIONS, "--top", "tosaic", "-f", "tosaic.f"], folder
+            )
         if shutil.which("iverilog"):
             results["Icarus"] = check(
                 ["iverilog", "-g2005", "-Wall", "-t", "null", "-s", "tosaic", "-f", "tosaic.f"], folder

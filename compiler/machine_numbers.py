@@ -300,8 +300,6 @@ SEGMENT_MOST_LAYERS = 6
 SEGMENT_CONSTANT_ELEMENTS = 16
 """Elements of constants that may be shapes or zero points, by which equal shares of cores are found. Set by hand in
 3fb142ca (2026-11-23)."""
-REDUCED_MOST_PARTIALS = 1 << 12
-"""Partial results of a reduction's pass at most. Set by hand in 02b69d80 (2026-11-23), with decision 0012."""
 GROUP_MOST_PIXELS = 512
 """Pixels that share vectors of a row whose length has no divisor but large ones, at most. Set by hand in 80643f20
 (2026-11-28)."""
@@ -311,16 +309,13 @@ dispatch of other units' work. Set by hand in 14747cf7 (2026-11-21)."""
 VECTORS_BEHIND = 64
 """Vectors that the array may have made while VECTOR is not done with those before: the queue behind it, and what comes
 while VECTOR turns from one GO to the next. Set by hand in 0d25f640 (2026-11-23), with decision 0031."""
-DRAINS_KEPT_ITEMS = 16
-"""VECTOR's last items that are looked at for one that is over anyway. Set by hand in 0d25f640 (2026-11-23), with
-decision 0031."""
 SEMAPHORE_MOST_TOKENS = 2000
 """Tokens of a semaphore at most, in the order of the work. A counter goes to 4095; loads that are pulled ahead, and
 units that run ahead by as many commands as a queue holds, add a few tokens. Set by hand in 9c0feee5 (2026-11-23)."""
 PARAMETERS_LINGER_LAYERS = 12
 """Layers for which a layer's parameters keep their memory after it, so that the next layers' come early. Set by hand
 in 7f381c0b (2026-11-23)."""
-UNTOUCHED_LAYERS = (16, 4)
+UNTOUCHED_LAYERS = 16
 """What LOAD brings ahead comes to memory that no layer used for that long, if there is some. Set by hand in f800e5ee
 (2026-11-23)."""
 

@@ -12,10 +12,10 @@ from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.place.address import Address
 from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.compression import WeightCoder
-from tosaic.compiler.place.external import ExternalMemory
+from tosaic.compiler.place.external import ExternalMemory, PlacedPort
 from tosaic.compiler.place.packed_rows import RowPacker
 from tosaic.compiler.place.placement import PartOutside
-from tosaic.compiler.place.placer import Memories, PlacedPort
+from tosaic.compiler.place.placer import Memories
 from tosaic.compiler.program import LayerInfo
 from tosaic.compiler.tile.cascade import Chain
 from tosaic.compiler.tile.cascade_choice import propose, worthwhile

@@ -10,8 +10,7 @@ from tosaic.compiler.cost.transfers import bytes_ahead, segments_cycles
 from tosaic.compiler.cut.boxes import NotCut
 from tosaic.compiler.machine import KIND, Kind
 from tosaic.compiler.place.address import Address, Span
-from tosaic.compiler.place.external import ExternalMemory
-from tosaic.compiler.place.placer import PlacedPort
+from tosaic.compiler.place.external import ExternalMemory, PlacedPort
 from tosaic.compiler.program import LayerInfo
 from tosaic.compiler.search import Choices, ProgramPlan, Task
 from tosaic.compiler.tile.demands import computing_cycles

@@ -77,16 +77,11 @@ class Work:
     streams: Sequence[Span] = ()
     """What it reads, too, while it waits for the words of the loads that bring them one by one."""
     array_vectors: int = 0
-    """Vectors that a vector program takes of the array's work just before it."""
+    """Vectors that a vector program takes of the array's work just before it; 0: it is not fed by the array."""
     waits_for_core: bool = False
     """LOAD waits for a token of another core, which may in turn wait for all that comes before."""
     layer: int | None = None
     """The number of the layer that it belongs to; None between layers."""
-
-    @property
-    def consumes_array(self) -> bool:
-        """Whether it is fed by the array."""
-        return self.array_vectors > 0
 
 
 @dataclasses.dataclass(eq=False)

@@ -6,7 +6,7 @@ import math
 from tosaic.compiler.cost.vector import rows_cycles
 from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.nest import MAX_COUNT
-from tosaic.compiler.emit.nest_go import GoNest, emit_nest, row_gos
+from tosaic.compiler.emit.nest_go import GoNest, emit_gos, emit_nest, row_gos
 from tosaic.compiler.place.placement import BufferKey, Role
 from tosaic.compiler.tile.elementwise import (
     ElementwisePlan,
@@ -101,8 +101,7 @@ def _emit_box(emission: LayerEmission, nest: GoNest) -> None:
     if rows_cycles(rows, counts[-1], before, body, config) >= vectors * layer.program.beats(stored):
         emit_nest(emission.emitter, nest)
         return
-    for go in row_gos(dataclasses.replace(nest, program=program), config):
-        emission.emitter.vector(go)
+    emit_gos(emission.emitter, row_gos(dataclasses.replace(nest, program=program), config))
 
 
 def _fetch_box(

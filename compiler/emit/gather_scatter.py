@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tosaic.compiler.emit.emitter import Emitter, RowCopies, Rows
 from tosaic.compiler.emit.layer_emission import MAX_ROWS
-from tosaic.compiler.emit.nest_go import GoNest, emit_nest, filling
+from tosaic.compiler.emit.nest_go import GoNest, emit_gos, emit_nest, filling
 from tosaic.compiler.emit.table_offsets import TableOffsets
 from tosaic.compiler.emit.table_part import ListBlock, TablePart
 from tosaic.compiler.emit.vector_go import Access, Dim, Entries, VectorGo
@@ -230,17 +230,16 @@ class GatherScatterEmission:
             streams = {0: indexed, 1: dense, STORE_STREAM: dense}
         else:
             streams = {0: indexed, STORE_STREAM: dense}
-        self.emitter.vector(
-            VectorGo(
-                assemble(rows, self.emitter.config),
-                streams,
-                vectors=vectors * count * batches,
-                slots=self.emitter.config.vector_slots,
-                lanes=self.columns if vectors > 1 else tail,
-                tail_lanes=tail,
-                # The last row's read may go beyond it.
-                reads=[dataclasses.replace(read, end=read.end + self.columns)],
-                writes=[written],
-                offsets=offsets,
-            )
+        go = VectorGo(
+            assemble(rows, self.emitter.config),
+            streams,
+            vectors=vectors * count * batches,
+            slots=self.emitter.config.vector_slots,
+            lanes=self.columns if vectors > 1 else tail,
+            tail_lanes=tail,
+            # The last row's read may go beyond it.
+            reads=[dataclasses.replace(read, end=read.end + self.columns)],
+            writes=[written],
+            offsets=offsets,
         )
+        emit_gos(self.emitter, [go])

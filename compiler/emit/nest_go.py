@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tosaic.compiler.emit.emitter import Emitter
 from tosaic.compiler.emit.nest import Piece, even_lanes, pieces, split_lanes
@@ -40,7 +40,12 @@ class GoNest:
 
 def emit_nest(emitter: Emitter, nest: GoNest) -> None:
     """The GOs of a nest; the table goes with the first."""
-    for go in nest_gos(nest, emitter.config):
+    emit_gos(emitter, nest_gos(nest, emitter.config))
+
+
+def emit_gos(emitter: Emitter, gos: Iterable[VectorGo]) -> None:
+    """GOs that were made before, one after the other."""
+    for go in gos:
         emitter.vector(go)
 
 

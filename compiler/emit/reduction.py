@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from tosaic.compiler.emit.layer_emission import LayerEmission
-from tosaic.compiler.emit.nest_go import GoNest, nest_gos
+from tosaic.compiler.emit.nest_go import GoNest, emit_gos, nest_gos
 from tosaic.compiler.emit.vector_go import VectorGo
 from tosaic.compiler.fuse.microprogram import MicroProgram
 from tosaic.compiler.fuse.reductions import continuing_pass, first_pass, index_bits, last_pass, middle_pass
@@ -134,7 +134,7 @@ class ReductionEmission:
         self, program: MicroProgram, box: ReducedBox, repeats: int, results: int, streams: list[_Stream]
     ) -> None:
         """Reduces `repeats` times `results` elements of the axis, which follow each other, to the latter."""
-        emitter, table = self.emission.emitter, self.emission.take_table()
+        table = self.emission.take_table()
         key = (
             id(program),
             *box.counts,
@@ -148,8 +148,7 @@ class ReductionEmission:
             gos = list(nest_gos(dataclasses.replace(nest, table=table), self.config))
             if table is None:
                 self._gos[key] = gos
-        for go in gos:
-            emitter.vector(go)
+        emit_gos(self.emission.emitter, gos)
 
     def _nest(
         self, program: MicroProgram, box: ReducedBox, repeats: int, results: int, streams: list[_Stream]

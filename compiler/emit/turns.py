@@ -17,7 +17,8 @@ from tosaic.compiler.emit.emitter import Emitter
 from tosaic.compiler.emit.graph_emission import OnLayer, TakeWork, emission_of, emit_graph
 from tosaic.compiler.machine_numbers import TURN_COPY_BUFFERS
 from tosaic.compiler.place.address import Address
-from tosaic.compiler.place.placer import Memories, PlacedPort
+from tosaic.compiler.place.external import PlacedPort
+from tosaic.compiler.place.placer import Memories
 from tosaic.compiler.tile.work import GraphPlan
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Condition

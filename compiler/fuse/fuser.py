@@ -14,6 +14,7 @@ from tosaic.compiler.fuse.microprogram import TooComplex, TooManyOperands
 from tosaic.compiler.fuse.summed_rows import sums_pay, sums_rows
 from tosaic.compiler.ir import DType, Graph, Operator
 from tosaic.compiler.ir.graph import parameter_inputs
+from tosaic.compiler.ir.mapped_file import LARGE_BYTES, let_go
 from tosaic.compiler.machine import BASES, KIND, Kind
 from tosaic.compiler.machine_numbers import WEIGHTS_KEY_ELEMENTS
 from tosaic.errors import UnsupportedError
@@ -31,7 +32,11 @@ def _weights_key(graph: Graph, convolution: Operator) -> Hashable:
     weights = graph.tensors[convolution.inputs[1]]
     if weights.data is None:
         return weights.name
-    return weights.shape, weights.data.reshape(-1)[:WEIGHTS_KEY_ELEMENTS].tobytes()
+    key = weights.shape, weights.data.reshape(-1)[:WEIGHTS_KEY_ELEMENTS].tobytes()
+    if weights.data.nbytes >= LARGE_BYTES:
+        # A look at a few pages of a mapped file brings many more.
+        let_go(weights.data)
+    return key
 
 
 class Fuser:

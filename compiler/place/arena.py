@@ -46,8 +46,7 @@ class Arena:
         return self._used.get(start)
 
     def occupy(self, blocks: Sequence[tuple[int, int]]) -> None:
-        """Takes blocks (start, end) of an arena of the same size that is empty."""
-        assert not self._used
+        """Takes blocks (start, end) that are free."""
         for block in blocks:
             self._take(*block)
 
@@ -108,17 +107,21 @@ class Arena:
             start = self._free.pop(place)[0]
         self._free.insert(place, (start, end))
 
+    def give_back(self, addresses: Sequence[int]) -> list[tuple[int, int]]:
+        """Frees the blocks that begin at these addresses; which ones, (start, end)."""
+        blocks = [(address, self._used[address]) for address in addresses]
+        for address in addresses:
+            self.free(address)
+        return blocks
+
     @contextlib.contextmanager
     def without(self, addresses: Sequence[int]) -> Iterator[None]:
         """Frees the blocks that begin at these addresses for a while, in which nobody keeps what he takes."""
-        touched, blocks = set(self.touched), [(address, self._used[address]) for address in addresses]
-        for address in addresses:
-            self.free(address)
+        touched, blocks = set(self.touched), self.give_back(addresses)
         try:
             yield
         finally:
-            for block in blocks:
-                self._take(*block)
+            self.occupy(blocks)
             self.touched = touched
 
     def _take(self, start: int, end: int) -> None:

@@ -42,8 +42,7 @@ def allocate_buffers(
             buffers[key] = Buffer(tuple(found), size)
         else:
             return buffers
-        for address in taken:
-            arena.free(address)
+        arena.give_back(taken)
     raise OutOfMemory(
         f"{sum(sizes.values())} bytes of buffers do not fit {arena.largest_gap_bytes()} free bytes"
     )

@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 import hashlib
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from tosaic.compiler.ir.mapped_file import LARGE_BYTES, let_go
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.compression import CodedBlock, CodedWeights
 from tosaic.compiler.place.packed_rows import PackedRows
-from tosaic.compiler.program import ProgramWeights
+from tosaic.compiler.program import Port, ProgramWeights
 from tosaic.errors import UnsupportedError
 from tosaic.hw.isa import Opcode, width
 
@@ -39,6 +39,23 @@ class BootBlock:
 
     placed: PlacedBlock
     target: Address
+
+
+@dataclasses.dataclass
+class PlacedPort:
+    """A tensor of the program's boundary, before the image is laid out."""
+
+    tensor: Tensor
+    address: Address
+    bytes: int
+
+    def port(self, base: dict[Region, int], orders: Mapping[str, tuple[int, ...]]) -> Port:
+        """The port, where the regions of external memory begin at `base`, and the compiler has turned `orders`."""
+        tensor, address = self.tensor, base[self.address.region] + self.address.offset
+        order = orders.get(tensor.name, ())
+        sizes = dict(zip(order, tensor.shape, strict=True)) if order else dict(enumerate(tensor.shape))
+        shape = tuple(sizes[axis] for axis in sorted(sizes))
+        return Port(tensor.name, shape, tensor.dtype, address, self.bytes, order)
 
 
 class Digests:

@@ -6,17 +6,15 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 
-from tosaic.compiler.ir import Tensor
 from tosaic.compiler.machine_numbers import PARAMETERS_LINGER_LAYERS, STREAM_RESERVE_AM_PART, UNTOUCHED_LAYERS
 from tosaic.compiler.memory_history import MemoryHistory
 from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import Arena, OutOfMemory
-from tosaic.compiler.place.external import ExternalMemory
+from tosaic.compiler.place.external import ExternalMemory, PlacedPort
 from tosaic.compiler.place.placement import Arrival, Copy, PartOutside, Placement, Sent, resident
 from tosaic.compiler.place.residents import Residents
 from tosaic.compiler.place.tensors import Tensors
-from tosaic.compiler.program import Port
 
 
 @dataclasses.dataclass
@@ -36,23 +34,6 @@ class Memories:
     """Something is not resident for want of memory."""
 
 
-@dataclasses.dataclass
-class PlacedPort:
-    """A tensor of the program's boundary, before the image is laid out."""
-
-    tensor: Tensor
-    address: Address
-    bytes: int
-
-    def port(self, base: dict[Region, int], orders: Mapping[str, tuple[int, ...]]) -> Port:
-        """The port, where the regions of external memory begin at `base`, and the compiler has turned `orders`."""
-        tensor, address = self.tensor, base[self.address.region] + self.address.offset
-        order = orders.get(tensor.name, ())
-        sizes = dict(zip(order, tensor.shape, strict=True)) if order else dict(enumerate(tensor.shape))
-        shape = tuple(sizes[axis] for axis in sorted(sizes))
-        return Port(tensor.name, shape, tensor.dtype, address, self.bytes, order)
-
-
 class Placer:
     """Places the tensors of one graph, layer after layer, in the memories that all graphs of a program share."""
 
@@ -70,9 +51,7 @@ class Placer:
         """Layer -> storage names that nothing reads after it."""
         self._read_with: dict[str, set[str]] = {}
         """Storage name -> those that some layer reads beside it, and itself."""
-        self._recent: collections.deque[list[tuple[int, int]]] = collections.deque(
-            maxlen=max(UNTOUCHED_LAYERS)
-        )
+        self._recent: collections.deque[list[tuple[int, int]]] = collections.deque(maxlen=UNTOUCHED_LAYERS)
         """Blocks that were used in each of the last layers, the latest last."""
         self._layer = 0
         """Number of the layer that is planned."""
@@ -181,7 +160,7 @@ class Placer:
 
     # --- activation memory
 
-    def temporary(self, source: Address, size_bytes: int, taken: list[int]) -> Copy:
+    def bring_constants(self, source: Address, size_bytes: int, taken: list[int]) -> Copy:
         """Brings constants into activation memory for the time of a layer; notes in `taken` what to free."""
         address = self.allocate(size_bytes, high=True)
         if address is None:
@@ -301,22 +280,16 @@ class Placer:
 
     def _allocate_untouched(self, size_bytes: int) -> int | None:
         """A block that no unit is likely to use any more."""
-        for layers in UNTOUCHED_LAYERS:
-            others = itertools.chain.from_iterable(list(self._recent)[-layers:])
-            address = self.arena.allocate(size_bytes, others=list(others))
-            if address is not None:
-                return address
-        return None
+        return self.arena.allocate(size_bytes, others=[*itertools.chain(*self._recent)])
 
     # --- life times
 
     def release_pending(self) -> None:
         """Frees the buffers of earlier layers."""
-        for address in itertools.chain(*self.pending_free):
-            self.arena.free(address)
+        self.arena.give_back([*itertools.chain(*self.pending_free)])
         self.pending_free = []
 
-    def free_after(self, index: int, temporary: list[int]) -> None:
+    def free_after(self, index: int, own_blocks: list[int]) -> None:
         """Frees what dies with this layer. Its buffers and constants stay some layers longer, unless memory runs short,
         so that the parameters of the next ones are fetched into other memory while this one computes."""
         self._layer = index + 1
@@ -326,13 +299,12 @@ class Placer:
         dying = [name for name in self._dying.get(index, ()) if name in self._resident]
         constants = [name for name in dying if self.tensors[name].data is not None]
         constants = [name for name in constants if name not in self._borrowed]
-        self.pending_free.append([*temporary, *(self.placements[name].address.offset for name in constants)])
+        self.pending_free.append([*own_blocks, *(self.placements[name].address.offset for name in constants)])
         for name in constants:
             del self.placements[name]
             self._resident.drop(name)
         if len(self.pending_free) > PARAMETERS_LINGER_LAYERS:
-            for address in self.pending_free.pop(0):
-                self.arena.free(address)
+            self.arena.give_back(self.pending_free.pop(0))
         for name in dying:
             if name not in constants:
                 self._release(name)

@@ -107,30 +107,25 @@ def _in_pieces(emission: Emission, source: Integers, parts: list[TableSegment]) 
 
 def _looked_up(emission: Emission, source: Integers, part: TableSegment) -> str:
     """TABLE of a piece, int32; inputs outside of it saturate."""
-    if abs(part.centre) > part.step and (centred := _in_the_bias(emission, source, part)) is not None:
-        source = centred
-    elif abs(part.centre) > part.step:
-        source = emission.as_uniform(emission.as_int32(source))
-        offset = np.rint(part.centre / source.step)
-        if abs(offset) + source.bound >= 2**31:
-            source = emission.as_int32(source, source.step * (abs(offset) + source.bound) / 2**29)
-            offset = np.rint(part.centre / source.step)
-        shifted = emission.emit("SUB", source.tensor, emission.line(offset, source.tensor))
-        source = Integers(shifted, DType.INT32, source.scale, 0, source.bound + abs(float(offset)))
+    if abs(part.centre) > part.step:
+        source = _less_centre(emission, source, part)
     # Of a jump, any integer beside it is outside, and RESCALE has no steps as small as its piece.
     step = max(part.step, float(np.max(source.scale)) / _STEEPEST)
     index = emission.convert(source, Encoding(DType.INT16, step))
     return emission.emit("TABLE", index, emission.low.constant(part.entries, DType.INT16), dtype=DType.INT32)
 
 
-def _in_the_bias(emission: Emission, source: Integers, part: TableSegment) -> Integers | None:
-    """Sums of a convolution less the centre of a table, in units of each channel: the compiler adds this to the bias.
-    None for other integers, and where such a unit is coarse beside the table's."""
-    if not emission.are_sums(source.tensor) or source.dtype is not DType.INT32 or source.bounded:
-        return None
+def _less_centre(emission: Emission, source: Integers, part: TableSegment) -> Integers:
+    """Integers less the centre of a table. Sums of a convolution keep the unit of each channel, so that the compiler
+    adds the centre to the bias, but where such a unit is coarse beside the table's."""
     offset = np.rint(part.centre / source.scale)
-    bound = source.bound + float(np.abs(offset).max())
-    if float(np.max(source.scale)) > _COARSEST_UNIT * part.step or bound >= 2.0**31:
-        return None
+    sums = emission.are_sums(source.tensor) and source.dtype is DType.INT32 and not source.bounded
+    fine = float(np.max(source.scale)) <= _COARSEST_UNIT * part.step
+    if not (sums and fine and source.bound + float(np.abs(offset).max()) < 2.0**31):
+        source = emission.as_uniform(emission.as_int32(source))
+        offset = np.rint(part.centre / source.step)
+        if abs(offset) + source.bound >= 2**31:
+            source = emission.as_int32(source, source.step * (abs(offset) + source.bound) / 2**29)
+            offset = np.rint(part.centre / source.step)
     shifted = emission.emit("SUB", source.tensor, emission.line(offset, source.tensor))
-    return Integers(shifted, DType.INT32, source.scale, 0, bound)
+    return Integers(shifted, DType.INT32, source.scale, 0, source.bound + float(np.abs(offset).max()))

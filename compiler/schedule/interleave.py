@@ -36,10 +36,10 @@ def interleave(items: list[Item]) -> list[Item]:
 
     others = [item for item in items if item.unit is not Unit.LOAD]
     for position, item in enumerate(others):
-        if not item.work.consumes_array:
+        if not item.work.array_vectors:
             needed = max(needed, item.waits.get(Unit.LOAD, -1), item.behind_load)
             # The consumer of an array item belongs to it: its loads must come before the pair.
-            if position + 1 < len(others) and others[position + 1].work.consumes_array:
+            if position + 1 < len(others) and others[position + 1].work.array_vectors:
                 needed = max(needed, others[position + 1].waits.get(Unit.LOAD, -1))
             pull(needed + LOADS_AHEAD_ITEMS)
             if next_load < len(loads) and loads[next_load].index <= needed:

@@ -4,7 +4,7 @@ import bisect
 import collections
 
 from tosaic.compiler.emit.commands import Work
-from tosaic.compiler.machine_numbers import DRAINS_KEPT_ITEMS, SEMAPHORE_MOST_TOKENS, VECTORS_BEHIND
+from tosaic.compiler.machine_numbers import SEMAPHORE_MOST_TOKENS, VECTORS_BEHIND
 from tosaic.compiler.place.address import Region, Span
 from tosaic.compiler.schedule.intervals import Intervals
 from tosaic.compiler.schedule.items import Item
@@ -35,8 +35,11 @@ class Tracker:
             collections.deque
         )
         """Places of the items that wait, by producer and consumer, but for those before the last item waited for."""
-        self._drains: list[tuple[int, int]] = []
-        """VECTOR's last items that took the array's vectors, and the number of these."""
+        self._drains: collections.deque[tuple[int, int]] = collections.deque()
+        """VECTOR's items that took the array's vectors, and the number of these, from the last one on that is over when
+        the array has done what it has to do so far."""
+        self._later_vectors = 0
+        """Vectors that all of them but the first took."""
         self._taken_from: int | None = None
         """Number of the array's item whose vectors VECTOR's last item took; None if that took none."""
         self._held_loads: list[int] = []
@@ -67,8 +70,8 @@ class Tracker:
                 self._by_unit[producer][index].signals += (work.unit,)
         if work.unit is Unit.LOAD and (work.waits_for_core or not _HOLDING.isdisjoint(item.waited[::2])):
             self._held_loads.append(item.index)
-        if work.consumes_array:
-            self._drains = [*self._drains[-DRAINS_KEPT_ITEMS:], (item.index, work.array_vectors)]
+        if work.array_vectors:
+            self._note_drain(item.index, work.array_vectors)
         for span in work.reads:
             self._record(span, item, writes=False)
         for span in work.writes:
@@ -86,7 +89,7 @@ class Tracker:
             takers.popleft()
         if len(takers) >= SEMAPHORE_MOST_TOKENS:
             # The array's work that this consumes is not complete before it.
-            index = max(index, len(places) - (2 if work.consumes_array and producer is Unit.ARRAY else 1))
+            index = max(index, len(places) - (2 if work.array_vectors and producer is Unit.ARRAY else 1))
         takers.append(len(self.items))
         return index
 
@@ -94,17 +97,19 @@ class Tracker:
         """VECTOR's last item that is over when the array has done what it has to do so far: of later drains, more
         vectors have left the array than there is room for behind it. To wait for it rather than for an earlier one
         costs nothing, and whoever needs one of those between needs no token any more."""
-        vectors = 0
-        for index, count in reversed(self._drains):
-            if vectors > VECTORS_BEHIND:
-                return index
-            vectors += count
-        return -1
+        return self._drains[0][0] if self._later_vectors > VECTORS_BEHIND else -1
+
+    def _note_drain(self, index: int, vectors: int) -> None:
+        self._later_vectors += vectors if self._drains else 0
+        self._drains.append((index, vectors))
+        while len(self._drains) > 1 and self._later_vectors - self._drains[1][1] > VECTORS_BEHIND:
+            self._drains.popleft()
+            self._later_vectors -= self._drains[0][1]
 
     def _note_taken(self, work: Work) -> None:
         """Once VECTOR turns to other work, it has taken all vectors of the array's item before, which needs no token to
         be known as complete."""
-        source = len(self._by_unit[Unit.ARRAY]) - 1 if work.consumes_array else None
+        source = len(self._by_unit[Unit.ARRAY]) - 1 if work.array_vectors else None
         if self._taken_from not in (None, source):
             pair = (Unit.ARRAY, Unit.VECTOR)
             self._synced[pair] = max(self._synced.get(pair, -1), self._taken_from)

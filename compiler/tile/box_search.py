@@ -61,8 +61,7 @@ class Room:
         buffers = self.take(sizes)
         if buffers is None:
             return 0
-        for address in addresses_of(buffers):
-            self.arena.free(address)
+        self.arena.give_back(addresses_of(buffers))
         turning = (len(buffer.addresses) for key, buffer in buffers.items() if key.role.takes_turns)
         return max(turning, default=self.turns)
 
@@ -116,6 +115,14 @@ def even_parts(size: int, step: int = 1) -> Iterator[int]:
         count += 1 if count < EVEN_PARTS_COMPARED else -(-count // EVEN_PARTS_GROWTH_PART)
     if before > 1:
         yield min(size, step)
+
+
+def halved(size: int, least: int) -> Iterator[int]:
+    """`size`, its half, its quarter, ... and at last `least`, which is not above it."""
+    before = 0
+    while size != before:
+        yield size
+        size, before = max(least, size // 2), size
 
 
 def split(size: int, step: int) -> list[tuple[int, int]]:

@@ -22,7 +22,7 @@ class PlannedCascade:
     members: list[LayerWork]
     macs: list[int]
     stripes: list[tuple[int, LayerWork]]
-    temporary: list[int]
+    own_blocks: list[int]
 
 
 class CascadePlanner:
@@ -30,7 +30,7 @@ class CascadePlanner:
 
     def __init__(self, planner: LayerPlanner, layers: Sequence[Layer], wanted_outside: Sequence[bool]):
         self.planner, self.placer, self.layers, self.wanted = planner, planner.placer, layers, wanted_outside
-        self._temporary: list[int] = []
+        self._own_blocks: list[int] = []
 
     def plan(self) -> PlannedCascade | None:
         """The cascade; None, with the placer as it was, if it does not fit."""
@@ -54,7 +54,7 @@ class CascadePlanner:
         members[-1] = dataclasses.replace(last, placements={**last.placements, last.output: cuts.output})
         macs = [work.body.plan.macs if isinstance(work.body, ArrayBody) else 0 for work in members]
         self._withdraw()
-        return PlannedCascade(members, macs, works, self._temporary + addresses_of(stripes.buffers))
+        return PlannedCascade(members, macs, works, self._own_blocks + addresses_of(stripes.buffers))
 
     def _members(self) -> list[LayerWork]:
         members = []
@@ -62,7 +62,7 @@ class CascadePlanner:
             # Every stripe finds another layer's table in the unit.
             self.planner.table_in_unit = None
             step = LayerPlanBuilder(self.planner, layer)
-            self._temporary = step.temporary = self._temporary
+            self._own_blocks = step.own_blocks = self._own_blocks
             members.append(step.member())
             if layer is not self.layers[-1]:
                 self.placer.pass_through(layer.output)
@@ -96,8 +96,7 @@ class CascadePlanner:
         return cuts, dataclasses.replace(outside, buffers=buffers)
 
     def _free(self, found: Found[Heights]) -> None:
-        for address in addresses_of(found.buffers):
-            self.placer.arena.free(address)
+        self.placer.arena.give_back(addresses_of(found.buffers))
 
     def _shown(self, layer: Layer, wanted: bool) -> Sent | None:
         return self.planner.result(layer, wanted)
@@ -112,7 +111,6 @@ class CascadePlanner:
             self.placer.withdraw(layer.output)
 
     def _undo(self) -> None:
-        for address in self._temporary:
-            self.placer.arena.free(address)
+        self.placer.arena.give_back(self._own_blocks)
         self._withdraw()
         self.planner.table_in_unit = None

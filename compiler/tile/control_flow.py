@@ -17,6 +17,7 @@ from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.placement import Copy, Placement
 from tosaic.compiler.place.placer import Placer
+from tosaic.compiler.tile.box_search import halved
 from tosaic.compiler.tile.work import BranchWork, ChoiceWork, CopyThrough, FlagTest, GraphPlan, LoopWork
 
 
@@ -136,14 +137,13 @@ class ControlFlowPlanner:
         """Copies a tensor to another place."""
         if source.resident or target.region is Region.ACTIVATION:
             return CopyThrough(source, target)
-        size = source.bytes
-        smallest = min(size, self.placer.config.am_bytes // COPY_BLOCK_AM_PART)
-        while (buffer := self.placer.allocate(size, high=True)) is None:
-            if size == smallest:
-                raise OutOfMemory(f"there is no activation memory left to copy {source.bytes} bytes through")
-            size = max(smallest, size // 2)
-        self.placer.arena.free(buffer)
-        return CopyThrough(source, target, buffer, size)
+        smallest = min(source.bytes, self.placer.config.am_bytes // COPY_BLOCK_AM_PART)
+        for size in halved(source.bytes, smallest):
+            buffer = self.placer.allocate(size, high=True)
+            if buffer is not None:
+                self.placer.arena.free(buffer)
+                return CopyThrough(source, target, buffer, size)
+        raise OutOfMemory(f"there is no activation memory left to copy {source.bytes} bytes through")
 
     def _test(self, flag: Placement) -> FlagTest:
         """Lets the next branches go by a bool."""

@@ -24,7 +24,7 @@ from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.place.strides import box_span, broadcast_strides, dense_strides
 from tosaic.compiler.place.tensors import Tensors
-from tosaic.compiler.tile.box_search import Room, cheapest, even_parts
+from tosaic.compiler.tile.box_search import Room, cheapest, even_parts, halved
 from tosaic.compiler.tile.channel_boxes import ChannelCost, ElementCost
 from tosaic.compiler.tile.loops import Axis, merge
 
@@ -291,12 +291,10 @@ class _BoxCuts(_StripeCuts):
         """Boxes of neighbouring elements, the largest first."""
         elements = math.prod(self.target)
         smallest = min(elements, self.config.am_bytes // ELEMENTWISE_BOX_AM_PART)
-        limit, before = max(smallest, -(-elements // self.pieces)), 0
-        while limit != before:
+        for limit in halved(max(smallest, -(-elements // self.pieces)), smallest):
             within = limit if self.by_channels is None else box_limit(limit, self.config.columns)
             # The first box is as large as any.
             yield next(blocks(self.target, within))[1]
-            limit, before = max(smallest, limit // 2), limit
 
     def sizes(self, tiles: tuple[int, ...]) -> Sizes:
         """What boxes of at most `tiles` elements need in memory; the result last."""

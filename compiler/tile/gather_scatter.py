@@ -14,7 +14,7 @@ from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.buffers import Sizes
 from tosaic.compiler.place.placement import Buffer, BufferKey, Placement, Role
 from tosaic.compiler.place.placer import Placer
-from tosaic.compiler.tile.box_search import Room, cheapest
+from tosaic.compiler.tile.box_search import Room, cheapest, halved
 from tosaic.hw.isa import OFFSETS_MAX, Element
 
 OFFSET_BYTES = Element.INT32.bytes
@@ -126,16 +126,12 @@ class GatherScatterPlanner:
     def _take(self, size: int) -> int:
         address = self.placer.allocate(size, high=True)
         if address is None:
-            self._give_back(self._taken)
+            self.placer.arena.give_back(self._taken)
             raise OutOfMemory(
                 f"{self.move.operator}: {size} bytes of offsets do not fit the activation memory"
             )
         self._taken.append(address)
         return address
-
-    def _give_back(self, addresses: list[int]) -> None:
-        for address in addresses:
-            self.placer.arena.free(address)
 
     def _tile(self) -> tuple[TableTile, int | None, int, Buffer | None]:
         """(tile, its address, list rows at a time, their buffer)."""
@@ -144,7 +140,7 @@ class GatherScatterPlanner:
             self.placer.release_pending()
         found = cheapest(cuts, room)
         if found is None:
-            self._give_back(self._taken)
+            self.placer.arena.give_back(self._taken)
             raise OutOfMemory(
                 f"{self.move.operator}: {INDEXED_LEAST_ROWS} rows of one bus word of its table and its list do not fit "
                 "the activation memory"
@@ -174,12 +170,7 @@ class _TableCuts:
 
     def _rows(self, rows: int) -> Iterator[int]:
         """Numbers of list rows, the largest first."""
-        smallest, before = min(rows, INDEXED_LEAST_ROWS), 0
-        while rows != before:
-            yield rows
-            if self.planner.list.resident:
-                return
-            rows, before = max(smallest, rows // 2), rows
+        return halved(rows, rows if self.planner.list.resident else min(rows, INDEXED_LEAST_ROWS))
 
     def _tiles(self) -> Iterator[TableTile]:
         """Fewer batches, then fewer bytes of each row down to one bus word, then fewer rows."""

@@ -129,7 +129,7 @@ class GraphPlanner:
         if planned is None:
             return []
         for index in range(first, last + 1):
-            self.placer.free_after(index, planned.temporary if index == last else [])
+            self.placer.free_after(index, planned.own_blocks if index == last else [])
         parts = collections.Counter(number for number, _ in planned.stripes)
         members = [
             self._numbered(layer, work, macs, parts[number])
@@ -151,7 +151,7 @@ class GraphPlanner:
         if self._takes_over(index, layer):
             self.placer.take_over(layer.output)
         planned = self._layer_planner.plan(layer, wanted_outside=self._wanted_outside(layer.output))
-        self.placer.free_after(index, planned.temporary)
+        self.placer.free_after(index, planned.own_blocks)
         return planned.work, planned.macs
 
     def _takes_over(self, index: int, layer: Layer) -> bool:

@@ -68,8 +68,8 @@ class PlannedLayer:
     """A layer's work, and what it leaves behind for the placer."""
 
     work: LayerWork
-    temporary: list[int]
-    """Activation memory to free after the layer."""
+    own_blocks: list[int]
+    """Addresses of the blocks of activation memory that it alone uses: constants and buffers, to be freed after it."""
     macs: int = 0
 
 
@@ -183,7 +183,7 @@ class LayerPlanBuilder:
         self._left_outside: set[str] = set()
         """Tensors of which boxes fetch or send the parts that they need, though they might fit."""
         self.preloads: list[Copy] = []
-        self.temporary: list[int] = []
+        self.own_blocks: list[int] = []
         self.window: Window | None = None
         self.convolution: ConvolutionPlan | None = None
         self.result: Sent | None = None
@@ -222,33 +222,32 @@ class LayerPlanBuilder:
             lines,
         )
         macs = self.convolution.macs if self.convolution is not None else 0
-        return PlannedLayer(work, self.temporary + addresses_of(cut.buffers), macs)
+        return PlannedLayer(work, self.own_blocks + addresses_of(cut.buffers), macs)
 
     def _leaves_room(self, found: LayerCut, params: LayerParameters) -> LayerCut:
         """The cut of a convolution whose image is outside. Its result goes there, too, where the memory that this frees
         for larger boxes brings more than the way out, and in again, costs."""
         placer, output = self.placer, self.tensors.storage[self.layer.output]
-        place = placer.placements[output]
+        place, blocks = placer.placements[output], addresses_of(found.buffers)
         image = self.window.view.storage if self.window is not None else output
         fixed = output in {*placer.parts_outside, *placer.taken_over}
         if self.convolution is None or fixed or not place.resident or placer.placements[image].resident:
             return found
         try:
-            with placer.arena.without([*addresses_of(found.buffers), place.address.offset]):
+            with placer.arena.without([*blocks, place.address.offset]):
                 roomy = self._tiled(params, outside=[output])
-                for address in addresses_of(roomy.buffers):
-                    placer.arena.free(address)
+                roomy_blocks = placer.arena.give_back(addresses_of(roomy.buffers))
         except OutOfMemory:
             return found
         rate = placer.memories.speed.bytes_per_cycle(self.config)
         later = 0 if placer.dies_now(output) else load_cycles(place.bytes, float(rate))
         if roomy.cycles + later >= OTHER_BOXES_SHARE * found.cycles:
             return found
-        for address in addresses_of(found.buffers):
-            placer.arena.free(address)
+        placer.arena.give_back(blocks)
         placer.move_outside(self.layer.output)
+        placer.arena.occupy(roomy_blocks)
         self.result = None
-        return self._tiled(params)
+        return roomy
 
     def member(self) -> LayerWork:
         """The layer as one of a cascade: with its parameters, but with the boxes of a machine in which its image and
@@ -300,7 +299,7 @@ class LayerPlanBuilder:
         if KIND[base.op] is Kind.ARRAY:
             asked = dataclasses.replace(asked, window=self.window, outside=strips)
             self.convolution = plan_convolution(self.tensors, self.layer, asked, self.planner.packer)
-            self.temporary += self.convolution.weights.buffers()
+            self.own_blocks += self.convolution.weights.buffers()
 
     def _comes_in_columns(self, window: Window) -> bool:
         """Whether the boxes of an image that is outside had better fetch their columns: nothing is read twice, and the
@@ -353,7 +352,7 @@ class LayerPlanBuilder:
         known = not isinstance(self.layer.per_channel, RunTimeScales)
         if known and len(block.data) > self.config.am_bytes // PARAMETERS_AM_PART:
             return dataclasses.replace(shown, source=source)
-        copy = self.placer.temporary(source, len(block.data), self.temporary)
+        copy = self.placer.bring_constants(source, len(block.data), self.own_blocks)
         self.preloads.append(copy)
         return dataclasses.replace(shown, address=copy.target.offset)
 
@@ -375,7 +374,7 @@ class LayerPlanBuilder:
             if source == self.planner.table_in_unit:
                 return None
             self.planner.table_in_unit = source
-        copy = self.placer.temporary(source, size_bytes, self.temporary)
+        copy = self.placer.bring_constants(source, size_bytes, self.own_blocks)
         self.preloads.append(copy)
         return TablePlace(copy.target.offset, entries)
 
@@ -389,7 +388,7 @@ class LayerPlanBuilder:
             element = self.layer.program.loads[stream].element
             data = pack_line(np.tile(line, self.convolution.pixels), element)
             source = self.placer.memories.external.add_constant(data)
-            copy = self.placer.temporary(source, len(data), self.temporary)
+            copy = self.placer.bring_constants(source, len(data), self.own_blocks)
             self.preloads.append(copy)
             found[stream] = copy.target.offset
         return found
@@ -416,7 +415,8 @@ class LayerPlanBuilder:
         plan, stored = self.convolution, self.tensors.element(self.layer.output)
         if plan is not None:
             cut = convolution_boxes(plan, self.config)
-            pitched = any(self.placer.placements[name].pitch for name in [*self.reads, output])
+            resident = {*self.reads, output}.difference(external)
+            pitched = any(self.placer.placements[name].pitch for name in resident)
             if external and not pitched and self.layer.continued is None:
                 cut = dataclasses.replace(cut, window=plan.window_of_boxes(self.config))
             work: Callable[..., BoxWork] = functools.partial(box_work, plan, self.config)

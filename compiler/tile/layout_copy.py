@@ -19,7 +19,7 @@ from tosaic.compiler.place.buffers import Buffers, Sizes
 from tosaic.compiler.place.placement import BufferKey, Placement, Role
 from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.place.strides import dense_strides
-from tosaic.compiler.tile.box_search import Room, cheapest
+from tosaic.compiler.tile.box_search import Room, cheapest, halved
 from tosaic.compiler.tile.loops import Axis, merge
 from tosaic.compiler.tile.turn import Scratch, turn_of
 from tosaic.hw.config import Config
@@ -188,10 +188,8 @@ class _CopyCuts:
         fits_whole = self.limits.whole_bytes is None or sum(self.external.values()) <= self.limits.whole_bytes
         for turned in (True, False) if self.scratch_bytes else (False,):
             for whole in (True, False) if fits_whole and self.external else (fits_whole,):
-                elements, before = self.largest, 0
-                while elements != before:
+                for elements in halved(self.largest, self.smallest):
                     yield _Blocks(elements, whole, turned)
-                    elements, before = max(self.smallest, elements // 2), elements
 
     def sizes(self, tiles: _Blocks) -> Sizes:
         sizes, block = Sizes(), tiles.elements * self.element_bytes

@@ -19,7 +19,6 @@ from tosaic.compiler.fuse.reductions import index_bits
 from tosaic.compiler.machine_numbers import (
     REDUCED_BOX_AM_PART,
     REDUCED_BOXES_SHARE,
-    REDUCED_MOST_PARTIALS,
     REDUCED_ROW_AM_PART,
 )
 from tosaic.compiler.place.arena import OutOfMemory
@@ -235,4 +234,4 @@ def _passes(layer: Layer, config: Config, sizes: tuple[int, ...], outer: int, al
 
 def _counts(before: int) -> list[int]:
     """How many partial results may be left of `before` elements."""
-    return [1 << n for n in range(REDUCED_MOST_PARTIALS.bit_length()) if 2 << n <= before]
+    return [1 << n for n in range(before.bit_length() - 1)]

@@ -3,8 +3,10 @@
 import dataclasses
 from typing import Any
 
-from amaranth.hdl import ClockSignal, Const, Instance, Module, Shape
+from amaranth.hdl import Module, Shape
 from amaranth.lib import memory
+
+from .instances import instance, is_plain
 
 LEAST_BITS = 2048
 """Memories of fewer bits are flip-flops: a macro's periphery would be larger than they are."""
@@ -77,28 +79,11 @@ class MacroPlatform:
 
     def get_memory(self, target: memory.Memory) -> Any:
         bits = Shape.cast(target.shape).width
-        fits = (
-            bits * target.depth >= LEAST_BITS
-            and len(target.write_ports) == 1
-            and all(port.domain == "sync" for port in (*target.read_ports, *target.write_ports))
-            and not any(port.transparent_for for port in target.read_ports)
-            and not any(Const.cast(Const(value, target.shape)).value for value in target.init)
-        )
-        if not fits:
+        if not is_plain(target) or bits * target.depth < LEAST_BITS:
             return target.elaborate(None)
-        (write,) = target.write_ports
-        shape = MemoryShape(target.depth, bits, len(write.en))
+        shape = MemoryShape(target.depth, bits, len(target.write_ports[0].en))
         self.shapes.add(shape)
         m = Module()
-        for number, read in enumerate(target.read_ports):
-            m.submodules[f"memory{number}"] = Instance(
-                shape.name,
-                i_clk=ClockSignal(),
-                i_read_enable=read.en,
-                i_read_address=read.addr,
-                o_read_data=read.data,
-                i_write_enable=write.en,
-                i_write_address=write.addr,
-                i_write_data=write.data,
-            )
+        for number in range(len(target.read_ports)):
+            m.submodules[f"memory{number}"] = instance(shape.name, target, number)
         return m

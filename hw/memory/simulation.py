@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from amaranth.hdl import ClockSignal, Const, Instance, Module, Shape
+from amaranth.hdl import Module, Shape
 from amaranth.lib import memory
+
+from .instances import instance, is_plain
 
 MODULE = "tosaic_memory"
 
@@ -40,30 +42,15 @@ class SimulationPlatform:
     they are."""
 
     def get_memory(self, target: memory.Memory) -> Any:
-        ports = (*target.read_ports, *target.write_ports)
-        plain = (
-            len(target.read_ports) == len(target.write_ports) == 1
-            and all(port.domain == "sync" for port in ports)
-            and not target.read_ports[0].transparent_for
-            and target.depth >= 2
-            and not any(Const.cast(Const(value, target.shape)).value for value in target.init)
-        )
-        if not plain:
+        if not is_plain(target) or len(target.read_ports) != 1 or target.depth < 2:
             return target.elaborate(None)
-        (read,), (write,) = target.read_ports, target.write_ports
         m = Module()
-        m.submodules.memory = Instance(
+        m.submodules.memory = instance(
             MODULE,
+            target,
             p_WIDTH=Shape.cast(target.shape).width,
             p_DEPTH=target.depth,
-            p_ADDRESS_BITS=len(read.addr),
-            p_LANES=len(write.en),
-            i_clk=ClockSignal(),
-            i_read_enable=read.en,
-            i_read_address=read.addr,
-            o_read_data=read.data,
-            i_write_enable=write.en,
-            i_write_address=write.addr,
-            i_write_data=write.data,
+            p_ADDRESS_BITS=len(target.read_ports[0].addr),
+            p_LANES=len(target.write_ports[0].en),
         )
         return m

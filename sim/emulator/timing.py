@@ -14,10 +14,9 @@ from tosaic.hw.constants import FETCH_BURST_BYTES
 from tosaic.hw.isa import INSTRUCTION_BYTES, Opcode, Unit
 
 from ..result import Slice, counted_events
+from .array_timing import ArrayTiming
 from .events import Event as Event
 from .events import Process
-from .timing_array import ArrayTiming
-from .timing_dma import LoadTiming, StoreTiming
 from .timing_parts import (
     FETCH_ADDRESS_CYCLES,
     FETCH_CYCLES,
@@ -32,8 +31,9 @@ from .timing_parts import (
     TimedQueue,
     burst_of,
 )
-from .timing_vector import VectorTiming
 from .trace import Trace
+from .transfer_timing import LoadTiming, StoreTiming
+from .vector_timing import VectorTiming
 
 
 class Deadlock(Exception):

@@ -2,10 +2,12 @@
 
 A file is visited when it is on the call stack as the tensor passes one of the DOORS: the functions by which a stage is
 entered. What a door's file calls for help, and where the values that it returns are defined, is not on the way.
-`python tests/compiler/tensor_walk.py` prints the files in the order of their first visit, and how many files run any
-function at all.
+`python tests/compiler/tensor_walk.py [MODEL]` prints the files in the order of their first visit. Behind each: how many
+other files enter it until the program is there, and how many of its functions they call. Then the helpers that most
+files enter, and how many files run any function before the first command.
 """
 
+import collections
 import io
 import pathlib
 import sys
@@ -29,21 +31,30 @@ DOORS = {
 class Walk:
     """What a run of the program visits; the run itself goes on."""
 
-    def __init__(self) -> None:
+    def __init__(self, model: pathlib.Path) -> None:
+        self.model = model
         self.visited: list[str] = []
-        self.entered: list[str] = []
+        self.running: list[str] = []
+        """Files whose functions run before the first command."""
+        self.enters: dict[str, set[str]] = collections.defaultdict(set)
+        """The other files that call functions of a file, until the program is there."""
+        self.doors: dict[str, set[str]] = collections.defaultdict(set)
+        """The functions that they call."""
         self._names: dict[str, str | None] = {}
         self._passed: set[str] = set()
 
     def run(self) -> None:
-        """Runs the small digits network on the emulator."""
+        """Runs the model on the emulator."""
         # Imported first, so that running the modules' own code is not taken for a visit.
         import tosaic.cli.run
         import tosaic.sim.emulator.machine
         from tosaic.cli import app
 
         assert tosaic.cli.run and tosaic.sim.emulator.machine
-        arguments, sys.argv = sys.argv, ["tosaic", "run", str(MODEL), "--random", "1", "--on", "emulator"]
+        arguments, sys.argv = (
+            sys.argv,
+            ["tosaic", "run", str(self.model), "--random", "1", "--on", "emulator"],
+        )
         sys.setprofile(self._event)
         try:
             with redirect_stdout(io.StringIO()):
@@ -55,14 +66,20 @@ class Walk:
             sys.argv = arguments
 
     def _event(self, frame: FrameType, event: str, _: object) -> None:
-        if event != "call" or "command" in self._passed:
-            return
         code = frame.f_code
         name = self._file(code.co_filename)
-        if name is None or code.co_name == "<module>":
+        if event == "return" and code.co_qualname == "compile_graph":
+            sys.setprofile(None)
+        if event != "call" or name is None or code.co_name == "<module>":
             return
-        if name not in self.entered:
-            self.entered.append(name)
+        caller = self._caller(frame)
+        if caller != name:
+            self.enters[name].add(caller)
+            self.doors[name].add(code.co_qualname)
+        if "command" in self._passed:
+            return
+        if name not in self.running:
+            self.running.append(name)
         if code.co_qualname in DOORS and code.co_qualname not in self._passed:
             self._passed.add(code.co_qualname)
             stack, above = [], frame
@@ -71,6 +88,16 @@ class Walk:
                 above = above.f_back
             new = [found for found in reversed(stack) if found is not None and found not in self.visited]
             self.visited += dict.fromkeys(new)
+
+    def _caller(self, frame: FrameType) -> str:
+        """The file that calls, through libraries or not; the shell if there is none."""
+        above = frame.f_back
+        while above is not None:
+            found = self._file(above.f_code.co_filename)
+            if found is not None:
+                return found
+            above = above.f_back
+        return "the shell"
 
     def _file(self, path: str) -> str | None:
         """The file's path in the repository; None for libraries and for this file."""
@@ -81,8 +108,15 @@ class Walk:
         return self._names[path]
 
 
-if __name__ == "__main__":
-    walk = Walk()
+def main() -> None:
+    walk = Walk(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else MODEL)
     walk.run()
-    print("\n".join(walk.visited))
-    print(f"{len(walk.visited)} files on the way; functions of {len(walk.entered)} files run")
+    for name in walk.visited:
+        print(f"{name} {len(walk.enters[name])} {len(walk.doors[name])}")
+    most = sorted(walk.enters.keys() - set(walk.visited), key=lambda name: -len(walk.enters[name]))
+    print("helpers:", *(f"{name} {len(walk.enters[name])}" for name in most[:5]))
+    print(f"{len(walk.visited)} files on the way; functions of {len(walk.running)} files run")
+
+
+if __name__ == "__main__":
+    main()

@@ -199,6 +199,14 @@ def test_drains_that_may_still_go_on_are_not_waited_for() -> None:
     assert waits == [{Unit.VECTOR: block} for block in range(4)]
 
 
+def test_of_many_short_drains_those_that_are_over_are_waited_for() -> None:
+    """There is room for 64 vectors behind the array: 17 drains of 4 are more."""
+    tracker, early = Tracker(), Span(Region.ACTIVATION, 8000, 8064)
+    tracker.add(Work(Unit.VECTOR, [NOP], writes=[early]))
+    _drains(tracker, 40, vectors=4)
+    assert tracker.add(Work(Unit.ARRAY, [NOP], reads=[early])).waits == {Unit.VECTOR: 40 - 17}
+
+
 def test_a_drain_waits_for_no_token_of_the_go_that_it_drains() -> None:
     tracker = Tracker()
     tracker.add(Work(Unit.ARRAY, [NOP], reads=[TILE]))

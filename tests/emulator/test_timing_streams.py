@@ -10,9 +10,9 @@ from tosaic.hw.config_text import get_config
 from tosaic.hw.constants import BURST_BEATS, OUTSTANDING_BEATS, OUTSTANDING_BURSTS
 from tosaic.hw.isa import Opcode, Space
 from tosaic.sim.emulator.events import Process
-from tosaic.sim.emulator.timing_dma import LoadTiming, StoreTiming
 from tosaic.sim.emulator.timing_parts import AccessesBefore, Bus, CoreFabric, TimedQueue
 from tosaic.sim.emulator.transfer import UnpackedRow
+from tosaic.sim.emulator.transfer_timing import LoadTiming, StoreTiming
 
 BASE = get_config("base")
 WORD = BASE.word_bytes

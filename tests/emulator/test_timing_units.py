@@ -12,7 +12,6 @@ from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.emulator import Emulator
-from tosaic.sim.emulator.timing_dma import LoadTiming, StoreTiming
 from tosaic.sim.emulator.timing_parts import (
     AccessesBefore,
     BurstBeats,
@@ -21,6 +20,7 @@ from tosaic.sim.emulator.timing_parts import (
     TimedQueue,
     burst_of,
 )
+from tosaic.sim.emulator.transfer_timing import LoadTiming, StoreTiming
 
 CONFIG = get_config("base,weight_banks=1")
 WORD, BANK = CONFIG.word_bytes, 2

@@ -10,7 +10,7 @@ from tosaic.hw.config_text import get_config
 from tosaic.hw.csr_map import MARKS
 from tosaic.hw.isa import FIELDS, STORE_STREAM, Element, Instruction, Op, Opcode, Source, make
 from tosaic.sim.emulator.timing_parts import AccessesBefore, AccumulatorFifo, Bus, CoreFabric, TimedQueue
-from tosaic.sim.emulator.timing_vector import VectorTiming
+from tosaic.sim.emulator.vector_timing import VectorTiming
 
 CONFIG = get_config("small")
 LANES = CONFIG.columns

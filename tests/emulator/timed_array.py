@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Instruction
+from tosaic.sim.emulator.array_timing import ArrayTiming
 from tosaic.sim.emulator.events import Process
-from tosaic.sim.emulator.timing_array import ArrayTiming
 from tosaic.sim.emulator.timing_parts import AccessesBefore, AccumulatorFifo, Bus, CoreFabric, TimedQueue
 
 

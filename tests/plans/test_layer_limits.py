@@ -11,9 +11,9 @@ from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.legalize.passes import legalize
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import Arena, OutOfMemory
-from tosaic.compiler.place.external import ExternalMemory
+from tosaic.compiler.place.external import ExternalMemory, PlacedPort
 from tosaic.compiler.place.placement import PARAMETERS, PartOutside, Placement, Sent
-from tosaic.compiler.place.placer import Memories, PlacedPort
+from tosaic.compiler.place.placer import Memories
 from tosaic.compiler.place.strides import dense_strides, operand_span, operand_strides
 from tosaic.compiler.search import Choices, plans_of, ranked, task_of
 from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext

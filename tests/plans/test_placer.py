@@ -249,10 +249,10 @@ def test_what_goes_round_a_loop(limit: int, room: int, inside: bool) -> None:
 
 def test_parameters_lie_at_the_end_of_the_memory() -> None:
     made, source, noted = placer(), Address(Region.CONSTANTS, 64), list[int]()
-    assert made.temporary(source, 40, noted) == Copy(source, Address(Region.ACTIVATION, SIZE - 40), 40)
+    assert made.bring_constants(source, 40, noted) == Copy(source, Address(Region.ACTIVATION, SIZE - 40), 40)
     assert noted == [SIZE - 40]
     with pytest.raises(OutOfMemory, match=f"^{SIZE} bytes of parameters do not fit the activation memory$"):
-        made.temporary(source, SIZE, noted)
+        made.bring_constants(source, SIZE, noted)
     assert noted == [SIZE - 40]
 
 

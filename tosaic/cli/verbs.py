@@ -1,6 +1,7 @@
 """The verbs: which function of which file each one is. A file is imported when its verb is called, or listed."""
 
 import dataclasses
+import gc
 import importlib
 from typing import Any
 
@@ -283,8 +284,18 @@ class VerbCommand(TyperCommand):
         return super().parse_args(ctx, parted)
 
 
+def _imported(module: str) -> Any:
+    """A module. The garbage collector does not walk through what hundreds of modules define, neither now nor later."""
+    gc.disable()
+    try:
+        return importlib.import_module(module)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def _command(name: str, verb: Verb) -> Any:
-    found = getattr(importlib.import_module(verb.module), verb.function)
+    found = getattr(_imported(verb.module), verb.function)
     if not isinstance(found, typer.Typer):
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
         alone.command(name, cls=VerbCommand)(found)
