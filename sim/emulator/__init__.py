@@ -3,5 +3,6 @@
 from .external_memory import ExternalBytes
 from .faults import Diverged
 from .machine import Emulator
+from .stepped import SteppedCore
 
-__all__ = ["Diverged", "Emulator", "ExternalBytes"]
+__all__ = ["Diverged", "Emulator", "ExternalBytes", "SteppedCore"]

@@ -68,6 +68,13 @@ class Pool:
             self._place_digits(cells, terms, width)
         return cells
 
+    def marks(self, cells: np.ndarray) -> np.ndarray:
+        """uint64 [seeds, ...]: equal for bytes that are equal, and else not, but by accident."""
+        ids = cells >> 3
+        numbers = 8 * self._width[ids].astype(np.int64) + (cells & 7)
+        values = self._algebra.marks(np.take(self._field, ids, axis=1), numbers)
+        return np.where(ids < CONSTANTS, ids.astype(np.uint64), values)
+
     def stored(self) -> Iterator[tuple[int, np.ndarray]]:
         """(address of the instruction, uint64 [seeds, terms]): what each GO stored that stored terms, in order."""
         ends = [first for first, _ in self._writers[1:]] + [self.count]

@@ -1,15 +1,16 @@
 """Terms' sums, products and random functions, and what is counted while computing."""
 
 import collections
+import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from . import field
 from .axioms import WIDE, UndecidedError
 from .hashing import RandomFunctions
-from .noted import Indexed, Lookups, PathFacts, TermIntervals, names_of, values_at
+from .noted import Indexed, Lookups, Name, PathFacts, TermIntervals, names_of, values_at
 from .smallest import SmallestKeys
 from .values import (
     CHOSEN,
@@ -88,9 +89,30 @@ class RandomPoints:
         if count:
             self.axioms[axiom] += int(count)
 
+    @contextlib.contextmanager
+    def supposing(self, facts: Mapping[Name, int]) -> Iterator[None]:
+        """In this block, these are facts; what REQUIREs tell in it is forgotten behind it."""
+        before = self.facts, self._required, self._wrapped_ends, self.lookups, self.intervals
+        self.facts = PathFacts({**self.facts.values, **facts})
+        self._required, self._wrapped_ends = dict(self._required), dict(self._wrapped_ends)
+        self.lookups, self.intervals = self.lookups.copy(), self.intervals.copy()
+        try:
+            yield
+        finally:
+            self.facts, self._required, self._wrapped_ends, self.lookups, self.intervals = before
+
+    def suppose(self, facts: Mapping[Name, int]) -> None:
+        """From now on, these are facts."""
+        self.facts = PathFacts({**self.facts.values, **facts})
+
     # Values.
 
-    def fresh(self, shape: Iterable[int], low: int, high: int) -> Terms:
+    def marks(self, values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """uint64 [seeds, ...]: random functions of field values [seeds, ...] and numbers [...]."""
+        self.values += numbers.size
+        return self._functions.value("MARK", (numbers.astype(np.int64),), (values,))
+
+    def fresh(self, shape: Iterable[int], low: int | np.ndarray, high: int | np.ndarray) -> Terms:
         """Anything from `low` to `high`."""
         shape = tuple(shape)
         values = self.rng.integers(0, int(field.PRIME), (self.seeds, *shape), dtype=np.uint64)
