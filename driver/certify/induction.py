@@ -6,6 +6,7 @@ any such state leads to such a state, and both test the same condition, both end
 state. Guesses come from turns that were seen, and are only hints: the turn from any state decides.
 """
 
+import collections
 import dataclasses
 from collections.abc import Sequence
 
@@ -141,41 +142,45 @@ class Induction:
 
     def _guess(self, seen: Sequence[_Moment], loop: Loop) -> _Guess:
         numbers, same, classes = dict[tuple[object, bytes], int](), list[np.ndarray](), list[np.ndarray]()
-        for dtype, *parts in zip(loop.dtypes, *(moment.bytes[:-1] for moment in seen), strict=True):
-            rows = self._rows([own.ravel() for own in parts]).reshape(len(parts[0]), -1, len(seen), self._seeds)
+        elements = collections.defaultdict[int, dict[bytes, int]](dict)
+        first = 0
+        for dtype, *parts in zip((*loop.dtypes, None), *(moment.bytes for moment in seen), strict=True):
+            count, width = parts[0].shape
+            rows = self._rows([own.ravel() for own in parts]).reshape(count, width, len(seen), self._seeds)
             same.append((rows == rows[:, :, :1]).all(axis=(1, 2, 3)))
-            keys = [(dtype, row.tobytes()) for row in rows]
-            classes.append(np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64))
+            keys = [row.tobytes() for row in rows]
+            classes.append(np.array([numbers.setdefault((dtype, key), len(numbers)) for key in keys], np.int64))
+            for number, key in enumerate(keys):
+                if not same[-1][number]:
+                    elements[width].setdefault(key, first + width * number)
+            first += parts[0].size
         cells = [moment.core.cells() for moment in seen]
         changed = np.flatnonzero(np.any([own != cells[0] for own in cells[1:]], axis=0))
         rows = self._rows([own[changed] for own in cells])
-        moved = (rows != np.tile(rows[:, : self._seeds], len(seen))).any(axis=1)
-        origins = self._origins(seen, cells, changed[moved], rows[moved])
+        changed = changed[(rows != np.tile(rows[:, : self._seeds], len(seen))).any(axis=1)]
+        origins = self._origins(elements, cells, changed)
         changed = np.flatnonzero(origins != _UNCHANGED)
-        return _Guess(same, classes, changed, origins[changed])
+        return _Guess(same[:-1], classes[:-1], changed, origins[changed])
 
     def _origins(
-        self, seen: Sequence[_Moment], cells: list[np.ndarray], changed: np.ndarray, rows: np.ndarray
+        self, elements: dict[int, dict[bytes, int]], cells: list[np.ndarray], changed: np.ndarray
     ) -> np.ndarray:
-        """int [cells]: which byte of the state they were at all moments, by the rows of those that changed."""
-        wanted = self._rows([moment.flat for moment in seen])
-        widths = np.concatenate([np.full(own.size, own.shape[1]) for own in seen[0].bytes])
-        firsts = np.concatenate([np.tile(np.arange(own.shape[1]), len(own)) for own in seen[0].bytes])
-        firsts = np.arange(len(firsts)) - firsts
-        numbers = {row.tobytes(): number for number, row in reversed(list(enumerate(wanted)))}
-        found = np.array([numbers.get(row.tobytes(), _ANYTHING) for row in rows], np.int64)
+        """int [cells]: which byte of the state they were at all moments. `elements`: by their width and by the rows of
+        their bytes, where they begin."""
         origins = np.full(len(cells[0]), _UNCHANGED)
-        origins[changed] = found
-        # Bytes of an element lie side by side. A high one may have been 0 at all moments.
-        there, places = found[found >= 0], changed[found >= 0]
-        for k in range(int(widths.max())):
-            own = widths[there] > k
-            wants, at = firsts[there[own]] + k, places[own] - there[own] + firsts[there[own]] + k
-            inside = (at >= 0) & (at < len(origins))
-            wants, at = wants[inside], at[inside]
-            fits = (self._rows([part[at] for part in cells]) == wanted[wants]).all(axis=1)
-            fits &= origins[at] == _UNCHANGED
-            origins[at[fits]] = wants[fits]
+        origins[changed] = _ANYTHING
+        for width in sorted(elements, reverse=True):
+            # Most begin at a multiple of their width.
+            for before in range(width):
+                left = changed[origins[changed] == _ANYTHING]
+                starts = np.unique(left // width * width if not before else left - before)
+                starts = starts[(starts >= 0) & (starts <= len(origins) - width)]
+                places = starts[:, None] + np.arange(width)
+                rows = self._rows([own[places.ravel()] for own in cells]).reshape(len(starts), width * len(cells) * self._seeds)
+                for own, row in zip(places, rows, strict=True):
+                    found = elements[width].get(row.tobytes())
+                    if found is not None and (origins[own] < 0).all():
+                        origins[own] = np.arange(found, found + width)
         return origins
 
     def _start(self, loop: Loop, guess: _Guess, entry: _Moment) -> _Moment:

@@ -79,6 +79,6 @@ class SteppedCore:
         self._execution.forget_registers()
 
     def _memories(self) -> list[np.ndarray]:
-        """Views of the external, the activation and the weight memory."""
+        """Views of the activation, the weight and the external memory."""
         state = self._state
-        return [state.memory.window(), state.am.content(), state.wm.content()]
+        return [state.am.content(), state.wm.content(), state.memory.window()]

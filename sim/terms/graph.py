@@ -136,9 +136,7 @@ class TermEvaluation:
 def inputs_of(graph: Graph, algebra: Algebra) -> dict[str, Terms]:
     """Anything that the inputs may be."""
     return {
-        name: algebra.facts.applied(
-            algebra.fresh(graph.tensor(name).shape, *range_of(graph.tensor(name).dtype))
-        )
+        name: algebra.fresh(graph.tensor(name).shape, *range_of(graph.tensor(name).dtype))
         for name in graph.inputs
     }
 
@@ -162,7 +160,8 @@ def evaluate(
 ) -> TermEvaluation:
     """The terms of the outputs of a graph, and of the tensors in `keep`. UnknownConditionError where no fact tells
     which way a branch goes, unless it is that of a loop after its first turn, of which `loops` are asked."""
-    values, kept = dict(inputs), dict[str, Terms]()
+    values = {name: algebra.facts.applied(given) for name, given in inputs.items()}
+    kept = dict[str, Terms]()
     readers = collections.Counter(name for operator in graph.operators for name in operator.inputs)
     readers.update(graph.outputs)
     required, curves = collections.Counter[str](), Curves(graph, algebra, _read)
