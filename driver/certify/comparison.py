@@ -78,19 +78,21 @@ def compare(graph: Graph, program: Program, options: Options, tally: Tally) -> C
     """Evaluate both, on every path; UndecidedError where the method ends, DeviceError where the program does wrong.
     Loops are followed turn by turn where induction does not tell."""
     _check_ports(graph, program)
-    reason = ""
+    known = ""
     if len(program.streams) == 1 and any(operator.op == "WHILE_LOOP" for operator in graph.operators):
         try:
             found = _on_all_paths(graph, program, options, tally, inductive=True)
             if all(each.verdict == EQUAL for each in found.outputs.values()):
                 return found
         except UndecidedError as error:
-            reason = f"; of any number of turns, not {error}"
+            known = f"; of any number of turns, not {error}"
+        else:
+            known = "; after any number of turns, terms differ"
         tally.paths = 0
     try:
         return _on_all_paths(graph, program, options, tally, inductive=False)
     except UndecidedError as error:
-        raise type(error)(f"{error}{reason}") from None
+        raise type(error)(f"{error}{known}") from None
 
 
 def _on_all_paths(
@@ -105,11 +107,11 @@ def _on_all_paths(
             own = _compared(graph, program, options, path, tally)
         except UnknownConditionError as condition:
             if len(known) == MOST_CONDITIONS:
-                raise UnreadableError(
+                raise UndecidedError(
                     f"more than {MOST_CONDITIONS} conditions on one path, the last of {condition.operator}"
                 ) from None
             if tally.paths + len(waiting) == MOST_PATHS:
-                raise UnreadableError(
+                raise UndecidedError(
                     f"more than {MOST_PATHS} paths, the last of {condition.operator}"
                 ) from None
             waiting += [{**known, condition.name: value} for value in range(2)]

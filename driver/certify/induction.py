@@ -149,7 +149,9 @@ class Induction:
             rows = self._rows([own.ravel() for own in parts]).reshape(count, width, len(seen), self._seeds)
             same.append((rows == rows[:, :, :1]).all(axis=(1, 2, 3)))
             keys = [row.tobytes() for row in rows]
-            classes.append(np.array([numbers.setdefault((dtype, key), len(numbers)) for key in keys], np.int64))
+            classes.append(
+                np.array([numbers.setdefault((dtype, key), len(numbers)) for key in keys], np.int64)
+            )
             for number, key in enumerate(keys):
                 if not same[-1][number]:
                     elements[width].setdefault(key, first + width * number)
@@ -176,7 +178,9 @@ class Induction:
                 starts = np.unique(left // width * width if not before else left - before)
                 starts = starts[(starts >= 0) & (starts <= len(origins) - width)]
                 places = starts[:, None] + np.arange(width)
-                rows = self._rows([own[places.ravel()] for own in cells]).reshape(len(starts), width * len(cells) * self._seeds)
+                rows = self._rows([own[places.ravel()] for own in cells]).reshape(
+                    len(starts), width * len(cells) * self._seeds
+                )
                 for own, row in zip(places, rows, strict=True):
                     found = elements[width].get(row.tobytes())
                     if found is not None and (origins[own] < 0).all():
@@ -214,11 +218,16 @@ class Induction:
         if start.core.setup() != end.core.setup():
             raise UndecidedError(f"{loop.operator}, whose turns leave the units set up in several ways")
         rows = dict[int, bytes]()
-        for before, after, same, numbers in zip(start.bytes, end.bytes, guess.same, guess.classes, strict=False):
+        for before, after, same, numbers in zip(
+            start.bytes, end.bytes, guess.same, guess.classes, strict=False
+        ):
             own = self._rows([after.ravel()]).reshape(len(after), -1)
             if (own != self._rows([before.ravel()]).reshape(own.shape))[same].any():
                 return False
-            if any(rows.setdefault(number, row.tobytes()) != row.tobytes() for number, row in zip(numbers, own, strict=True)):
+            if any(
+                rows.setdefault(number, row.tobytes()) != row.tobytes()
+                for number, row in zip(numbers, own, strict=True)
+            ):
                 return False
         before, after = start.core.cells(), end.core.cells()
         known = guess.origins >= 0
