@@ -168,8 +168,8 @@ def _on_path(
         cells = follower.core.window()
     else:
         memory = _prepared(program, inputs, domain)
-        place = program.program_address, program.program_bytes
-        Emulator(program.config).execute(memory, *place, others=program.others)
+        stream = program.streams[0]
+        Emulator(program.config).execute(memory, *stream, others=program.others)
         cells = memory.window()[0]
     outputs, differs = {}, False
     for name, port in ports.items():
@@ -204,8 +204,8 @@ def _started(program: Program, memory: ExternalBytes) -> SteppedCore:
 
 def _prepared(program: Program, inputs: dict[str, Terms], domain: TermsDomain) -> ExternalBytes:
     """External memory with the program and its inputs."""
-    cells = domain.unwritten((program.memory_bytes,))
-    cells[: len(program.image)] = domain.cells(np.frombuffer(program.image, np.uint8))
+    image = domain.cells(np.frombuffer(program.image, np.uint8))
+    cells = np.concatenate([image, domain.unwritten((program.memory_bytes - len(image),))])
     memory = ExternalBytes(cells[None], domain=domain)
     if program.boot is not None:
         Emulator(program.config).execute(memory, program.boot.program_address, program.boot.program_bytes)

@@ -312,9 +312,9 @@ class TermsDomain:
     def _where_narrow(self, x: Terms, limit: int, do: Callable[[Terms], Terms]) -> Terms:
         """`do(x)` in lanes of which -limit <= x < limit is known. The others may hold anything: those that no store
         writes are often full of what an earlier program left."""
-        wide = (x.low < -limit) | (x.high >= limit)
-        if not wide.any():
+        if x.low.min(initial=0) >= -limit and x.high.max(initial=0) < limit:
             return do(x)
+        wide = (x.low < -limit) | (x.high >= limit)
         zero = self.algebra.constant(np.zeros((1,) * x.ndim))
         result = do(select(wide, zero, x))
         anything = self.algebra.fresh(result.shape, -(1 << 47), (1 << 47) - 1)

@@ -24,7 +24,7 @@ class Pool:
         """Address of the instruction whose terms are stored now."""
         self._writers: list[tuple[int, int]] = []
         """(first term, its writer)."""
-        size, self.count = 1 << 20, 2 * CONSTANTS
+        size, self.count = 1 << 22, 2 * CONSTANTS
         self._field = np.zeros((algebra.seeds, size), np.uint64)
         self._base: np.ndarray | None = None
         self._low, self._high = np.zeros(size, np.int64), np.zeros(size, np.int64)

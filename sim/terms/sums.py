@@ -70,6 +70,8 @@ class RandomPoints:
         """Values of which only a REQUIRE says that they fit their type."""
         self._required = dict[bytes, tuple[int, int]]()
         """The interval in which a REQUIRE wants a term, by the term's values."""
+        self._required_values: tuple[int, np.ndarray] | None = None
+        """How many are in `_required`, and the values of their first seed, in order."""
         self._wrapped_ends = dict[bytes, tuple[int, int]]()
         """The interval that a REQUIRE leaves to low 32 bits, by the term's values."""
         self._at_most = set[bytes]()
@@ -95,11 +97,13 @@ class RandomPoints:
         before = self.facts, self._required, self._wrapped_ends, self.lookups, self.intervals
         self.facts = PathFacts({**self.facts.values, **facts})
         self._required, self._wrapped_ends = dict(self._required), dict(self._wrapped_ends)
+        self._required_values = None
         self.lookups, self.intervals = self.lookups.copy(), self.intervals.copy()
         try:
             yield
         finally:
             self.facts, self._required, self._wrapped_ends, self.lookups, self.intervals = before
+            self._required_values = None
 
     def suppose(self, facts: Mapping[Name, int]) -> None:
         """From now on, these are facts."""
@@ -170,7 +174,7 @@ class RandomPoints:
 
     def add(self, a: Terms, b: Terms) -> Terms:
         """a + b."""
-        if b.is_number(0) and b.ndim <= a.ndim and b.size == 1:
+        if b.size == 1 and b.ndim <= a.ndim and b.is_number(0):
             return a
         a, b = aligned(a, b)
         degree = max(a.degree, b.degree)
@@ -220,7 +224,7 @@ class RandomPoints:
 
     def subtract(self, a: Terms, b: Terms) -> Terms:
         """a - b."""
-        if b.is_number(0) and b.ndim <= a.ndim and b.size == 1:
+        if b.size == 1 and b.ndim <= a.ndim and b.is_number(0):
             return a
         a, b = aligned(a, b)
         degree = max(a.degree, b.degree)
