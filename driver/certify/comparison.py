@@ -85,14 +85,15 @@ def compare(graph: Graph, program: Program, options: Options, tally: Tally) -> C
             if all(each.verdict == EQUAL for each in found.outputs.values()):
                 return found
         except UndecidedError as error:
-            known = f"; of any number of turns, not {error}"
+            known = str(error)
         else:
-            known = "; after any number of turns, terms differ"
+            known = "terms that are equal after any number of turns"
         tally.paths = 0
     try:
         return _on_all_paths(graph, program, options, tally, inductive=False)
     except UndecidedError as error:
-        raise type(error)(f"{error}{known}") from None
+        more = f", nor {known}" if known not in ("", str(error)) else ""
+        raise type(error)(f"{error}{more}") from None
 
 
 def _on_all_paths(
