@@ -268,7 +268,7 @@ class RandomPoints:
         if b.is_number(1) and b.size == 1 and b.ndim <= a.ndim:
             return a
         a, b = aligned(a, b)
-        if largest(a) * largest(b) > limit:
+        if largest(a) * largest(b) > limit and (a.largest.astype(np.float64) * b.largest).max() > limit:
             raise UndecidedError(f"a product of more than {limit.bit_length() - 1} bits")
         ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
         constants = a.constant or b.constant

@@ -60,6 +60,11 @@ class Terms:
             return False
         return bool((self.low == self.high).all())
 
+    @property
+    def largest(self) -> np.ndarray:
+        """int64: the largest magnitude that each may have."""
+        return np.maximum(np.abs(self.low), np.abs(self.high))
+
     def is_number(self, number: int) -> bool:
         """Whether all are this constant."""
         if self.size and (self.low.flat[0] != number or self.high.flat[0] != number):
