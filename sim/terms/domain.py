@@ -308,8 +308,8 @@ class TermsDomain:
         return self._where_narrow(x, limit, lambda own: self.algebra.rescale(own, *scale, double=double))
 
     def _where_narrow(self, x: Terms, limit: int | np.ndarray, do: Callable[[Terms], Terms]) -> Terms:
-        """`do(x)` in lanes of which -limit <= x < limit is known, one limit for all or each its own. The others may hold anything: those that no store
-        writes are often full of what an earlier program left."""
+        """`do(x)` in lanes of which -limit <= x < limit is known, one limit for all or each its own. The others may
+        hold anything: those that no store writes are often full of what an earlier program left."""
         least = int(np.min(limit))
         if x.low.min(initial=0) >= -least and x.high.max(initial=0) < least:
             return do(x)
