@@ -65,6 +65,8 @@ class Reduced:
     """Evaluated in the body for every repetition."""
     a_zp: int = 0
     """Zero point that is subtracted from each term."""
+    wrap32: bool = False
+    """The running value wraps to 32 bits."""
 
 
 Value: typing.TypeAlias = Node | Load | Immediate | ArrayResult | Iteration | Reduced

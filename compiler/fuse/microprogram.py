@@ -269,7 +269,7 @@ def _added(reduced: Reduced, accumulator: Node) -> Node:
     if isinstance(term, Node) and term.op is Op.RESCALE and reduced.combine is Op.ADD and not reduced.a_zp:
         if term.b is None and term.clamp is None and not term.wrap32 and term.out_zp == 0:
             return dataclasses.replace(term, b=accumulator)
-    return Node(reduced.combine, term, accumulator, a_zp=reduced.a_zp)
+    return Node(reduced.combine, term, accumulator, a_zp=reduced.a_zp, wrap32=reduced.wrap32)
 
 
 def assemble(root: Value, config: Config) -> MicroProgram:

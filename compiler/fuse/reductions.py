@@ -155,7 +155,8 @@ def _next(reduction: Reduction, repeats: int, bits: int) -> Reduced:
     """Reduces partial results `repeats` to one; ARGMAX's then count `bits` bits of repetitions."""
     running, before = _running(reduction.value), Load(PARTIAL, reduction.partial)
     if not reduction.argmax:
-        return Reduced(running.combine, running.start, before)
+        # TOSA bounds the sums of the first elements; those of the passes may have wrapped.
+        return Reduced(running.combine, running.start, before, wrap32=running.combine is Op.ADD)
     key = Node(Op.RESCALE, before, Iteration(), multiplier=repeats)
     return Reduced(Op.MIN, _largest_key(reduction.dtype.bits, bits), key)
 

@@ -64,9 +64,7 @@ def _config(config: str | Config | None) -> Config:
 
 def _certified(graph: Graph, program: Program, options: Options) -> Certificate:
     started = time.process_time()
-    tally, reason, comparison = Tally(), "", None
-    # Of a loop nobody knows whether it ends.
-    tries = 0 if any(operator.op == "WHILE_LOOP" for operator in graph.operators) else TRIES
+    tally, reason, comparison, tries = Tally(), "", None, TRIES
     try:
         comparison = compare(graph, program, options, tally)
     except UndecidedError as error:

@@ -9,7 +9,7 @@ import numpy as np
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.program import Port, Program
 from tosaic.hw.isa import INSTRUCTION_BYTES, decode
-from tosaic.sim.emulator import Emulator, ExternalBytes
+from tosaic.sim.emulator import Emulator, ExternalBytes, SteppedCore
 from tosaic.sim.terms import (
     Algebra,
     Options,
@@ -23,6 +23,7 @@ from tosaic.sim.terms import (
 )
 
 from .certificate import DIFFERENT, EQUAL, Divergence, OutputVerdict
+from .induction import Induction
 
 MOST_CONDITIONS, MOST_PATHS = 16, 128
 """Paths of more conditions, or more paths, are not looked at."""
@@ -74,21 +75,44 @@ class Tally:
 
 
 def compare(graph: Graph, program: Program, options: Options, tally: Tally) -> Comparison:
-    """Evaluate both, on every path; UndecidedError where the method ends, DeviceError where the program does wrong."""
+    """Evaluate both, on every path; UndecidedError where the method ends, DeviceError where the program does wrong.
+    Loops are followed turn by turn where induction does not tell."""
     _check_ports(graph, program)
+    known = ""
+    if len(program.streams) == 1 and any(operator.op == "WHILE_LOOP" for operator in graph.operators):
+        try:
+            found = _on_all_paths(graph, program, options, tally, inductive=True)
+            if all(each.verdict == EQUAL for each in found.outputs.values()):
+                return found
+        except UndecidedError as error:
+            known = str(error)
+        else:
+            known = "terms that are equal after any number of turns"
+        tally.paths = 0
+    try:
+        return _on_all_paths(graph, program, options, tally, inductive=False)
+    except UndecidedError as error:
+        more = f", nor {known}" if known not in ("", str(error)) else ""
+        raise type(error)(f"{error}{more}") from None
+
+
+def _on_all_paths(
+    graph: Graph, program: Program, options: Options, tally: Tally, *, inductive: bool
+) -> Comparison:
     entropy, found = secrets.randbits(128), None
     waiting = [dict[tuple[int, ...], int]()]
     while waiting:
         known = waiting.pop()
         try:
-            own = _compared(graph, program, options, (entropy, PathFacts(known)), tally)
+            path = _Path(entropy, PathFacts(known), inductive)
+            own = _compared(graph, program, options, path, tally)
         except UnknownConditionError as condition:
             if len(known) == MOST_CONDITIONS:
-                raise UnreadableError(
+                raise UndecidedError(
                     f"more than {MOST_CONDITIONS} conditions on one path, the last of {condition.operator}"
                 ) from None
             if tally.paths + len(waiting) == MOST_PATHS:
-                raise UnreadableError(
+                raise UndecidedError(
                     f"more than {MOST_PATHS} paths, the last of {condition.operator}"
                 ) from None
             waiting += [{**known, condition.name: value} for value in range(2)]
@@ -99,15 +123,22 @@ def compare(graph: Graph, program: Program, options: Options, tally: Tally) -> C
     return found
 
 
-def _compared(
-    graph: Graph, program: Program, options: Options, path: tuple[int, PathFacts], tally: Tally
-) -> Comparison:
-    """On one path, of a random source and facts. Where terms differ, once more with intervals that both sides share."""
+@dataclasses.dataclass(frozen=True)
+class _Path:
+    """A way through the graph: a random source, what holds on it, and whether loops are judged by induction."""
+
+    entropy: int
+    facts: PathFacts
+    inductive: bool
+
+
+def _compared(graph: Graph, program: Program, options: Options, path: _Path, tally: Tally) -> Comparison:
+    """On one path. Where terms differ, once more with intervals that both sides share."""
     found = None
     for shared in range(2):
-        algebra = Algebra(options, path[0], facts=path[1], shared_intervals=bool(shared))
+        algebra = Algebra(options, path.entropy, facts=path.facts, shared_intervals=bool(shared))
         try:
-            found = _on_path(graph, program, algebra, tally)
+            found = _on_path(graph, program, algebra, tally, inductive=path.inductive)
         finally:
             tally.add(algebra)
         if all(each.verdict == EQUAL for each in found.outputs.values()):
@@ -116,30 +147,42 @@ def _compared(
     return found
 
 
-def _on_path(graph: Graph, program: Program, algebra: Algebra, tally: Tally) -> Comparison:
+def _on_path(
+    graph: Graph, program: Program, algebra: Algebra, tally: Tally, *, inductive: bool
+) -> Comparison:
     left = {port.name: graph.states[port.name].output for port in program.states}
     ports = {port.name: port for port in (*program.outputs, *program.kept, *program.states)}
+    domain = TermsDomain(algebra)
     try:
         inputs = inputs_of(graph, algebra)
-        wanted = evaluate(graph, inputs, algebra, keep=frozenset([*ports, *left.values()]))
+        memory = _prepared(program, inputs, domain) if inductive else None
+        follower = Induction(_started(program, memory), domain) if memory is not None else None
+        kept = frozenset([*ports, *left.values()])
+        wanted = evaluate(graph, inputs, algebra, keep=kept, loops=follower)
     except UndecidedError as error:
         raise UnreadableError(str(error)) from None
     limits = {name: limits for name, own in inputs.items() if (limits := algebra.limits_of(own)) is not None}
     tally.limits = tally.limits or limits
     there = {**wanted.kept, **wanted.outputs}
-    domain = TermsDomain(algebra)
-    memory = _executed(program, inputs, domain)
+    if follower is not None:
+        follower.core.run()
+        cells = follower.core.window()
+    else:
+        memory = _prepared(program, inputs, domain)
+        stream = program.streams[0]
+        Emulator(program.config).execute(memory, *stream, others=program.others)
+        cells = memory.window()[0]
     outputs, differs = {}, False
     for name, port in ports.items():
         own = there.get(left.get(name, name))
         if own is None:
             # A tensor of the compiler's, kept for a look at it.
             continue
-        wrong = _wrong(_read(domain, memory, port), own)
+        wrong = _wrong(_read(domain, cells, port), own)
         differs |= bool(wrong.any())
         verdict = DIFFERENT if wrong.any() else EQUAL
         outputs[name] = OutputVerdict(verdict, wrong.size, int(wrong.sum()))
-    place = _first_place(graph, program, inputs, algebra, domain) if differs else None
+    place = _first_place(graph, program, inputs, algebra, domain) if differs and not inductive else None
     return Comparison(outputs, wanted.required, place)
 
 
@@ -156,20 +199,23 @@ def _check_ports(graph: Graph, program: Program) -> None:
         raise UnreadableError("a program whose inputs are not those of its graph")
 
 
-def _executed(program: Program, inputs: dict[str, Terms], domain: TermsDomain) -> np.ndarray:
-    """The cells of external memory that the program leaves."""
-    cells = domain.unwritten((program.memory_bytes,))
-    cells[: len(program.image)] = domain.cells(np.frombuffer(program.image, np.uint8))
-    memory, emulator = ExternalBytes(cells[None], domain=domain), Emulator(program.config)
+def _started(program: Program, memory: ExternalBytes) -> SteppedCore:
+    return SteppedCore(program.config, memory, program.streams[0])
+
+
+def _prepared(program: Program, inputs: dict[str, Terms], domain: TermsDomain) -> ExternalBytes:
+    """External memory with the program and its inputs."""
+    image = domain.cells(np.frombuffer(program.image, np.uint8))
+    cells = np.concatenate([image, domain.unwritten((program.memory_bytes - len(image),))])
+    memory = ExternalBytes(cells[None], domain=domain)
     if program.boot is not None:
-        emulator.execute(memory, program.boot.program_address, program.boot.program_bytes)
+        Emulator(program.config).execute(memory, program.boot.program_address, program.boot.program_bytes)
     for port in (*program.inputs, *program.states):
         own = domain.pool.store(inputs[port.name], port.numpy.itemsize)
         if port.order:
             own = own.transpose(*port.order, len(port.shape))
         cells[port.address : port.address + port.bytes] = own.ravel()
-    emulator.execute(memory, program.program_address, program.program_bytes, others=program.others)
-    return cells
+    return memory
 
 
 def _read(domain: TermsDomain, cells: np.ndarray, port: Port) -> Terms:

@@ -16,6 +16,10 @@ from .certificate import Witness
 
 MOST_PARAMETERS = 1
 """Elements of an input that may be an operator's parameter with a rule of its own: a zero point."""
+MOST_TURNS = 64
+"""Turns of a loop: of one that takes more, nobody knows whether it ends."""
+MOST_COUNTERS, COUNTS = 4, (-2, 7)
+"""Inputs of so few elements may tell how often a loop turns: every other time they are small."""
 Limits = Mapping[str, tuple[np.ndarray, np.ndarray]]
 """Between which numbers the specification wants the elements of inputs."""
 SECONDS = 10.0
@@ -60,7 +64,7 @@ def differs_on(
     """The witness that these inputs are; None where they show no difference, or the specification leaves the results
     open."""
     try:
-        results = evaluate(graph, inputs, strict=True, keep=True)
+        results = evaluate(graph, inputs, strict=True, keep=True, most_turns=MOST_TURNS)
     except UnpredictableError:
         return None
     emulator, memory = emulator or Emulator(program.config), program.memory()
@@ -87,11 +91,17 @@ def differs_on(
 def _inputs(graph: Graph, tries: int, limits: Limits) -> Iterator[dict[str, np.ndarray]]:
     rng = np.random.default_rng(0)
     tensors = {name: graph.tensor(name) for name in graph.inputs}
+    loops = any(operator.op == "WHILE_LOOP" for operator in graph.operators)
     for number in range(tries):
-        yield {
+        values = {
             name: _values(tensor.shape, tensor.dtype, limits.get(name), number, rng)
             for name, tensor in tensors.items()
         }
+        for name, tensor in tensors.items() if loops and number % 8 < 4 else ():
+            if tensor.dtype in (DType.INT16, DType.INT32) and values[name].size <= MOST_COUNTERS:
+                few = rng.integers(*COUNTS, tensor.shape, endpoint=True)
+                values[name] = np.array(few, tensor.dtype.numpy)
+        yield values
 
 
 def _values(

@@ -7,5 +7,6 @@ What a unit does stands in `array.py`, `vector.py` and `transfer.py`; how long i
 from .external_memory import ExternalBytes
 from .faults import Diverged
 from .machine import Emulator
+from .stepped import SteppedCore
 
-__all__ = ["Diverged", "Emulator", "ExternalBytes"]
+__all__ = ["Diverged", "Emulator", "ExternalBytes", "SteppedCore"]

@@ -86,6 +86,16 @@ class Array:
         if instruction.opcode == Opcode.ARRAY_KERNEL:
             self._steps = None
 
+    def setup(self) -> tuple[Any, ...]:
+        """All that the following GOs depend on but sums, to be compared."""
+        return dict(self._setup), dict(self.left), self._accumulators is None
+
+    def forget_sums(self) -> None:
+        """The sums that GOs have left may be anything."""
+        if self._accumulators is not None:
+            self._accumulators = self._domain.accumulators(self._accumulators.shape)
+        self._partial_sums = self._domain.accumulators(self._partial_sums.shape)
+
     def go(self, go: Instruction) -> None:
         """Execute ARRAY_GO."""
         kernel = self._get("kernel")

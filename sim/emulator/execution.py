@@ -1,6 +1,7 @@
 """One run of a core's program: instructions in program order, each of which a unit executes."""
 
 import functools
+from typing import Any
 
 from tosaic.errors import DeviceError, MachineFault
 from tosaic.hw.csr_map import WINDOW_ALIGNMENT
@@ -88,8 +89,34 @@ class Execution:
             moved = True
         return moved
 
+    @property
+    def counter(self) -> int:
+        """Program counter."""
+        return self._offset
+
+    @property
+    def following(self) -> Instruction:
+        """What is executed next."""
+        return self._decoded.get(self._offset) or self._decode(self._offset)
+
+    @property
+    def shared(self) -> tuple[object, ...]:
+        """What copies of it may share."""
+        return self.trace, self._decoded
+
+    def setup(self) -> tuple[Any, ...]:
+        """All that the rest of the run depends on beside memories and registers, to be compared."""
+        tokens = [list(counters) for counters in self._all_semaphores]
+        own = self._offset, dict(self._pitches), dict(self._coding), tokens
+        return own, self._array.setup(), self._vector.setup()
+
+    def forget_registers(self) -> None:
+        """What the units hold in registers may be anything."""
+        self._array.forget_sums()
+        self._vector.forget_registers()
+
     def _lacks_tokens(self) -> bool:
-        following = self._decoded.get(self._offset) or self._decode(self._offset)
+        following = self.following
         if following.opcode not in _WAITS or following.semaphore >= len(self._semaphores):
             return False
         return self._semaphores[following.semaphore] < following.count

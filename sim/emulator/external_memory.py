@@ -31,6 +31,11 @@ class ExternalBytes:
         """Bytes of each window."""
         return len(self._common) + self._windows.shape[1]
 
+    def window(self) -> np.ndarray:
+        """Returns a view [samples, bytes] of the windows."""
+        self._separate()
+        return self._windows
+
     def read(self, address: int, count: int) -> np.ndarray:
         """uint8 [samples, count], or [1, count] of bytes that are the same for all."""
         return self.read_rows(np.array([address]), count)[:, 0]
@@ -59,6 +64,8 @@ class ExternalBytes:
 
     def _separate(self) -> None:
         """Gives each sample a window of its own, from now on."""
+        if not len(self._common):
+            return
         common = np.broadcast_to(self._common, (self.samples, len(self._common)))
         self._windows = np.concatenate([common, self._windows], axis=1)
         self._common = self._common[:0]

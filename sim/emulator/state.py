@@ -95,6 +95,14 @@ class ActivationBytes:
         """Returns the type as which NumPy moves `width` bytes at once."""
         return np.dtype((np.void, width * self._bytes.itemsize))
 
+    def content(self) -> np.ndarray:
+        """Returns a view [samples, bytes] of all; `settle` after a change."""
+        return self._bytes[:, : self.size_bytes]
+
+    def settle(self) -> None:
+        """`content` may have been changed."""
+        self._mirror()
+
     def _mirror(self) -> None:
         self._bytes[:, self.size_bytes :] = self._bytes[:, : self.word_bytes]
 
@@ -130,6 +138,10 @@ class WeightWords:
         if self._own is None:
             self._own = np.zeros((self._samples, *self._common.shape), self._common.dtype)
         self._own[:, places] = words
+
+    def content(self) -> np.ndarray:
+        """Returns a view [words, columns] of what all samples have."""
+        return self._common
 
     def read(self, places: np.ndarray | slice) -> np.ndarray:
         """int8 [1 or samples, n, columns]; may be a view."""

@@ -1,5 +1,6 @@
 """VECTOR: micro-programs over batches of vectors, executed for many batches at once."""
 
+import copy
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -107,6 +108,22 @@ class Vector:
                     raise Fault(Error.ILLEGAL, f"there are 1..{OFFSETS_MAX} offsets, not {instruction.count}")
                 raw = self._read(instruction.address, 4 * instruction.count)
                 self._offsets, self._late = self._domain.offsets(raw)
+
+    def setup(self) -> tuple[Any, ...]:
+        """All that the following GOs depend on but registers, to be compared; biases that are no constants differ from
+        all others."""
+        loaded, late = self._parameters, self._late
+        arrays = [loaded.bias, loaded.multiplier, loaded.shift, loaded.table, self._offsets]
+        return (
+            (dict(self._uops), dict(self._bounds), copy.deepcopy(self._streams)),
+            (frozenset(self._used), frozenset(self._loaded), self._params, self._params_end),
+            [each.tobytes() if isinstance(each, np.ndarray) else object() for each in arrays],
+            None if late is None else late.tobytes(),
+        )
+
+    def forget_registers(self) -> None:
+        """What registers hold may be anything."""
+        self._registers = self._domain.registers(self._registers.shape)
 
     def _load_parameters(self, instruction: Instruction) -> None:
         self._params_end, self._params = instruction.address, instruction

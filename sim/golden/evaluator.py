@@ -1,17 +1,20 @@
 """Evaluates a whole graph, control flow included."""
 
+import contextvars
+import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from tosaic.compiler.ir import Graph, Operator, Tensor, is_representable
-from tosaic.errors import InputError, ModelError
+from tosaic.errors import InputError, ModelError, UnpredictableError
 from tosaic.sim.golden.custom import evaluate_custom
 from tosaic.sim.golden.kernels import evaluate_operator
 from tosaic.sim.golden.requirements import strictly
 
 OnOperator = Callable[[Operator, int, int], None]
+_most_turns: contextvars.ContextVar[int | None] = contextvars.ContextVar("most_turns", default=None)
 
 
 def evaluate(
@@ -21,6 +24,7 @@ def evaluate(
     keep: bool = False,
     on_operator: OnOperator | None = None,
     strict: bool = False,
+    most_turns: int | None = None,
 ) -> dict[str, np.ndarray]:
     """Compute the outputs of `graph` for one set of inputs.
 
@@ -32,7 +36,8 @@ def evaluate(
 
     `on_operator(operator, index, total)` is called before each operator of the outermost graph.
 
-    With `strict` an input that breaks a REQUIRE of an integer operator raises UnpredictableError.
+    With `strict` an input that breaks a REQUIRE of an integer operator raises UnpredictableError, and so does a
+    WHILE_LOOP of more than `most_turns` turns: it may be one that never ends.
 
     Raises InputError for a missing, unknown or ill-typed input, UnsupportedError for an operator without a
     kernel, and ModelError when a result does not have the shape that the graph declares. It expects
@@ -43,8 +48,12 @@ def evaluate(
             known = ", ".join(graph.inputs) or "none"
             raise InputError(f"graph {graph.name!r} has no input {name!r}; its inputs are: {known}")
     values = {name: _checked_input(graph, name, inputs) for name in graph.inputs}
-    with strictly(strict):
-        results = _run(graph, values, keep, on_operator)
+    before = _most_turns.set(most_turns)
+    try:
+        with strictly(strict):
+            results = _run(graph, values, keep, on_operator)
+    finally:
+        _most_turns.reset(before)
     for name in graph.outputs:
         results[name] = np.array(results[name], order="C")
     return results
@@ -118,8 +127,12 @@ def _evaluate(graph: Graph, operator: Operator, operands: list[np.ndarray]) -> l
         branch = "then_graph" if condition.reshape(-1)[0] else "else_graph"
         return _call(graph, operator, branch, arguments)
     if operator.op == "WHILE_LOOP":
-        state = operands
-        while _call(graph, operator, "cond_graph", state)[0].reshape(-1)[0]:
+        state, most = operands, _most_turns.get()
+        for turn in itertools.count():
+            if not _call(graph, operator, "cond_graph", state)[0].reshape(-1)[0]:
+                break
+            if turn == most:
+                raise UnpredictableError(f"{operator}: more than {most} turns; does it end?")
             state = _call(graph, operator, "body_graph", state)
         return state
     if operator.op == "CUSTOM":

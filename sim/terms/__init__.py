@@ -10,13 +10,14 @@ from . import windows as _windows
 from .algebra import Algebra, Options
 from .axioms import AXIOMS, LEMMAS, UndecidedError, UnknownConditionError
 from .domain import TermsDomain
-from .graph import READERS, TermEvaluation, evaluate, inputs_of
-from .noted import PathFacts
-from .values import Terms
+from .graph import READERS, Loop, TermEvaluation, evaluate, inputs_of, range_of
+from .noted import PathFacts, name_of
+from .values import Terms, select
 
 __all__ = [
     "AXIOMS",
     "LEMMAS",
+    "Loop",
     "READERS",
     "Algebra",
     "PathFacts",
@@ -28,5 +29,8 @@ __all__ = [
     "UnknownConditionError",
     "evaluate",
     "inputs_of",
+    "name_of",
+    "range_of",
+    "select",
 ]
 del _operators, _windows

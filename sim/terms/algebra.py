@@ -90,8 +90,8 @@ class Algebra(RandomPoints):
                 self.note("ring", ring.sum())
                 low, high = (np.full(terms.shape, end) for end in (-WIDE, WIDE))
                 terms = select(ring, Terms(terms.base, low, high, degree=terms.degree), terms)
-        required = outside & self._is_required(terms, outside, ends)
-        if required.any():
+        required = self._which_required(terms, outside, ends)
+        if required is not None:
             terms = self.settled(select(required, _within(terms, ends), terms))
             outside = outside & ~required
             if not outside.any():
@@ -126,13 +126,28 @@ class Algebra(RandomPoints):
         result.kind, result.base = kind, base
         return result
 
-    def _is_required(self, terms: Terms, which: np.ndarray, ends: tuple[int, int]) -> np.ndarray:
-        """Returns which of the chosen terms a REQUIRE wants within these ends."""
+    def _which_required(self, terms: Terms, which: np.ndarray, ends: tuple[int, int]) -> np.ndarray | None:
+        """Returns which of the chosen terms a REQUIRE wants within these ends; None: none."""
+        if not self._required:
+            return None
+        values, known = terms.field[0][which], self._first_required()
+        there = known[np.minimum(np.searchsorted(known, values), len(known) - 1)] == values
+        if not there.any():
+            return None
+        which = which.copy()
+        which[which] = there
         found = np.zeros(terms.shape, bool)
-        if self._required:
-            wanted = [self._required.get(name) for name in names_of(terms, which)]
-            found[which] = [each is not None and ends[0] <= each[0] and each[1] <= ends[1] for each in wanted]
-        return found
+        wanted = [self._required.get(name) for name in names_of(terms, which)]
+        found[which] = [each is not None and ends[0] <= each[0] and each[1] <= ends[1] for each in wanted]
+        return found if found.any() else None
+
+    def _first_required(self) -> np.ndarray:
+        """The values of the first seed of terms in `_required`, in order."""
+        count = len(self._required)
+        if self._required_values is None or self._required_values[0] != count:
+            names = np.frombuffer(b"".join(self._required), np.uint64).reshape(count, -1)
+            self._required_values = count, np.unique(names[:, 0])
+        return self._required_values[1]
 
     def limits_of(self, terms: Terms) -> tuple[np.ndarray, np.ndarray] | None:
         """The intervals of terms, as narrow as REQUIREs want them; None where they want nothing."""
@@ -183,7 +198,7 @@ class Algebra(RandomPoints):
             name, [a.plain()], (np.minimum(*ends), np.maximum(*ends)), concrete, integers=parts
         )
         factor, exact = _whole_factor(a, m, s)
-        exact &= ~twice & self.uses("scales")
+        exact = exact & ~twice & self.uses("scales")
         if exact.any():
             self.note("scales", exact.sum())
             zero = self.constant(np.zeros((1,) * a.ndim))
@@ -197,8 +212,8 @@ class Algebra(RandomPoints):
         self.note("intervals", inside.sum())
         if inside.all() and self.uses("intervals"):
             return a
-        required = ~inside & self._is_required(a, ~inside, (low, high))
-        if required.any() and self.uses("intervals"):
+        required = self._which_required(a, ~inside, (low, high))
+        if required is not None and self.uses("intervals"):
             self.note("intervals", required.sum())
             return self.clamp(self.settled(select(required, _within(a, (low, high)), a)), low, high)
         if low > high:
@@ -471,6 +486,8 @@ def _whole_factor(a: Terms, multiplier: np.ndarray, shift: np.ndarray) -> tuple[
     2^shift."""
     half = (np.int64(1) << shift) >> 1
     factor = (multiplier + half) >> shift
+    if not factor.any():
+        return factor, np.zeros((), bool)
     rest = np.abs(multiplier - (factor << shift))
     exact = rest * np.maximum(np.abs(a.low), np.abs(a.high)) < np.maximum(half, 1)
     return factor, exact & (factor != 0)

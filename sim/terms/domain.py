@@ -13,7 +13,7 @@ from .algebra import INT32, Algebra, UndecidedError
 from .functions import multiplied, named, shifted
 from .indexed import origin_of, picked, put
 from .pool import CELL, CONSTANTS, Pool
-from .values import LARGEST, SMALLEST, Terms, select
+from .values import LARGEST, SMALLEST, Terms, aligned, select
 
 
 class TermsDomain:
@@ -278,11 +278,9 @@ class TermsDomain:
             case Op.SUB:
                 return algebra.subtract(x, b)
             case Op.MUL:
-                factor = algebra.wrap(b, 32)
-                largest = max(abs(int(factor.low.min())), abs(int(factor.high.max())), 1)
-                return self._where_narrow(
-                    x, (1 << 62) // largest, lambda own: multiplied(algebra, own, factor, uop.shift)
-                )
+                x, factor = aligned(x, algebra.wrap(b, 32))
+                limits = (1 << 62) // np.maximum(factor.largest, 1)
+                return self._where_narrow(x, limits, lambda own: multiplied(algebra, own, factor, uop.shift))
             case Op.RESCALE:
                 return algebra.add(self._rescale(uop, x, parameters), b)
             case Op.MAX | Op.MIN:
@@ -309,12 +307,13 @@ class TermsDomain:
         double = bool(uop.round)
         return self._where_narrow(x, limit, lambda own: self.algebra.rescale(own, *scale, double=double))
 
-    def _where_narrow(self, x: Terms, limit: int, do: Callable[[Terms], Terms]) -> Terms:
-        """`do(x)` in lanes of which -limit <= x < limit is known. The others may hold anything: those that no store
-        writes are often full of what an earlier program left."""
-        wide = (x.low < -limit) | (x.high >= limit)
-        if not wide.any():
+    def _where_narrow(self, x: Terms, limit: int | np.ndarray, do: Callable[[Terms], Terms]) -> Terms:
+        """`do(x)` in lanes of which -limit <= x < limit is known, one limit for all or each its own. The others may
+        hold anything: those that no store writes are often full of what an earlier program left."""
+        least = int(np.min(limit))
+        if x.low.min(initial=0) >= -least and x.high.max(initial=0) < least:
             return do(x)
+        wide = (x.low < -limit) | (x.high >= limit)
         zero = self.algebra.constant(np.zeros((1,) * x.ndim))
         result = do(select(wide, zero, x))
         anything = self.algebra.fresh(result.shape, -(1 << 47), (1 << 47) - 1)

@@ -3,7 +3,7 @@
 import collections
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,9 +12,19 @@ from tosaic.compiler.ir import DType, Graph, Operator, Tensor
 from .algebra import Algebra, UndecidedError
 from .axioms import UnknownConditionError
 from .lookups import Curves
+from .noted import name_of
 from .values import Terms
 
 Reader = Callable[["Case"], Terms]
+
+
+class LoopRule(Protocol):
+    """Says what a WHILE_LOOP of which inputs tell the number of turns leaves."""
+
+    def loop(self, loop: "Loop", state: list[Terms], condition: Terms) -> list[Terms]:
+        """The state behind the loop, of one after its first turn, which goes on where the condition is 1."""
+
+
 MOST_TURNS = 1 << 10
 """Turns of a loop that are followed."""
 READERS: dict[str, Reader] = {}
@@ -101,6 +111,19 @@ class Case:
         return self.algebra.clamp(terms, self.out.min, self.out.max)
 
 
+@dataclasses.dataclass(frozen=True)
+class Loop:
+    """A WHILE_LOOP."""
+
+    operator: Operator
+    dtypes: tuple[DType, ...]
+    """Types of its state."""
+    test: Callable[[Sequence[Terms]], Terms]
+    """The condition of a state."""
+    body: Callable[[Sequence[Terms]], list[Terms]]
+    """The state after a turn more."""
+
+
 @dataclasses.dataclass
 class TermEvaluation:
     """What a graph computes. `required`: of each operator how many values a REQUIRE bounds that intervals do not."""
@@ -113,14 +136,13 @@ class TermEvaluation:
 def inputs_of(graph: Graph, algebra: Algebra) -> dict[str, Terms]:
     """Anything that the inputs may be."""
     return {
-        name: algebra.facts.applied(
-            algebra.fresh(graph.tensor(name).shape, *_range(graph.tensor(name).dtype))
-        )
+        name: algebra.fresh(graph.tensor(name).shape, *range_of(graph.tensor(name).dtype))
         for name in graph.inputs
     }
 
 
-def _range(dtype: DType) -> tuple[int, int]:
+def range_of(dtype: DType) -> tuple[int, int]:
+    """The least and the largest value of a type."""
     if dtype is DType.BOOL:
         return 0, 1
     if not dtype.is_integer:
@@ -129,17 +151,24 @@ def _range(dtype: DType) -> tuple[int, int]:
 
 
 def evaluate(
-    graph: Graph, inputs: Mapping[str, Terms], algebra: Algebra, *, keep: frozenset[str] = frozenset()
+    graph: Graph,
+    inputs: Mapping[str, Terms],
+    algebra: Algebra,
+    *,
+    keep: frozenset[str] = frozenset(),
+    loops: LoopRule | None = None,
 ) -> TermEvaluation:
     """The terms of the outputs of a graph, and of the tensors in `keep`. UnknownConditionError where no fact tells
-    which way a branch goes."""
-    values, kept = dict(inputs), dict[str, Terms]()
+    which way a branch goes, unless it is that of a loop after its first turn, of which `loops` are asked."""
+    values = {name: algebra.facts.applied(given) for name, given in inputs.items()}
+    kept = dict[str, Terms]()
     readers = collections.Counter(name for operator in graph.operators for name in operator.inputs)
     readers.update(graph.outputs)
     required, curves = collections.Counter[str](), Curves(graph, algebra, _read)
     for operator in graph.operators:
         before = algebra.assumed
-        for name, result in zip(operator.outputs, _results(graph, operator, values, algebra), strict=True):
+        results = _results(graph, operator, values, algebra, loops)
+        for name, result in zip(operator.outputs, results, strict=True):
             values[name] = algebra.facts.applied(result)
             algebra.intervals.note(values[name])
             if name in keep:
@@ -158,20 +187,40 @@ def evaluate(
 
 
 def _results(
-    graph: Graph, operator: Operator, values: Mapping[str, Terms], algebra: Algebra
+    graph: Graph,
+    operator: Operator,
+    values: Mapping[str, Terms],
+    algebra: Algebra,
+    loops: LoopRule | None,
 ) -> Sequence[Terms]:
     """The terms of an operator's outputs."""
+
+    def called(attribute: str, arguments: Sequence[Terms]) -> list[Terms]:
+        """What one of the operator's graphs makes of arguments."""
+        own = graph.subgraphs[operator.attributes[attribute]]
+        outputs = evaluate(own, dict(zip(own.inputs, arguments, strict=True)), algebra, loops=loops).outputs
+        return [outputs[name] for name in own.outputs]
+
     if operator.op not in ("COND_IF", "WHILE_LOOP"):
         return [_evaluated(graph, operator, values, algebra)]
     given = [_given(graph, name, values, algebra) for name in operator.inputs]
     if operator.op == "COND_IF":
         condition, *arguments = given
         branch = "then_graph" if _holds(algebra, operator, condition) else "else_graph"
-        return _called(graph, operator, branch, arguments, algebra)
-    for _ in range(MOST_TURNS):
-        if not _holds(algebra, operator, *_called(graph, operator, "cond_graph", given, algebra)):
+        return called(branch, arguments)
+    loop = Loop(
+        operator,
+        tuple(graph.tensor(name).dtype for name in operator.inputs),
+        lambda state: called("cond_graph", state)[0].reshape(-1),
+        lambda state: called("body_graph", state),
+    )
+    for number in range(MOST_TURNS):
+        condition = loop.test(given)
+        if loops is not None and number and not condition.constant:
+            return loops.loop(loop, given, condition)
+        if not _holds(algebra, operator, condition):
             return given
-        given = _called(graph, operator, "body_graph", given, algebra)
+        given = loop.body(given)
     raise UndecidedError(f"more than {MOST_TURNS} turns of {operator}")
 
 
@@ -180,20 +229,11 @@ def _given(graph: Graph, name: str, values: Mapping[str, Terms], algebra: Algebr
     return values[name] if data is None else algebra.constant(data.astype(np.int64))
 
 
-def _called(
-    graph: Graph, operator: Operator, attribute: str, arguments: Sequence[Terms], algebra: Algebra
-) -> list[Terms]:
-    """What one of the operator's graphs makes of arguments."""
-    called = graph.subgraphs[operator.attributes[attribute]]
-    outputs = evaluate(called, dict(zip(called.inputs, arguments, strict=True)), algebra).outputs
-    return [outputs[name] for name in called.outputs]
-
-
 def _holds(algebra: Algebra, operator: Operator, condition: Terms) -> bool:
     """Whether the one element of an operator's condition is 1."""
     term = condition.reshape(-1)
     if not term.constant:
-        raise UnknownConditionError(str(operator), tuple(term.field[:, 0].tolist()))
+        raise UnknownConditionError(str(operator), name_of(term))
     return bool(term.low[0])
 
 

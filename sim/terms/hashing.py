@@ -55,19 +55,22 @@ def digest(values: np.ndarray) -> str:
 def _mixed(keys: list[np.ndarray], name: np.uint64, words: list[np.ndarray]) -> np.ndarray:
     state = keys[0] ^ name
     for number, word in enumerate(words):
-        state = _mix((word * _SPREAD) ^ state)
+        word = word * _SPREAD
+        state = _mix(word ^ state)
         if number < len(words) - 1:
             state += keys[1]
     return state
 
 
 def _mix(z: np.ndarray) -> np.ndarray:
-    z = z ^ (z >> _30)
-    z *= _MULTIPLIERS[0]
-    z ^= z >> _27
-    z *= _MULTIPLIERS[1]
-    z ^= z >> _31
-    return z
+    result = z >> _30
+    result ^= z
+    result *= _MULTIPLIERS[0]
+    spare = result >> _27
+    result ^= spare
+    result *= _MULTIPLIERS[1]
+    result ^= np.right_shift(result, _31, out=spare)
+    return result
 
 
 def _siphash(keys: list[np.ndarray], name: np.uint64, words: list[np.ndarray]) -> np.ndarray:

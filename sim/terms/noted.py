@@ -13,6 +13,11 @@ Name = tuple[int, ...]
 """The values of a term, of all seeds."""
 
 
+def name_of(term: Terms) -> Name:
+    """The name of the first of some terms."""
+    return tuple(term.field.reshape(len(term.field), -1)[:, 0].tolist())
+
+
 def names_of(terms: Terms, which: np.ndarray) -> list[bytes]:
     """The values of all seeds, of those of the terms that are chosen."""
     return values_at(terms.field, np.broadcast_to(which, terms.shape))
@@ -31,6 +36,13 @@ class Lookups:
         self._places = dict[bytes, dict[str, int]]()
         """Tensors that have a term, and where, by the term minus its low end."""
         self._results = dict[tuple[str, str], Terms]()
+
+    def copy(self) -> "Lookups":
+        """The same, to which others may be added."""
+        result = Lookups()
+        result._places = {name: dict(places) for name, places in self._places.items()}
+        result._results = dict(self._results)
+        return result
 
     def note(self, origin: str, names: Iterable[bytes], values: np.ndarray, results: Terms) -> None:
         """The elements of tensor `origin` have these names; `results` are the entries of `values` that they lead to."""
@@ -88,6 +100,12 @@ class TermIntervals:
         self.on = on
         self._noted = list[Terms]()
         self._sorted: Terms | None = None
+
+    def copy(self) -> "TermIntervals":
+        """The same, to which others may be added."""
+        result = TermIntervals(self.on)
+        result._noted, result._sorted = list(self._noted), self._sorted
+        return result
 
     def note(self, terms: Terms) -> None:
         """These intervals hold for all inputs."""

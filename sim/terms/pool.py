@@ -24,7 +24,7 @@ class Pool:
         """Address of the instruction whose terms are stored now."""
         self._writers: list[tuple[int, int]] = []
         """(first term, its writer)."""
-        size, self.count = 1 << 20, 2 * CONSTANTS
+        size, self.count = 1 << 22, 2 * CONSTANTS
         self._field = np.zeros((algebra.seeds, size), np.uint64)
         self._base: np.ndarray | None = None
         self._low, self._high = np.zeros(size, np.int64), np.zeros(size, np.int64)
@@ -67,6 +67,13 @@ class Pool:
         if terms.digits is not None:
             self._place_digits(cells, terms, width)
         return cells
+
+    def marks(self, cells: np.ndarray) -> np.ndarray:
+        """uint64 [seeds, ...]: equal for bytes that are equal, and else not, but by accident."""
+        ids = cells >> 3
+        numbers = 8 * self._width[ids].astype(np.int64) + (cells & 7)
+        values = self._algebra.marks(np.take(self._field, ids, axis=1), numbers)
+        return np.where(ids < CONSTANTS, ids.astype(np.uint64), values)
 
     def stored(self) -> Iterator[tuple[int, np.ndarray]]:
         """(address of the instruction, uint64 [seeds, terms]): what each GO stored that stored terms, in order."""

@@ -1,15 +1,16 @@
 """Terms' sums, products and random functions, and what is counted while computing."""
 
 import collections
+import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from . import field
 from .axioms import WIDE, UndecidedError
 from .hashing import RandomFunctions
-from .noted import Indexed, Lookups, PathFacts, TermIntervals, names_of, values_at
+from .noted import Indexed, Lookups, Name, PathFacts, TermIntervals, names_of, values_at
 from .smallest import SmallestKeys
 from .values import (
     CHOSEN,
@@ -69,6 +70,8 @@ class RandomPoints:
         """Values of which only a REQUIRE says that they fit their type."""
         self._required = dict[bytes, tuple[int, int]]()
         """The interval in which a REQUIRE wants a term, by the term's values."""
+        self._required_values: tuple[int, np.ndarray] | None = None
+        """How many are in `_required`, and the values of their first seed, in order."""
         self._wrapped_ends = dict[bytes, tuple[int, int]]()
         """The interval that a REQUIRE leaves to low 32 bits, by the term's values."""
         self._at_most = set[bytes]()
@@ -88,9 +91,32 @@ class RandomPoints:
         if count:
             self.axioms[axiom] += int(count)
 
+    @contextlib.contextmanager
+    def supposing(self, facts: Mapping[Name, int]) -> Iterator[None]:
+        """In this block, these are facts; what REQUIREs tell in it is forgotten behind it."""
+        before = self.facts, self._required, self._wrapped_ends, self.lookups, self.intervals
+        self.facts = PathFacts({**self.facts.values, **facts})
+        self._required, self._wrapped_ends = dict(self._required), dict(self._wrapped_ends)
+        self._required_values = None
+        self.lookups, self.intervals = self.lookups.copy(), self.intervals.copy()
+        try:
+            yield
+        finally:
+            self.facts, self._required, self._wrapped_ends, self.lookups, self.intervals = before
+            self._required_values = None
+
+    def suppose(self, facts: Mapping[Name, int]) -> None:
+        """From now on, these are facts."""
+        self.facts = PathFacts({**self.facts.values, **facts})
+
     # Values.
 
-    def fresh(self, shape: Iterable[int], low: int, high: int) -> Terms:
+    def marks(self, values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """uint64 [seeds, ...]: random functions of field values [seeds, ...] and numbers [...]."""
+        self.values += numbers.size
+        return self._functions.value("MARK", (numbers.astype(np.int64),), (values,))
+
+    def fresh(self, shape: Iterable[int], low: int | np.ndarray, high: int | np.ndarray) -> Terms:
         """Anything from `low` to `high`."""
         shape = tuple(shape)
         values = self.rng.integers(0, int(field.PRIME), (self.seeds, *shape), dtype=np.uint64)
@@ -148,7 +174,7 @@ class RandomPoints:
 
     def add(self, a: Terms, b: Terms) -> Terms:
         """a + b."""
-        if b.is_number(0) and b.ndim <= a.ndim and b.size == 1:
+        if b.size == 1 and b.ndim <= a.ndim and b.is_number(0):
             return a
         a, b = aligned(a, b)
         degree = max(a.degree, b.degree)
@@ -198,7 +224,7 @@ class RandomPoints:
 
     def subtract(self, a: Terms, b: Terms) -> Terms:
         """a - b."""
-        if b.is_number(0) and b.ndim <= a.ndim and b.size == 1:
+        if b.size == 1 and b.ndim <= a.ndim and b.is_number(0):
             return a
         a, b = aligned(a, b)
         degree = max(a.degree, b.degree)
@@ -242,7 +268,7 @@ class RandomPoints:
         if b.is_number(1) and b.size == 1 and b.ndim <= a.ndim:
             return a
         a, b = aligned(a, b)
-        if largest(a) * largest(b) > limit:
+        if largest(a) * largest(b) > limit and (a.largest.astype(np.float64) * b.largest).max() > limit:
             raise UndecidedError(f"a product of more than {limit.bit_length() - 1} bits")
         ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
         constants = a.constant or b.constant

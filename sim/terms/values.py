@@ -56,10 +56,19 @@ class Terms:
     @property
     def constant(self) -> bool:
         """Whether all are constants."""
+        if self.size and self.low.flat[0] != self.high.flat[0]:
+            return False
         return bool((self.low == self.high).all())
+
+    @property
+    def largest(self) -> np.ndarray:
+        """int64: the largest magnitude that each may have."""
+        return np.maximum(np.abs(self.low), np.abs(self.high))
 
     def is_number(self, number: int) -> bool:
         """Whether all are this constant."""
+        if self.size and (self.low.flat[0] != number or self.high.flat[0] != number):
+            return False
         return bool((self.low == number).all() and (self.high == number).all())
 
     def each(self, do: Callable[[np.ndarray, int], np.ndarray]) -> "Terms":

@@ -117,3 +117,16 @@ def test_a_division_with_a_wrong_step_is_not_equal() -> None:
         graphs.append(build.finish())
     done = tosaic.certify(graphs[0], compile_graph(graphs[1], get_config("base")))
     assert done.verdict == "DIFFERENT" and done.witness is not None
+
+
+@pytest.mark.parametrize("config", ["nano", "base"])
+@pytest.mark.parametrize("rows", [None, 20])
+def test_numbers_that_count_from_the_end(rows: int | None, config: str) -> None:
+    """x + 20 where x is negative, of any int32, and the row of that number: an embedding."""
+    build = LayerBuilder(1)
+    x = build.input("x", (1, 5), DType.INT32)
+    zero, count = (build.constant(np.full((1, 1), number), DType.INT32) for number in (0, 20))
+    index = build.add("SELECT", [build.add("GREATER", [zero, x]), build.add("ADD", [x, count]), x])
+    table = build.random_constant((1, rows or 1, 8), DType.INT8, -100, 100)
+    build.output(index if rows is None else build.add("GATHER", [table, index]))
+    assert tosaic.certify(build.finish(), config=config).verdict == "EQUAL"
