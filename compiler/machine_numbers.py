@@ -187,6 +187,9 @@ four buffers, of four bytes each, take 1/8 of it. Set by hand in a1d90557 (2026-
 SEARCHED_BLOCK_AM_PART = 8
 """A block of a table whose rows are found by branches takes 1/8 of the activation memory at most. Set by hand with
 decision 0003."""
+PARTED_IMAGE_AM_PART = 2
+"""The image of a convolution takes 1/2 of the activation memory at most where several convolutions of parts of its
+channels read it: a larger one would come for each. Set by hand with decision 0031."""
 IM2COL_COLUMN_AM_PART = 4
 """A column of an image by im2col takes 1/4 of the activation memory at most. Set by hand in b78fbd21 (2026-11-23)."""
 BOOT_BLOCK_AM_PART = 4
@@ -371,6 +374,9 @@ cycles for a row's 16 lanes."""
 BRANCH_INLINED_ELEMENTS = 4096
 """Results of both branches of a COND_IF, in elements, up to which it costs less to compute them both than to branch.
 Set by hand in 88c5e687 (2026-11-21)."""
+PARTED_LEAST_ELEMENTS = 2048
+"""Results, at least, of each of the convolutions that one becomes for parts of its channels. Set by hand with
+decision 0031: a layer costs some hundred cycles."""
 CURVE_MOST_VALUES = 512
 """The largest number of values of a tensor that others are functions of, and are looked up by. Set by hand in b14940b7
 (2026-11-23)."""

@@ -292,6 +292,25 @@ def byte_sums() -> Iterator[Make]:
         yield make
 
 
+def parted_channels() -> Iterator[Make]:
+    """Convolutions whose channels are read in two parts or three, whole tiles of the array or not."""
+    for sizes, kernel in itertools.product(((16, 16), (32, 16, 16), (24, 24)), (1, 3)):
+
+        def make(b: LayerBuilder, sizes=sizes, kernel=kernel) -> str:
+            x = b.conv(
+                b.input("x", (1, 16, 16, 5), DType.INT8), sum(sizes), (kernel, kernel), pad=(1, 1, 1, 1)
+            )
+            x, first, parts = b.rescale(x, DType.INT8, per_channel=True), 0, list[str]()
+            *outer, _ = b.graph.tensors[x].shape
+            for size in sizes:
+                part = b.add("SLICE", [x, b.shape([0, 0, 0, first]), b.shape([*outer, size])])
+                parts.append(b.clamp(part, first - 90, 80))
+                first += size
+            return b.add("CONCAT", parts[::-1], axis=3)
+
+        yield make
+
+
 FAMILIES = {
     "bias terms": (bias_terms, BASE),
     "planes": (planes, BASE),
@@ -311,6 +330,7 @@ FAMILIES = {
     "volumes": (exhaustive.volumes, exhaustive.CONFIG),
     "few rows": (exhaustive.few_rows, exhaustive.CONFIG),
     "byte sums": (byte_sums, BASE),
+    "parted channels": (parted_channels, BASE),
 }
 SPLIT = "split what exceeds the memory"
 CHANGED = {
@@ -332,6 +352,7 @@ CHANGED = {
     "volumes": ("decompose operators that the machine has not", 108),
     "few rows": ("multiply few rows by matrices as they are", 36),
     "byte sums": ("sum rows of bytes on the array", 2),
+    "parted channels": ("convolve by parts of channels", 4),
 }
 """For each family, a pass that it is for, and how many of its graphs that pass changes."""
 FOLDS = {"fold constants, sink reshapes", "fold what these left"}
