@@ -374,6 +374,9 @@ cycles for a row's 16 lanes."""
 BRANCH_INLINED_ELEMENTS = 4096
 """Results of both branches of a COND_IF, in elements, up to which it costs less to compute them both than to branch.
 Set by hand in 88c5e687 (2026-11-21)."""
+NARROWED_LEAST_ELEMENTS = 1024
+"""Elements of an int32 constant, at least, that becomes bytes where it is added to products. Set by hand
+with decision 0031."""
 PARTED_LEAST_ELEMENTS = 2048
 """Results, at least, of each of the convolutions that one becomes for parts of its channels. Set by hand with
 decision 0031: a layer costs some hundred cycles."""

@@ -34,7 +34,7 @@ class RowSearchPlan:
     block: int
     """Address of the block that was found."""
     steps: int
-    """Address of the shift of each bit of a block's number, of what each of `STATE` grows by from index to index, and of
+    """Address of the shift of each bit of a block's number, of what `STATE` grows by from index to index, and of
     the largest that it may be; int32."""
     words: int
     """Address of the row's offset in its block, and of `STATE`; int32."""

@@ -292,6 +292,24 @@ def byte_sums() -> Iterator[Make]:
         yield make
 
 
+def narrow_constants() -> Iterator[Make]:
+    """Products beside an int32 constant of few values, or of many, which is the first operand or the second."""
+    for op, first, step in itertools.product(
+        ("ADD", "SUB", "MAXIMUM", "MINIMUM"), (False, True), (1, 70_001)
+    ):
+
+        def make(b: LayerBuilder, op=op, first=first, step=step) -> str:
+            x = [b.input(name, (2, 32, 32), DType.INT8) for name in "xy"]
+            product = b.add(
+                "MATMUL", [*x, b.zero_point(DType.INT8), b.zero_point(DType.INT8)], dtype=DType.INT32
+            )
+            most = 127 if step > 1 else 1000
+            other = b.constant(step * b.random.integers(-most, most + 1, (1, 32, 32)), DType.INT32)
+            return b.add(op, [other, product] if first else [product, other])
+
+        yield make
+
+
 def parted_channels() -> Iterator[Make]:
     """Convolutions whose channels are read in two parts or three, whole tiles of the array or not."""
     for sizes, kernel in itertools.product(((16, 16), (32, 16, 16), (24, 24)), (1, 3)):
@@ -331,6 +349,7 @@ FAMILIES = {
     "few rows": (exhaustive.few_rows, exhaustive.CONFIG),
     "byte sums": (byte_sums, BASE),
     "parted channels": (parted_channels, BASE),
+    "narrow constants": (narrow_constants, BASE),
 }
 SPLIT = "split what exceeds the memory"
 CHANGED = {
@@ -353,6 +372,7 @@ CHANGED = {
     "few rows": ("multiply few rows by matrices as they are", 36),
     "byte sums": ("sum rows of bytes on the array", 2),
     "parted channels": ("convolve by parts of channels", 4),
+    "narrow constants": ("add constants of few values as bytes", 8),
 }
 """For each family, a pass that it is for, and how many of its graphs that pass changes."""
 FOLDS = {"fold constants, sink reshapes", "fold what these left"}
