@@ -189,7 +189,7 @@ SEARCHED_BLOCK_AM_PART = 8
 decision 0003."""
 PARTED_IMAGE_AM_PART = 2
 """The image of a convolution takes 1/2 of the activation memory at most where several convolutions of parts of its
-channels read it: a larger one would come for each. Set by hand with decision 0031."""
+channels read it: a larger one would come for each. Set by hand in fad1c9c3 (2026-11-29)."""
 IM2COL_COLUMN_AM_PART = 4
 """A column of an image by im2col takes 1/4 of the activation memory at most. Set by hand in b78fbd21 (2026-11-23)."""
 BOOT_BLOCK_AM_PART = 4
@@ -291,6 +291,10 @@ hand in 6a7a9979 (2026-11-21)."""
 BOX_CHANNEL_CUTS = (2, 3, 4, 6, 8)
 """Numbers of boxes along the channels of a convolution that are compared. Set by hand in 3fb142ca (2026-11-23), with
 decision 0025."""
+LARGE_WEIGHTS_CHANNEL_CUTS = (12, 16, 24, 32)
+"""More of them where weights are larger than the activation memory: they had better come once than again for each box
+of rows. Set by hand after 0ac458df (2026-11-29): the gate of Qwen2.5's 4,864 channels by 64 tokens takes 1,093,553
+cycles instead of 1,184,516."""
 ELEMENTWISE_CHANNEL_CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Numbers of boxes along the channels of an elementwise layer that are compared. Set by hand in 77732a7a
 (2026-11-28)."""
@@ -376,10 +380,10 @@ BRANCH_INLINED_ELEMENTS = 4096
 Set by hand in 88c5e687 (2026-11-21)."""
 NARROWED_LEAST_ELEMENTS = 1024
 """Elements of an int32 constant, at least, that becomes bytes where it is added to products. Set by hand
-with decision 0031."""
+in 383e0664 (2026-11-29)."""
 PARTED_LEAST_ELEMENTS = 2048
-"""Results, at least, of each of the convolutions that one becomes for parts of its channels. Set by hand with
-decision 0031: a layer costs some hundred cycles."""
+"""Results, at least, of each of the convolutions that one becomes for parts of its channels. Set by hand in
+fad1c9c3 (2026-11-29): a layer costs some hundred cycles."""
 CURVE_MOST_VALUES = 512
 """The largest number of values of a tensor that others are functions of, and are looked up by. Set by hand in b14940b7
 (2026-11-23)."""
