@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Graph, GraphIndex, Operator
+from tosaic.compiler.ir import DType, Graph, GraphIndex, Operator, data_inputs
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine import KIND, Kind
 from tosaic.compiler.machine_numbers import (
@@ -18,7 +18,6 @@ from tosaic.compiler.machine_numbers import (
     NARROWED_LEAST_ELEMENTS,
 )
 
-_READERS = ("ADD", "SUB", "MAXIMUM", "MINIMUM")
 _MULTIPLIER_BITS = 31
 _LARGEST_STEP = (1 << _MULTIPLIER_BITS - 2) - 1
 """Beyond it a RESCALE would shift by less than 2."""
@@ -30,16 +29,18 @@ def narrow_constants(graph: Graph) -> Graph:
     index, done = graph.index(), list[Operator]()
     for operator in graph.operators:
         new = Rewriting(graph, operator)
-        done += new.operators if operator.op in _READERS and _narrowed(new, index) else [operator]
+        two = KIND.get(operator.op) is Kind.ELEMENTWISE and len(data_inputs(operator)) == 2
+        done += new.operators if two and _narrowed(new, index) else [operator]
     graph.operators = done
     return graph
 
 
 def _narrowed(new: Rewriting, index: GraphIndex) -> bool:
     graph, operator = new.graph, new.operator
-    shape = graph.tensors[operator.outputs[0]].shape
-    for place, name in enumerate(operator.inputs):
-        constant, source = graph.const(name), _sums(graph, index, operator.inputs[1 - place], shape)
+    result, data = graph.tensors[operator.outputs[0]], data_inputs(operator)
+    shape = result.shape
+    for place, name in enumerate(data):
+        constant, source = graph.const(name), _sums(graph, index, data[1 - place], shape)
         if constant is None or source is None or graph.tensors[name].dtype is not DType.INT32:
             continue
         elements = math.prod(shape)
@@ -52,8 +53,8 @@ def _narrowed(new: Rewriting, index: GraphIndex) -> bool:
             continue
         whole = np.broadcast_to(narrow, shape).reshape(graph.tensors[source].shape)
         scaled = _scaled(new, new.constant(whole, DType.INT8), step)
-        operands = [source, scaled] if place else [scaled, source]
-        made = new.add(operator.op, operands, whole.shape, DType.INT32, **operator.attributes)
+        operands = [*([source, scaled] if place else [scaled, source]), *operator.inputs[2:]]
+        made = new.add(operator.op, operands, whole.shape, result.dtype, **operator.attributes)
         new.reshape(made, shape, operator.outputs[0])
         return True
     return False

@@ -28,8 +28,9 @@ def masked(
     scores = build.add("MATMUL", [query, key, *zero], dtype=DType.INT32)
     if groups > 1:
         scores = build.add("RESHAPE", [scores, build.shape([heads // groups, groups, rows, keys])])
-    result = build.add(op, [scores, build.constant(mask, DType.INT32)])
-    build.output(build.rescale(result, DType.INT16, shift=33))
+    shift = [build.zero_point(DType.INT8)] if op == "MUL" else []
+    result = build.add(op, [scores, build.constant(mask, DType.INT32), *shift])
+    build.output(result if op == "GREATER" else build.rescale(result, DType.INT16, shift=33))
     if seen:
         build.output(scores)
     return build.finish()
@@ -53,6 +54,8 @@ CASES = {
     "many values": dict(heads=2, rows=64, keys=64, mask=np.arange(64 * 64).reshape(1, 64, 64) ** 2),
     "a maximum": dict(heads=2, rows=64, keys=64, mask=causal(3, 64, 5_003) - 2 * 5_003, op="MAXIMUM"),
     "a difference": dict(heads=2, rows=64, keys=64, mask=causal(3, 64, 127 * 77) + 77, op="SUB"),
+    "a comparison": dict(heads=2, rows=64, keys=64, mask=causal(3, 64, 900) - 450, op="GREATER"),
+    "a product": dict(heads=2, rows=64, keys=64, mask=causal(3, 64, -3) + 5, op="MUL"),
     "scores that are seen": dict(heads=2, rows=64, keys=64, mask=causal(3, 64, -5_000), seen=True),
 }
 
