@@ -70,6 +70,14 @@ different times. Measured in 3fb142ca (2026-11-23): less lets LOAD stand still, 
 COPY_BLOCK_CYCLES = 160
 """Cycles of a block of a copy, beside the memory's latency and its elements: nests of several GOs. Set by hand in
 4847371d (2026-11-29)."""
+BRANCH_CYCLES = 25
+"""Cycles of a VECTOR_TEST and a BRANCH that is not taken: units run empty. Measured with decision 0003."""
+BRANCH_TAKEN_CYCLES = 25
+"""Cycles of a BRANCH that is taken until the next instruction, beside the memory's latency and `BRANCH_CYCLES`.
+Measured with decision 0003."""
+SEARCH_START_CYCLES = 200
+"""Cycles of VECTOR for an index whose row is found by branches: the bits of its block's number, and its place. Measured
+with decision 0003."""
 POOL_START_CYCLES = 150
 """Cycles of a pool by convolution beside its products: weights, biases and latencies. Set by hand in 6fb64f08
 (2026-11-23)."""
@@ -176,6 +184,12 @@ PACKED_WHOLE_LIMIT_PART = 2
 OFFSETS_AM_PART = 128
 """Offsets of GATHER and SCATTER that are computed at a time are 1/128 of the activation memory's bytes at most: their
 four buffers, of four bytes each, take 1/8 of it. Set by hand in a1d90557 (2026-11-21), with decision 0003."""
+SEARCHED_BLOCK_AM_PART = 8
+"""A block of a table whose rows are found by branches takes 1/8 of the activation memory at most. Set by hand with
+decision 0003."""
+PARTED_IMAGE_AM_PART = 2
+"""The image of a convolution takes 1/2 of the activation memory at most where several convolutions of parts of its
+channels read it: a larger one would come for each. Set by hand in fad1c9c3 (2026-11-29)."""
 IM2COL_COLUMN_AM_PART = 4
 """A column of an image by im2col takes 1/4 of the activation memory at most. Set by hand in b78fbd21 (2026-11-23)."""
 BOOT_BLOCK_AM_PART = 4
@@ -245,6 +259,9 @@ ELEMENTWISE_BOX_BYTES = 8192
 Set by hand in e084855d (2026-11-23)."""
 ELEMENTWISE_MOST_BOXES = 8
 """The largest number of such pieces that are asked for. Set by hand in e084855d (2026-11-23)."""
+SEARCHED_BLOCK_BYTES = 1 << 13
+"""Bytes of a block of a table whose rows are found by branches, at most: the four instructions that lead to one are
+1/128 of it. Measured with decision 0003."""
 COPY_FETCH_BYTES = 4096
 """A copy's source is fetched in pieces of this size, so that the first elements move before the last ones are there.
 Set by hand in 4fc04f7f (2026-11-21)."""
@@ -274,6 +291,10 @@ hand in 6a7a9979 (2026-11-21)."""
 BOX_CHANNEL_CUTS = (2, 3, 4, 6, 8)
 """Numbers of boxes along the channels of a convolution that are compared. Set by hand in 3fb142ca (2026-11-23), with
 decision 0025."""
+LARGE_WEIGHTS_CHANNEL_CUTS = (12, 16, 24, 32)
+"""More of them where weights are larger than the activation memory: they had better come once than again for each box
+of rows. Set by hand after 0ac458df (2026-11-29): the gate of Qwen2.5's 4,864 channels by 64 tokens takes 1,093,553
+cycles instead of 1,184,516."""
 ELEMENTWISE_CHANNEL_CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Numbers of boxes along the channels of an elementwise layer that are compared. Set by hand in 77732a7a
 (2026-11-28)."""
@@ -352,6 +373,12 @@ cycles for a row's 16 lanes."""
 BRANCH_INLINED_ELEMENTS = 4096
 """Results of both branches of a COND_IF, in elements, up to which it costs less to compute them both than to branch.
 Set by hand in 88c5e687 (2026-11-21)."""
+NARROWED_LEAST_ELEMENTS = 1024
+"""Elements of an int32 constant, at least, that becomes bytes where it is added to products. Set by hand
+in 383e0664 (2026-11-29)."""
+PARTED_LEAST_ELEMENTS = 2048
+"""Results, at least, of each of the convolutions that one becomes for parts of its channels. Set by hand in
+fad1c9c3 (2026-11-29): a layer costs some hundred cycles."""
 CURVE_MOST_VALUES = 512
 """The largest number of values of a tensor that others are functions of, and are looked up by. Set by hand in b14940b7
 (2026-11-23)."""

@@ -4,7 +4,13 @@ import dataclasses
 
 from tosaic.compiler.cost.boxes import moved_boxes_cycles
 from tosaic.compiler.cost.transfers import runs_cycles
-from tosaic.compiler.machine_numbers import COPY_BLOCK_CYCLES, VECTOR_GO_CYCLES
+from tosaic.compiler.machine_numbers import (
+    BRANCH_CYCLES,
+    BRANCH_TAKEN_CYCLES,
+    COPY_BLOCK_CYCLES,
+    SEARCH_START_CYCLES,
+    VECTOR_GO_CYCLES,
+)
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.hw.config import Config
 
@@ -66,6 +72,17 @@ def table_cycles(demand: TableDemand, config: Config, speed: MemorySpeed, *, dou
     )
     each = (demand.blocks, demand.vectors + demand.ranges * VECTOR_GO_CYCLES, 0, moved)
     return table * demand.table_comes + moved_boxes_cycles([each], speed, doubled=doubled)
+
+
+def searched_cycles(
+    rows: int, levels: int, block_bytes: int, row_bytes: int, config: Config, speed: MemorySpeed
+) -> int:
+    """Cycles to find rows of a table one after the other, each by `levels` branches, and to load its block."""
+    taken = speed.latency_cycles + BRANCH_TAKEN_CYCLES
+    branches = (levels * (2 * BRANCH_CYCLES + taken) + 2 * taken) // 2
+    loaded = speed.latency_cycles + runs_cycles(block_bytes, 0, config, speed)
+    moved = 2 * moving_cycles(-(-row_bytes // config.columns))
+    return rows * (SEARCH_START_CYCLES + branches + loaded + moved)
 
 
 def reduced_cycles(

@@ -12,6 +12,7 @@ from tosaic.compiler.emit.layout_copy import CopyEmission
 from tosaic.compiler.emit.nest_go import emit_move
 from tosaic.compiler.emit.pool import emit_pool
 from tosaic.compiler.emit.reduction import ReductionEmission
+from tosaic.compiler.emit.row_search import RowSearchEmission
 from tosaic.compiler.place.address import Region
 from tosaic.compiler.place.placement import Copy
 from tosaic.compiler.place.placer import Memories
@@ -20,6 +21,7 @@ from tosaic.compiler.tile.elementwise import ElementwisePlan
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan
 from tosaic.compiler.tile.layout_copy import LayoutCopy
 from tosaic.compiler.tile.reduction import ReductionPlan
+from tosaic.compiler.tile.row_search import RowSearchPlan
 from tosaic.compiler.tile.work import (
     ArrayBody,
     CascadeWork,
@@ -159,6 +161,8 @@ def _emit_layer(emitter: Emitter, work: LayerWork, first_use: FirstUse = FirstUs
             CopyEmission(emitter, work.body).emit()
         case GatherScatterPlan():
             GatherScatterEmission(emitter, work.body).emit()
+        case RowSearchPlan():
+            RowSearchEmission(emitter, work.body).emit()
     emission.arrive_fully()
     emission.finish_fully()
     for copy in work.saved:

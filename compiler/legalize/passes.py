@@ -16,8 +16,10 @@ from tosaic.compiler.legalize.integers import require_lanes
 from tosaic.compiler.legalize.interleaved_planes import interleave_planes
 from tosaic.compiler.legalize.interpolated import interpolate_by_convolutions
 from tosaic.compiler.legalize.joined_transposes import join_transposes
+from tosaic.compiler.legalize.narrow_constants import narrow_constants
 from tosaic.compiler.legalize.normalise import normalise
 from tosaic.compiler.legalize.oversize import split_oversize
+from tosaic.compiler.legalize.parted_channels import part_convolutions
 from tosaic.compiler.legalize.port_orders import order_ports
 from tosaic.compiler.legalize.short_rows import turn_short_rows
 from tosaic.compiler.legalize.sunk_transposes import sink_transposes
@@ -64,6 +66,10 @@ PASSES = (
     ),
     Pass("turn rows of a few elements", turn_short_rows, optional=True),
     Pass("look chains of tables up at once", lambda graph, config: tabulate(graph), optional=True),
+    Pass(
+        "add constants of few values as bytes", lambda graph, config: narrow_constants(graph), optional=True
+    ),
+    Pass("convolve by parts of channels", part_convolutions, optional=True),
     Pass("decompose operators that the machine has not", lambda graph, config: decompose(graph)),
     Pass("turn images of planes on the array", interleave_planes, optional=True),
     Pass("pool where it takes the fewest cycles", cheaper_pools, optional=True),

@@ -364,17 +364,27 @@ class Emission:
 
     def _scales_by_channel(self, tensor: str) -> bool:
         """Whether the layer that computes a tensor begins with sums that it scales by channel: it does so once."""
-        maker = self._maker(tensor)
+        maker = self._maker_of_channels(tensor)
         while maker is not None and maker.op in _ON_THE_WAY:
             if maker.op == "RESCALE" and maker.attributes["per_channel"]:
-                before = self._makers.get(maker.inputs[0])
+                before = self._maker_of_channels(maker.inputs[0])
                 return before is not None and before.op in MACS
             computed = [name for name in maker.inputs if name in self._makers]
             shapes = {self.low.build.graph.tensors[name].shape for name in (*computed, maker.outputs[0])}
             if len(shapes) > 1:
                 return False  # What is computed for a whole row, such as its mean, is not there as the sums come.
-            maker = self._makers[computed[0]] if computed else None
+            maker = self._maker_of_channels(computed[0]) if computed else None
         return False
+
+    def _maker_of_channels(self, tensor: str) -> Operator | None:
+        """Who makes a tensor, behind RESHAPEs that keep its channels: a matrix product is a convolution of pixels."""
+        tensors, maker = self.low.build.graph.tensors, self._maker(tensor)
+        while maker is not None and maker.op == "RESHAPE":
+            source = maker.inputs[0]
+            if tensors[source].shape[-1:] != tensors[maker.outputs[0]].shape[-1:]:
+                return None
+            maker = self._maker(source)
+        return maker
 
     def _with_factors(self, source: Integers) -> Integers:
         """Makes int32 of one scale from int32 of several, by a product with a factor of each channel."""

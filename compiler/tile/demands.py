@@ -20,6 +20,7 @@ from tosaic.compiler.tile.elementwise import ElementwisePlan
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan
 from tosaic.compiler.tile.layout_copy import LayoutCopy
 from tosaic.compiler.tile.reduction import ReductionPlan
+from tosaic.compiler.tile.row_search import RowSearchPlan
 from tosaic.compiler.tile.work import ArrayBody, CascadeWork, GraphPlan, LayerWork, PoolBody
 from tosaic.hw.config import Config
 
@@ -98,7 +99,7 @@ def _computing(work: LayerWork, config: Config) -> int:
     if isinstance(body, PoolBody):
         window = body.cut.window
         return window_cycles(elements * _rows(body) // window.oh, window.kh * window.kw, beats, config)
-    if isinstance(body, ReductionPlan | ElementwisePlan):
+    if isinstance(body, ReductionPlan | ElementwisePlan | RowSearchPlan):
         return body.cycles
     return elements
 
@@ -120,6 +121,8 @@ def traffic(work: LayerWork) -> Traffic:
             written += int(share * work.placements[key.tensor].bytes)
         elif key.role is not Role.PARTIALS:
             read += int(share * work.placements[key.tensor].bytes)
+    if isinstance(body, RowSearchPlan) and body.rows is not None:
+        written += body.output.bytes
     if isinstance(body, LayoutCopy | GatherScatterPlan):
         outside = [
             (name, place.bytes)

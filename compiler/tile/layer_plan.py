@@ -39,16 +39,17 @@ from tosaic.compiler.tile.convolution import (
     works_in_blocks,
 )
 from tosaic.compiler.tile.elementwise import check_elements, passing, plan_elementwise
-from tosaic.compiler.tile.gather_scatter import GatherScatterPlan, GatherScatterPlanner
+from tosaic.compiler.tile.gather_scatter import GatherScatterPlanner
 from tosaic.compiler.tile.im2col import Strips
 from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes, Tiling
-from tosaic.compiler.tile.layout_copy import BlockLimits, LayoutCopy, goes_straight, plan_copy
+from tosaic.compiler.tile.layout_copy import BlockLimits, goes_straight, plan_copy
 from tosaic.compiler.tile.mapping import Asked
 from tosaic.compiler.tile.mappings import choose
 from tosaic.compiler.tile.packer import Packer
 from tosaic.compiler.tile.plan_memo import PlanMemo
 from tosaic.compiler.tile.pool import pool_boxes, pool_work
 from tosaic.compiler.tile.reduction import plan_reduction
+from tosaic.compiler.tile.row_search import plan_row_search
 from tosaic.compiler.tile.views import FoldedCopies
 from tosaic.compiler.tile.window_tiles import StripCuts, WindowCuts, WindowLayer
 from tosaic.compiler.tile.work import (
@@ -57,6 +58,7 @@ from tosaic.compiler.tile.work import (
     CopyThrough,
     LayerParameters,
     LayerWork,
+    Moved,
     PoolBody,
     TablePlace,
 )
@@ -116,11 +118,13 @@ class LayerPlanner:
         if self.tensors.storage[layer.output] not in placer.placements:
             placer.place_output(layer.output, reads)
         placer.release_pending()
-        body: LayoutCopy | GatherScatterPlan
+        body: Moved
         if looks_up:
-            body = GatherScatterPlanner(
-                placer, plan_indexed(self.tensors.graph, layer.root), layer.output
-            ).plan()
+            rows = plan_indexed(self.tensors.graph, layer.root)
+            search = plan_row_search(placer, rows, layer.output)
+            if search is not None:
+                self.table_in_unit = None
+            body = search or GatherScatterPlanner(placer, rows, layer.output).plan()
             taken = body.addresses()
         else:
             move = plan_move(self.tensors.graph, layer.root)

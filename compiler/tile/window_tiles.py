@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from tosaic.compiler.fuse.layer import Layer
+from tosaic.compiler.machine import KIND, Kind
 from tosaic.compiler.machine_numbers import (
     BOX_CHANNEL_CUTS,
     BOX_NARROW_COLUMNS,
     BOX_PARAMETERS_AM_PART,
+    LARGE_WEIGHTS_CHANNEL_CUTS,
     OTHER_BOXES_SHARE,
     STRIP_HEIGHTS_COMPARED,
 )
@@ -90,9 +92,16 @@ class WindowCuts:
             and height * most.columns > config.rows
             and not self.wanted.param_bytes
         ):
-            channels += [self.cut.step * -(-tiles // count) for count in BOX_CHANNEL_CUTS if count <= tiles]
+            cuts = BOX_CHANNEL_CUTS + (LARGE_WEIGHTS_CHANNEL_CUTS if self._has_large_weights() else ())
+            channels += [self.cut.step * -(-tiles // count) for count in cuts if count <= tiles]
         for each, width in itertools.product(sorted(rows, reverse=True), dict.fromkeys(channels)):
             yield Extent(each, most.columns, width)
+
+    def _has_large_weights(self) -> bool:
+        base = self.wanted.layer.base
+        if base is None or KIND[base.op] is not Kind.ARRAY:
+            return False
+        return self.placer.tensors.size_bytes(base.inputs[1]) > self.placer.config.am_bytes
 
     def _columns(self, most: int) -> list[int]:
         """Widths of boxes."""

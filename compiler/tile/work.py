@@ -17,6 +17,7 @@ from tosaic.compiler.tile.gather_scatter import GatherScatterPlan
 from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes
 from tosaic.compiler.tile.layout_copy import LayoutCopy
 from tosaic.compiler.tile.reduction import ReductionPlan
+from tosaic.compiler.tile.row_search import RowSearchPlan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +62,8 @@ class PoolBody:
     extent: Extent
 
 
-Body = ArrayBody | PoolBody | ElementwisePlan | ReductionPlan | LayoutCopy | GatherScatterPlan
+Moved = LayoutCopy | GatherScatterPlan | RowSearchPlan
+Body = ArrayBody | PoolBody | ElementwisePlan | ReductionPlan | Moved
 
 
 @dataclasses.dataclass(frozen=True)

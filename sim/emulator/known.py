@@ -14,6 +14,10 @@ from .faults import Fault
 
 _WRITTEN = "written"
 """Flags of external memory: something was written there, which may have been unknown."""
+_PART = 1 << 17
+"""Flags that are packed together: of those that no piece of a program changes there is one copy."""
+Packed = tuple[bytes, ...]
+"""Flags of all memories, part by part."""
 
 
 class Known:
@@ -26,17 +30,22 @@ class Known:
         self._external, self._scratch = external, scratch
         self._bytes = {name: np.zeros(size, bool) for name, size in self._sizes.items()}
         self._bytes[external][:] = self._bytes[_WRITTEN][:] = given
+        self._first_part: dict[str, int] = {}
+        self._parts: list[np.ndarray] = []
+        for name, flags in self._bytes.items():
+            self._first_part[name] = len(self._parts)
+            self._parts += [flags[start : start + _PART] for start in range(0, flags.size, _PART)]
+        self._packed: list[bytes] = [b""] * len(self._parts)
+        self._changed = set(range(len(self._parts)))
+        """Parts that `_packed` has not as they are."""
+        self.moved = 0
+        """Flags that were packed and unpacked so far."""
         self._watched: dict[str, np.ndarray] = {}
         self._touched: set[int] = set()
 
     def of(self, name: str) -> np.ndarray:
         """The flags of a memory, not to be changed."""
         return self._bytes[name]
-
-    @property
-    def size(self) -> int:
-        """Flags in all."""
-        return sum(self._sizes.values())
 
     def read(self, name: str, addresses: np.ndarray) -> None:
         """Fault unless all these bytes of a memory are known."""
@@ -47,6 +56,7 @@ class Known:
     def write(self, name: str, addresses: np.ndarray) -> None:
         """These bytes are known from now on."""
         self._bytes[name][addresses] = True
+        self._change(name, addresses)
         self._touch(name, addresses)
 
     def copy(self, source: str, addresses: np.ndarray, target: str, places: np.ndarray) -> None:
@@ -59,11 +69,13 @@ class Known:
             if target == self._external and not self._scratch[places[~known]].all():
                 raise unknown(source, int(addresses[~known][~self._scratch[places[~known]]].min()))
         self._bytes[target][places] = known
+        self._change(target, places)
         self._touch(target, places)
 
     def _touch(self, name: str, addresses: np.ndarray) -> None:
         if name == self._external:
             self._bytes[_WRITTEN][addresses] = True
+            self._change(_WRITTEN, addresses)
         watched = self._watched.get(name)
         if watched is not None:
             self._touched.update(addresses[watched[addresses]].tolist())
@@ -79,17 +91,31 @@ class Known:
         found, self._touched = self._touched, set()
         return found
 
-    def packed(self) -> bytes:
-        """Small, and equal for equal flags."""
-        return zlib.compress(np.packbits(np.concatenate([*self._bytes.values()])).tobytes(), 1)
+    def _change(self, name: str, addresses: np.ndarray) -> None:
+        """Notes which parts hold these flags, or flags between them."""
+        if addresses.size:
+            first, last = (int(each) // _PART for each in (addresses.min(), addresses.max()))
+            self._changed.update(range(self._first_part[name] + first, self._first_part[name] + last + 1))
 
-    def unpack(self, packed: bytes) -> None:
+    def packed(self) -> Packed:
+        """Small, and equal for equal flags."""
+        for number in self._changed:
+            flags = self._parts[number]
+            packed = zlib.compress(np.packbits(flags).tobytes(), 1)
+            if packed != self._packed[number]:
+                self._packed[number] = packed
+            self.moved += flags.size
+        self._changed.clear()
+        return tuple(self._packed)
+
+    def unpack(self, packed: Packed) -> None:
         """Take the flags that another one packed."""
-        flags = np.unpackbits(np.frombuffer(zlib.decompress(packed), np.uint8)).view(bool)
-        start = 0
-        for name, size in self._sizes.items():
-            self._bytes[name] = flags[start : start + size]
-            start += size
+        for number, (wanted, flags) in enumerate(zip(packed, self._parts, strict=True)):
+            if number in self._changed or wanted is not self._packed[number]:
+                flags[:] = np.unpackbits(np.frombuffer(zlib.decompress(wanted), np.uint8), count=flags.size)
+                self.moved += flags.size
+        self._packed[:] = packed
+        self._changed.clear()
 
 
 def unknown(name: str, address: int, before: str = "") -> Fault:
@@ -101,9 +127,11 @@ def unknown(name: str, address: int, before: str = "") -> Fault:
     )
 
 
-def both(one: bytes, other: bytes) -> bytes:
-    """Returns what is known whichever of two ways was taken, as packed flags."""
-    if one == other:
-        return one
+def both(one: Packed, other: Packed) -> Packed:
+    """Returns what is known whichever of two ways was taken."""
+    return tuple(a if a == b else _both(a, b) for a, b in zip(one, other, strict=True))
+
+
+def _both(one: bytes, other: bytes) -> bytes:
     first, second = (np.frombuffer(zlib.decompress(each), np.uint8) for each in (one, other))
     return zlib.compress((first & second).tobytes(), 1)

@@ -45,7 +45,7 @@ from .exits import StraightPiece, loops_of
 from .external_memory import ExternalBytes
 from .faults import Fault
 from .hazards import AM, MEMORY, WM, Hazards
-from .known import Known, both
+from .known import Known, Packed, both
 from .state import CoreState
 from .stored_lanes import carried_registers
 from .timing import Deadlock, predict
@@ -122,7 +122,7 @@ class _Paths:
         self._pieces = [StraightPiece(0)]
         self._known_before = [self._known.packed()]
         self._waiting, self._again = [(0, walk)], {0}
-        self._dependent, self._ends = set[int](), list[bytes]()
+        self._dependent, self._ends = set[int](), list[Packed]()
         self._instructions = self._effort = 0
         self._most = MOST + MOST_FOR_EACH * walk.trace.program_instructions
 
@@ -154,9 +154,9 @@ class _Paths:
 
     def _account(self, walk: "_Walk") -> None:
         self._instructions += len(walk.trace.instructions)
-        self._effort += walk.effort + PIECE + self._known.size
+        self._effort += walk.effort + PIECE
         self._dependent |= walk.data_dependent
-        if self._effort > self._most:
+        if self._effort + self._known.moved > self._most:
             raise DeviceError(
                 f"PROGRAM at program counter {walk.offset}: this program of {walk.trace.program_instructions:,} "
                 f"instructions has more paths than are followed here: after {self._instructions:,} instructions in "

@@ -292,6 +292,43 @@ def byte_sums() -> Iterator[Make]:
         yield make
 
 
+def narrow_constants() -> Iterator[Make]:
+    """Products beside an int32 constant of few values, or of many, which is the first operand or the second."""
+    for op, first, step in itertools.product(
+        ("ADD", "SUB", "MAXIMUM", "MINIMUM"), (False, True), (1, 70_001)
+    ):
+
+        def make(b: LayerBuilder, op=op, first=first, step=step) -> str:
+            x = [b.input(name, (2, 32, 32), DType.INT8) for name in "xy"]
+            product = b.add(
+                "MATMUL", [*x, b.zero_point(DType.INT8), b.zero_point(DType.INT8)], dtype=DType.INT32
+            )
+            most = 127 if step > 1 else 1000
+            other = b.constant(step * b.random.integers(-most, most + 1, (1, 32, 32)), DType.INT32)
+            return b.add(op, [other, product] if first else [product, other])
+
+        yield make
+
+
+def parted_channels() -> Iterator[Make]:
+    """Convolutions whose channels are read in two parts or three, whole tiles of the array or not."""
+    for sizes, kernel in itertools.product(((16, 16), (32, 16, 16), (24, 24)), (1, 3)):
+
+        def make(b: LayerBuilder, sizes=sizes, kernel=kernel) -> str:
+            x = b.conv(
+                b.input("x", (1, 16, 16, 5), DType.INT8), sum(sizes), (kernel, kernel), pad=(1, 1, 1, 1)
+            )
+            x, first, parts = b.rescale(x, DType.INT8, per_channel=True), 0, list[str]()
+            *outer, _ = b.graph.tensors[x].shape
+            for size in sizes:
+                part = b.add("SLICE", [x, b.shape([0, 0, 0, first]), b.shape([*outer, size])])
+                parts.append(b.clamp(part, first - 90, 80))
+                first += size
+            return b.add("CONCAT", parts[::-1], axis=3)
+
+        yield make
+
+
 FAMILIES = {
     "bias terms": (bias_terms, BASE),
     "planes": (planes, BASE),
@@ -311,6 +348,8 @@ FAMILIES = {
     "volumes": (exhaustive.volumes, exhaustive.CONFIG),
     "few rows": (exhaustive.few_rows, exhaustive.CONFIG),
     "byte sums": (byte_sums, BASE),
+    "parted channels": (parted_channels, BASE),
+    "narrow constants": (narrow_constants, BASE),
 }
 SPLIT = "split what exceeds the memory"
 CHANGED = {
@@ -332,6 +371,8 @@ CHANGED = {
     "volumes": ("decompose operators that the machine has not", 108),
     "few rows": ("multiply few rows by matrices as they are", 36),
     "byte sums": ("sum rows of bytes on the array", 2),
+    "parted channels": ("convolve by parts of channels", 4),
+    "narrow constants": ("add constants of few values as bytes", 8),
 }
 """For each family, a pass that it is for, and how many of its graphs that pass changes."""
 FOLDS = {"fold constants, sink reshapes", "fold what these left"}

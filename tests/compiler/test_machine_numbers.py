@@ -25,6 +25,7 @@ FORMATS = {
         "_BYTE_PARTS": "how fine an option is",
     },
     "legalize/constant_channels.py": {"_DOUBLE_ROUND_SHIFT": "of TOSA's RESCALE"},
+    "legalize/narrow_constants.py": {"_MULTIPLIER_BITS": "of a RESCALE", "_LARGEST_STEP": "of a RESCALE"},
     "legalize/planes.py": {"LOW_ZERO_POINT": "of int8", "_LIMIT": "of int32"},
     "legalize/resize.py": {"HEIGHT": "an axis", "WIDTH": "an axis"},
     "legalize/run_time_scales.py": {"_SPLIT": "half of an int32"},
