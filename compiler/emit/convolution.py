@@ -198,8 +198,9 @@ class ConvolutionEmission:
             here = self.emission.placement(self.emission.work.output).address
             self.emitter.early = activation_span(here.offset, parts[0].target.span.end)
         for part in parts:
-            self._drain(part, tile.blob, params)
-            params = None
+            for piece, repeats in self._pieces(part):
+                self._drain(piece, tile.blob, params, repeats)
+                params = None
 
     def _has_halves(self, source: BoxSource) -> bool:
         """Whether a box is one tile of pixels, which can go through the kernel in two parts."""
@@ -207,11 +208,29 @@ class ConvolutionEmission:
         before = self.plan.pixels_before_the_last_tile(window.oh, window.ow, self.config)
         return before is not None and source.pixels <= self.config.rows
 
-    def _drain(self, part: BoxOnArray, blob: Blob, params: ParamUse | None) -> None:
+    def _pieces(self, part: BoxOnArray) -> list[tuple[BoxOnArray, int]]:
+        """Some pixels as pieces, with the repetitions of the program that goes by channels; 1: of the usual one."""
+        config, pixels = self.config, part.pixels
+        if self.layer.by_channels is None or pixels < 2 * config.vector_slots:
+            return [(part, 1)]
+        for slots in range(config.vector_slots, config.vector_latency_cycles - 1, -1):
+            if pixels % slots == 0:
+                return [(part, pixels // slots)]
+        if self.plan.strips or not part.linear:
+            return [(part, 1)]
+        repeats = pixels // config.vector_slots
+        whole = repeats * config.vector_slots
+        return [(part.part(0, whole), repeats), (part.part(whole, pixels), 1)]
+
+    def _drain(self, part: BoxOnArray, blob: Blob, params: ParamUse | None, repeats: int) -> None:
         """The vector GO that takes the array's results for some pixels and a tile of output channels."""
         box, written = part.box, self._written(part, blob)
-        program, vectors, slots, repeats = self.layer.program, part.pixels, self.config.vector_slots, 1
+        program, vectors, slots = self.layer.program, part.pixels, self.config.vector_slots
         reads = [place.span for _, place in part.loads]
+        if repeats > 1:
+            assert self.layer.by_channels is not None
+            program = self.layer.by_channels
+            vectors = slots = part.pixels // repeats
         if self.layer.continued is not None:
             vectors, slots, repeats = box.columns, box.columns, box.rows
             if box.oy0:
