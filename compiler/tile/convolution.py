@@ -7,7 +7,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from tosaic.compiler.cost.array import dense_cycles, depthwise_cycles
+from tosaic.compiler.cost.array import dense_cycles, depthwise_cycles, full_rows_cycles
 from tosaic.compiler.cost.boxes import BoxWork
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.ir import DType, Operator, Tensor
@@ -78,7 +78,8 @@ class ConvolutionPlan:
     def work_content(self) -> Hashable:
         """All that `box_work` looks at: equal for plans whose boxes are the same work."""
         layout, window = self.layout, self.window.without_name()
-        return layout.blob_bytes, len(layout.blobs), layout.passes, self.tile_channels, window
+        divides = not self.weight_zp
+        return layout.blob_bytes, len(layout.blobs), layout.passes, self.tile_channels, window, divides
 
     def late_weight_bytes(self, config: Config) -> int:
         """Bytes of a tile's weights for which there is no room beside those of the tile before it."""
@@ -153,7 +154,7 @@ def plan_convolution(tensors: Tensors, layer: Layer, asked: Asked, packer: Packe
     elif (data := weight.data) is not None:
         packed = packer.constant(weight.name, layout, lambda: data)
     else:
-        packed = packer.computed(weight.name, layout)
+        packed = packer.computed(weight.name, layout, of.oh * of.ow)
     group_bytes = packed.group_bytes or min(
         WEIGHT_GROUP_BYTES, packed.step_bytes, config.wm_bytes // WEIGHT_GROUP_WM_PART
     )
@@ -222,7 +223,9 @@ def box_work(
         box = dataclasses.replace(window, oh=rows, ow=columns)
         cycles = depthwise_cycles(streams_of(box, layout.passes, config))
     else:
-        cycles = dense_cycles(layout.blob_bytes // config.columns**2, rows * columns, config)
+        # Weights with a zero point are not divided among the rows.
+        counted = full_rows_cycles if plan.weight_zp else dense_cycles
+        cycles = counted(layout.blob_bytes // config.columns**2, rows * columns, config)
     weight_bytes, late_bytes = tiles * layout.blob_bytes, 0
     if (
         plan.late_piece_bytes(config) is None
