@@ -268,6 +268,15 @@ Set by hand in 4fc04f7f (2026-11-21)."""
 PACKING_STEP_BYTES = 1024
 """Bytes of weights that the machine packs in a step, at least. Set by hand in 4fc04f7f (2026-11-21), with decision
 0009."""
+PACKING_LARGE_STEP_BYTES = 4096
+"""The same at most, where the array takes long for a step: its bytes leave behind a result. Measured on `base` with
+four heads of 256 queries and keys on 2026-11-29 (38,400 cycles instead of 44,900), with decision 0009."""
+PACKING_LEAST_STEPS = 8
+"""Steps at least of a packing whose steps are larger: the array waits for the first one. Measured on layers of
+bench/cycles.py on 2026-11-29, some of which take 1.3 times as long with fewer, with decision 0009."""
+PACKING_LARGE_STEP_FACTOR = 4
+"""Times the rows of the array that images have in pixels, at least, for larger steps: with few, packing takes longest.
+Measured with a decoder's layer of one token on 2026-11-29, with decision 0009."""
 PACKING_STEPS_AHEAD = 3
 """Packed steps that are on their way to weight memory while the array works on another one. Set by hand in 4fc04f7f
 (2026-11-21), with decision 0009."""

@@ -58,6 +58,25 @@ def rows_cycles(rows: int, length: int, before: Sequence[int], body: Sequence[in
     return total
 
 
+def pixels_cycles(pixels: int, slots: int, before: Sequence[int], body: Sequence[int], config: Config) -> int:
+    """Cycles of a group of channels of `pixels` vectors, `slots` at a time: the micro-operations `before` once, and the
+    `body` for each vector."""
+    total, (whole, rest) = 0, divmod(pixels, slots)
+    for repeats, count in ((whole, slots), (1, rest)):
+        if repeats and count:
+            total += CHANNEL_BATCH_CYCLES + batch_cycles(before, count, config)
+            total += repeats * batch_cycles(body, count, config)
+    return total
+
+
+def pixel_slots(pixels: int, before: Sequence[int], body: Sequence[int], config: Config) -> int:
+    """The number of slots for which that takes the fewest cycles, the largest one of several."""
+    return min(
+        range(min(pixels, config.vector_slots), 0, -1),
+        key=lambda slots: pixels_cycles(pixels, slots, before, body, config),
+    )
+
+
 def channels_cycles(config: Config, beats: Sequence[int], rows: int) -> int:
     """Cycles for `rows` vectors with the same parameters. `beats`: of each micro-operation, which waits for what the
     one before has computed."""

@@ -93,7 +93,7 @@ def emit_array(emitter: Emitter, plan: ConvolutionPlan, go: ArrayGo) -> None:
         command_go = table.command(
             Opcode.ARRAY_GO,
             weights=weights % config.wm_bytes // config.columns,
-            pixels=go.source.window.oh * go.source.window.ow,
+            pixels=go.source.pixels,
             accumulate=taps is not parts[0],
             drain=taps is parts[-1],
             more_blocks=go.blocks - 1,
@@ -112,8 +112,15 @@ def last_tile_apart(plan: ConvolutionPlan, source: BoxSource, config: Config) ->
         return [source]
     if window.pixelwise and not plan.keeps_rows and _fits_a_row(window):
         return [_of_pixels(source, 0, first), _of_pixels(source, first, window.oh * window.ow)]
-    rows = first // window.ow
-    return [_of_rows(source, 0, rows), _of_rows(source, rows, window.oh)]
+    rows, columns = divmod(first, window.ow)
+    if not columns:
+        return [_of_rows(source, 0, rows), _of_rows(source, rows, window.oh)]
+    last = _of_rows(source, rows, window.oh)
+    behind = dataclasses.replace(last.window, ow=window.ow - columns, left=window.left - columns * window.sx)
+    return [
+        dataclasses.replace(_of_rows(source, 0, rows + 1), left_out=window.ow - columns),
+        dataclasses.replace(last, window=behind),
+    ]
 
 
 def begun_early(

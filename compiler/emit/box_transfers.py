@@ -46,10 +46,16 @@ class BoxSource:
     address: int
     span: Span
     channel: int
+    left_out: int = 0
+    """Pixels at the end of the last row that are not of it."""
     setups: dict[Hashable, list[Command]] = dataclasses.field(
         default_factory=dict, init=False, compare=False, repr=False
     )
     """What sets the array up for it, by a tile's place among the input channels and its part of the kernel."""
+
+    @property
+    def pixels(self) -> int:
+        return self.window.oh * self.window.ow - self.left_out
 
     def span_of(self, first_byte: int, size_bytes: int) -> Span:
         """Returns the span of the same bytes of all pixels, if they are bytes of these pixels only."""

@@ -174,15 +174,22 @@ class ConvolutionEmission:
     ) -> None:
         """Array GOs for one tile of output channels, and the vector GOs that take its results."""
         self.packing.ready(tile)
-        group = self.emitter.weights(tile.group_address, tile.group_bytes)
+        late, piece_bytes = (
+            self.plan.late_weight_bytes(self.config) > 0,
+            self.plan.late_piece_bytes(self.config),
+        )
+        group = self.emitter.weights(
+            tile.group_address, tile.group_bytes, streamed=piece_bytes is not None, piece_bytes=piece_bytes
+        )
+        streamed = piece_bytes is not None and group.loaded
         weights = (group.address + (tile.address - tile.group_address)) % self.config.wm_bytes
-        in_halves = self._in_halves(sources[-1])
-        if in_halves:
+        if late:
             sources = [*sources[:-1], *last_tile_apart(self.plan, sources[-1], self.config)]
         for source in sources:
-            one_tile = source.window.oh * source.window.ow <= self.config.rows
-            halves = in_halves and one_tile and source is sources[-1]
-            emit_array(self.emitter, self.plan, ArrayGo(tile, weights, source, in_halves=halves))
+            halves = late and piece_bytes is None and source is sources[-1] and self._has_halves(source)
+            go = ArrayGo(tile, weights, source, streamed=streamed, in_halves=halves)
+            emit_array(self.emitter, self.plan, go)
+            streamed = False
         while self._late:
             self.emitter.copy(self._late.pop(0))
         parts, params = [placed], self.emission.params_of(number)
@@ -191,21 +198,39 @@ class ConvolutionEmission:
             here = self.emission.placement(self.emission.work.output).address
             self.emitter.early = activation_span(here.offset, parts[0].target.span.end)
         for part in parts:
-            self._drain(part, tile.blob, params)
-            params = None
+            for piece, repeats in self._pieces(part):
+                self._drain(piece, tile.blob, params, repeats)
+                params = None
 
-    def _in_halves(self, source: BoxSource) -> bool:
-        """Whether the weights of the next tile of channels have room only when the array is done with some of this
-        one's."""
+    def _has_halves(self, source: BoxSource) -> bool:
+        """Whether a box is one tile of pixels, which can go through the kernel in two parts."""
         window = source.window
-        parts = self.plan.pixels_before_the_last_tile(window.oh, window.ow, self.config) is not None
-        return parts and self.plan.late_weight_bytes(self.config) > 0
+        before = self.plan.pixels_before_the_last_tile(window.oh, window.ow, self.config)
+        return before is not None and source.pixels <= self.config.rows
 
-    def _drain(self, part: BoxOnArray, blob: Blob, params: ParamUse | None) -> None:
+    def _pieces(self, part: BoxOnArray) -> list[tuple[BoxOnArray, int]]:
+        """Some pixels as pieces, with the repetitions of the program that goes by channels; 1: of the usual one."""
+        config, pixels = self.config, part.pixels
+        if self.layer.by_channels is None or pixels < 2 * config.vector_slots:
+            return [(part, 1)]
+        for slots in range(config.vector_slots, config.vector_latency_cycles - 1, -1):
+            if pixels % slots == 0:
+                return [(part, pixels // slots)]
+        if self.plan.strips or not part.linear:
+            return [(part, 1)]
+        repeats = pixels // config.vector_slots
+        whole = repeats * config.vector_slots
+        return [(part.part(0, whole), repeats), (part.part(whole, pixels), 1)]
+
+    def _drain(self, part: BoxOnArray, blob: Blob, params: ParamUse | None, repeats: int) -> None:
         """The vector GO that takes the array's results for some pixels and a tile of output channels."""
         box, written = part.box, self._written(part, blob)
-        program, vectors, slots, repeats = self.layer.program, part.pixels, self.config.vector_slots, 1
+        program, vectors, slots = self.layer.program, part.pixels, self.config.vector_slots
         reads = [place.span for _, place in part.loads]
+        if repeats > 1:
+            assert self.layer.by_channels is not None
+            program = self.layer.by_channels
+            vectors = slots = part.pixels // repeats
         if self.layer.continued is not None:
             vectors, slots, repeats = box.columns, box.columns, box.rows
             if box.oy0:

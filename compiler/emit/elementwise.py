@@ -2,11 +2,21 @@
 
 import dataclasses
 import math
+from collections.abc import Iterator
 
-from tosaic.compiler.cost.vector import rows_cycles
+from tosaic.compiler.cost.vector import channels_cycles, pixel_slots, pixels_cycles, rows_cycles
 from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.nest import MAX_COUNT
-from tosaic.compiler.emit.nest_go import GoNest, emit_gos, emit_nest, row_gos
+from tosaic.compiler.emit.nest_go import (
+    GoNest,
+    channel_gos,
+    emit_gos,
+    emit_nest,
+    nest_gos,
+    pixel_axes,
+    row_gos,
+)
+from tosaic.compiler.emit.vector_go import VectorGo
 from tosaic.compiler.place.placement import BufferKey, Role
 from tosaic.compiler.tile.elementwise import (
     ElementwisePlan,
@@ -88,20 +98,35 @@ def _emit_boxes(emission: LayerEmission, plan: ElementwisePlan) -> None:
 
 
 def _emit_box(emission: LayerEmission, nest: GoNest) -> None:
-    """A box, by rows where that takes fewer cycles."""
+    """A box, by rows or by channels where that takes fewer cycles."""
     layer, config = emission.layer, emission.config
-    counts, program = [axis.count for axis in nest.axes], layer.by_rows
-    if program is None:
-        emit_nest(emission.emitter, nest)
-        return
-    stored = emission.tensors.element(layer.output)
-    beats, rows = program.uop_beats(stored), math.prod(counts[:-1])
-    before, body = beats[: program.body_start], beats[program.body_start :]
-    vectors = rows * -(-counts[-1] // config.columns)
-    if rows_cycles(rows, counts[-1], before, body, config) >= vectors * layer.program.beats(stored):
-        emit_nest(emission.emitter, nest)
-        return
-    emit_gos(emission.emitter, row_gos(dataclasses.replace(nest, program=program), config))
+    counts, stored = [axis.count for axis in nest.axes], emission.tensors.element(layer.output)
+    rows, groups = math.prod(counts[:-1]), -(-counts[-1] // config.columns)
+    ways: list[tuple[int, Iterator[VectorGo]]] = [
+        (rows * groups * layer.program.beats(stored), nest_gos(nest, config))
+    ]
+    if layer.by_rows is not None:
+        before, body = layer.by_rows.held_beats(stored)
+        gos = row_gos(dataclasses.replace(nest, program=layer.by_rows), config)
+        ways.append((rows_cycles(rows, counts[-1], before, body, config), gos))
+    if layer.by_channels is not None:
+        cycles, slots = _by_channels(emission, nest)
+        gos = channel_gos(dataclasses.replace(nest, program=layer.by_channels), slots, config)
+        ways.append((groups * cycles, gos))
+    emit_gos(emission.emitter, min(ways, key=lambda way: way[0])[1])
+
+
+def _by_channels(emission: LayerEmission, nest: GoNest) -> tuple[int, int]:
+    """Cycles of a group of channels of a box that goes by channels, and the slots of its batches."""
+    layer, config = emission.layer, emission.config
+    program = layer.by_channels
+    assert program is not None
+    outer, pixels = pixel_axes(nest, program)
+    before, body = program.held_beats(emission.tensors.element(layer.output))
+    count, turns = (pixels[-1].count if pixels else 1), math.prod(axis.count for axis in pixels[:-1])
+    slots = pixel_slots(count, before, body, config)
+    others = math.prod(axis.count for axis in outer)
+    return others * turns * pixels_cycles(count, slots, before, body, config), slots
 
 
 def _fetch_box(
@@ -136,18 +161,26 @@ def _emit_per_channel(
 ) -> None:
     """A per-channel RESCALE without a convolution: groups of channels along the last axis, each with parameters of its
     own. Groups of a batch each are one command."""
-    sizes, columns = _sizes(emission), emission.config.columns
+    layer, sizes, columns, together = emission.layer, _sizes(emission), emission.config.columns, 1
     rows, along = merge(axes[:-1]), axes[-1]
     whole, rest = divmod(along.count, columns)
-    together = 1
-    if math.prod(axis.count for axis in rows) <= emission.config.vector_slots and len(rows) < _MOST_ROW_AXES:
+    vectors, slots = math.prod(axis.count for axis in rows), 0
+    if layer.by_channels is not None:
+        nest = GoNest(layer.by_channels, axes, addresses, sizes)
+        cycles, slots = _by_channels(emission, nest)
+        beats = layer.program.uop_beats(emission.tensors.element(layer.output))
+        if cycles >= channels_cycles(emission.config, beats, vectors):
+            slots = 0
+        elif not pixel_axes(nest, layer.by_channels)[0]:
+            together = MAX_COUNT
+    if not slots and vectors <= emission.config.vector_slots and len(rows) < _MOST_ROW_AXES:
         together = MAX_COUNT
     parts = [(first, min(together, whole - first), columns) for first in range(0, whole, together)]
     for first, blocks, lanes in [*parts, *([(whole, 1, rest)] if rest else [])]:
         moved = [a + first * columns * s for a, s in zip(addresses, along.strides, strict=True)]
         groups = Axis(blocks, tuple(columns * stride for stride in along.strides))
         nest = GoNest(
-            emission.layer.program,
+            layer.program,
             [*([groups] if blocks > 1 else []), *rows, Axis(lanes, along.strides)],
             moved,
             sizes,
@@ -155,4 +188,10 @@ def _emit_per_channel(
             table=emission.take_table(),
             keep_axes=True,
         )
+        if slots and layer.by_channels is not None:
+            channels = [*axes[:-1], Axis(blocks * lanes, along.strides)]
+            nest = dataclasses.replace(nest, program=layer.by_channels, axes=channels)
+            for go in channel_gos(nest, slots, emission.config):
+                emission.emitter.vector(go)
+            continue
         emit_nest(emission.emitter, nest)

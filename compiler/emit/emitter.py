@@ -146,9 +146,11 @@ class Emitter:
 
     # --- weights
 
-    def weights(self, source: Address, size_bytes: int, *, streamed: bool = False) -> WeightsHere:
-        """Brings a blob of weights into the ring unless it is there. `streamed`: what comes is for array GOs that wait
-        for each word."""
+    def weights(
+        self, source: Address, size_bytes: int, *, streamed: bool = False, piece_bytes: int | None = None
+    ) -> WeightsHere:
+        """Brings a blob of weights into the ring unless it is there, in loads of `piece_bytes` bytes. `streamed`: what
+        comes is for array GOs that wait for each word."""
         coded = self.memory.coded.get(source)
         address, missing = self.ring.place(source, size_bytes, whole=coded is not None)
         if coded is not None:
@@ -162,7 +164,7 @@ class Emitter:
                 self._unpack(*row, address, size_bytes, streamed=streamed)
             return WeightsHere(address, missing)
         assert source.region is not Region.CODED
-        piece = STREAMED_LOAD_BYTES if streamed else WEIGHT_LOAD_BYTES
+        piece = piece_bytes or (STREAMED_LOAD_BYTES if streamed else WEIGHT_LOAD_BYTES)
         for start in range(0, size_bytes if missing else 0, piece):
             size = min(piece, size_bytes - start)
             local = (address + start) % self.ring.size_bytes

@@ -123,12 +123,13 @@ def _batched(axes: list[Axis], lanes: int, reduced: list[Axis], max_slots: int) 
     for start, slots, blocks in parts:
         loops = (Axis(slots, axis.strides), *reduced, *blocks, *others)
         offsets = tuple(start * s for s in axis.strides)
-        yield from _limited(loops, offsets or zero, slots, lanes, len(reduced))
+        yield from limited(loops, offsets or zero, slots, lanes, len(reduced))
 
 
-def _limited(
+def limited(
     loops: tuple[Axis, ...], offsets: tuple[int, ...], slots: int, lanes: int, reduced: int
 ) -> Iterator[Piece]:
+    """The same for batches of the first of `loops`, repeated over the next `reduced` of them: commands have limits."""
     outer = loops[1 + reduced :]
     for index, axis in enumerate(outer, 1 + reduced):
         if axis.count > MAX_COUNT:
@@ -136,13 +137,13 @@ def _limited(
                 count = min(MAX_COUNT, axis.count - start)
                 part = (*loops[:index], Axis(count, axis.strides), *loops[index + 1 :])
                 moved = tuple(o + start * s for o, s in zip(offsets, axis.strides, strict=True))
-                yield from _limited(part, moved, slots, lanes, reduced)
+                yield from limited(part, moved, slots, lanes, reduced)
             return
     if len(loops) > STREAM_DIMS:
         axis = outer[-1]
         for turn in range(axis.count):
             moved = tuple(o + turn * s for o, s in zip(offsets, axis.strides, strict=True))
-            yield from _limited(loops[:-1], moved, slots, lanes, reduced)
+            yield from limited(loops[:-1], moved, slots, lanes, reduced)
         return
     vectors = slots
     for axis in outer:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from tosaic.compiler.emit.emitter import Emitter
-from tosaic.compiler.emit.nest import Piece, even_lanes, pieces, split_lanes
+from tosaic.compiler.emit.nest import Piece, even_lanes, limited, pieces, split_lanes
 from tosaic.compiler.emit.vector_go import Access, Dim, Entries, ParamUse, VectorGo
 from tosaic.compiler.fuse.expression import Immediate, Load, Node
 from tosaic.compiler.fuse.microprogram import MicroProgram, assemble
@@ -68,11 +68,8 @@ def row_gos(nest: GoNest, config: Config) -> Iterator[VectorGo]:
     """The GOs of a nest whose program goes by rows: its body repeats along the last axis."""
     *outer, along = nest.axes
     lanes, table = even_lanes(along.count, config.columns), nest.table
-    whole, rest = divmod(along.count, lanes)
     splats = tuple(stride == 0 for stride in along.strides)
-    for first, repeats, width in ((0, whole, lanes), (whole * lanes, 1, rest)):
-        if not width:
-            continue
+    for first, repeats, width in _groups(along.count, lanes):
         steps = Axis(repeats, tuple(stride * width for stride in along.strides))
         moved = [
             address + first * stride for address, stride in zip(nest.addresses, along.strides, strict=True)
@@ -82,6 +79,50 @@ def row_gos(nest: GoNest, config: Config) -> Iterator[VectorGo]:
         for piece in pieces(merge(outer), vector, width, width, [steps], len(splats), config.vector_slots):
             yield _go(part, piece, splats, table)
             table = None
+
+
+def pixel_axes(nest: GoNest, program: MicroProgram) -> tuple[list[Axis], list[Axis]]:
+    """The axes before the channels: those over which what `program` holds differs, and the pixels, over which it does
+    not."""
+    axes = nest.axes[:-1]
+    held = [axis.count > 1 and any(axis.strides[stream] for stream in program.rows) for axis in axes]
+    first = len(axes) - held[::-1].index(True) if True in held else 0
+    return merge(axes[:first]), merge(axes[first:])
+
+
+def channel_gos(nest: GoNest, slots: int, config: Config) -> Iterator[VectorGo]:
+    """The GOs of a nest whose program goes by channels: batches of `slots` pixels of a group of channels, over whose
+    pixels the body repeats. With parameters the groups are all whole, or one."""
+    outer, pixels = pixel_axes(nest, nest.program)
+    *before, inner = pixels or [Axis(1, (0,) * len(nest.addresses))]
+    along, table = nest.axes[-1], nest.table
+    lanes = config.columns if nest.params is not None else even_lanes(along.count, config.columns)
+    splats = tuple(stride == 0 for stride in along.strides)
+    blocks, rest = divmod(inner.count, slots)
+    for first, groups, width in _groups(along.count, lanes):
+        for start, count, repeats in ((0, slots, blocks), (blocks * slots, rest, 1)):
+            if not count or not repeats:
+                continue
+            moved = tuple(
+                first * channel + start * pixel
+                for channel, pixel in zip(along.strides, inner.strides, strict=True)
+            )
+            steps = [Axis(repeats, tuple(stride * count for stride in inner.strides)), *before[::-1]]
+            group = Axis(groups, tuple(stride * width for stride in along.strides))
+            loops = (Axis(count, inner.strides), *steps, group, *outer[::-1])
+            part = dataclasses.replace(nest, reduced=steps)
+            for piece in limited(loops, moved, count, width, len(steps)):
+                yield _go(part, piece, splats, table)
+                table = None
+
+
+def _groups(channels: int, lanes: int) -> Iterator[tuple[int, int, int]]:
+    """(first channel, groups, channels of each) of the groups of `lanes` channels, and of the rest."""
+    whole, rest = divmod(channels, lanes)
+    if whole:
+        yield 0, whole, lanes
+    if rest:
+        yield whole * lanes, 1, rest
 
 
 def emit_move(emitter: Emitter, source: int, target: int, size_bytes: int) -> None:

@@ -8,6 +8,8 @@ from tosaic.compiler.fuse.microprogram import MicroProgram
 from tosaic.compiler.fuse.reduced_axis import ReducedAxis
 from tosaic.compiler.fuse.translate import PerChannel, RunTimeScales
 from tosaic.compiler.ir import Operator
+from tosaic.hw.config import Config
+from tosaic.hw.isa import Element
 
 
 @dataclasses.dataclass
@@ -35,6 +37,15 @@ class Layer:
 
     by_rows: MicroProgram | None = None
     """The same as `program` for batches of rows, if that takes fewer cycles where there are many rows."""
+
+    by_channels: MicroProgram | None = None
+    """The same as `program` for the pixels of a group of channels, if that takes fewer cycles where there are many."""
+
+    def drain_beats(self, stored: Element, pixels: int, config: Config) -> int:
+        """Cycles of VECTOR for a vector of a convolution of `pixels` pixels."""
+        if self.by_channels is None or pixels < 2 * config.vector_slots:
+            return self.program.beats(stored)
+        return sum(self.by_channels.held_beats(stored)[1])
 
     @property
     def output(self) -> str:

@@ -1,6 +1,7 @@
 """Builds one layer of given operators: the expression that they compute, and its micro-program."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.microprogram import MicroProgram, TooComplex, assemble
 from tosaic.compiler.fuse.reduced_axis import reduced_axis
 from tosaic.compiler.fuse.reductions import PARTIAL, reduced_value
-from tosaic.compiler.fuse.rows import by_rows
+from tosaic.compiler.fuse.rows import by_channels, by_rows
 from tosaic.compiler.fuse.translate import Translator
 from tosaic.compiler.fuse.windows import array_value
 from tosaic.compiler.ir import DType, Graph, Operator
@@ -79,6 +80,7 @@ class LayerBuilding:
             self._lines(program),
             continued,
             self._by_rows(program, translator.per_channel is not None),
+            self._by_channels(program),
         )
         self._check(layer, program)
         return layer
@@ -164,6 +166,20 @@ class LayerBuilding:
             return None
         return by_rows(self._values[output.name], program, ELEMENT[output.dtype], self.config)
 
+    def _by_channels(self, program: MicroProgram) -> MicroProgram | None:
+        """The program for the pixels of a group of channels, where operands differ along the channels only."""
+        tensors, output = self.graph.tensors, self.graph.tensors[self.members.root.outputs[0]]
+        lines = frozenset(
+            stream
+            for stream, load in enumerate(program.loads)
+            if _is_line(tensors[load.tensor].shape, output.shape)
+        )
+        if self._on_array and self.members.root.op != "REDUCE_SUM":
+            lines = frozenset(self._lines(program))
+        elif self.members.base is not None:
+            return None
+        return by_channels(self._values[output.name], program, lines, ELEMENT[output.dtype], self.config)
+
     # --- limits
 
     def _check(self, layer: Layer, program: MicroProgram) -> None:
@@ -183,6 +199,15 @@ class LayerBuilding:
             raise TooComplex("a broadcast operand after a window")
         if layer.per_channel is not None and kind not in (None, Kind.ARRAY):
             raise TooComplex("a per-channel RESCALE after a reduction")
+
+
+def _is_line(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether an operand of `shape` is the same for some neighbouring pixels of `target`, and differs along its
+    channels."""
+    if len(target) < 2 or len(shape) != len(target) or not shape[-1] == target[-1] > 1:
+        return False
+    pixels = itertools.takewhile(lambda sizes: sizes[0] == 1, zip(shape[-2::-1], target[-2::-1], strict=True))
+    return any(size > 1 for _, size in pixels)
 
 
 def _narrowest(values: np.ndarray) -> Element:

@@ -83,6 +83,11 @@ class MicroProgram:
         """The same for each micro-operation."""
         return [self._beats(uop, stored) for uop in self.instructions if uop.opcode is Opcode.VECTOR_UOP]
 
+    def held_beats(self, stored: Element) -> tuple[list[int], list[int]]:
+        """The same before the body and in the body, of a program that holds `rows`."""
+        beats = self.uop_beats(stored)
+        return beats[: self.body_start], beats[self.body_start :]
+
     def body_beats(self) -> tuple[int, ...]:
         """Cycles of each micro-operation of the body for a vector."""
         uops = [uop for uop in self.instructions if uop.opcode is Opcode.VECTOR_UOP]

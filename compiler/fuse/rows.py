@@ -1,8 +1,9 @@
-"""Elementwise layers whose slots are rows: what a whole row shares is loaded and computed once, before the repetitions
-that walk along the row.
+"""Elementwise layers that load and compute once what many vectors share, before the repetitions that walk over them.
 
-A micro-operation loads one operand. Where it needs an element of a row and the row's own number (a mean, a maximum, a
-scale), the number must be in a register, and would be brought there for every vector of the row.
+A micro-operation loads one operand, and int32 elements take four cycles. By rows, slots are rows and the repetitions
+walk along them: what has one number for a whole row (a mean, a maximum, a scale) stays in a register. By channels, the
+repetitions walk over the pixels of a group of channels: what differs along the channels only (a gate, a scale) stays,
+and with it all that comes of it by the channels' own parameters.
 """
 
 import dataclasses
@@ -17,17 +18,36 @@ from tosaic.hw.isa import Element, Op
 def by_rows(root: Value, program: MicroProgram, stored: Element, config: Config) -> MicroProgram | None:
     """The micro-program of an elementwise layer that computes what its splats alone lead to before its body, which
     stores a vector in each repetition; its streams are those of `program`. None where it saves nothing."""
+    return _held(root, program, program.splats, stored, config, parameters=False)
+
+
+def by_channels(
+    root: Value, program: MicroProgram, lines: frozenset[int], stored: Element, config: Config
+) -> MicroProgram | None:
+    """The same of streams that differ along the channels only: `lines`. Each group of channels has its parameters."""
+    return _held(root, program, lines, stored, config, parameters=True)
+
+
+def _held(
+    root: Value,
+    program: MicroProgram,
+    streams: frozenset[int],
+    stored: Element,
+    config: Config,
+    *,
+    parameters: bool,
+) -> MicroProgram | None:
     distinct = len(set(program.loads)) == len(program.loads)
-    if not distinct or not isinstance(root, Node):
+    if not streams or not distinct or not isinstance(root, Node):
         return None
-    rows = {program.loads[stream].tensor for stream in program.splats}
-    root = _added(root, rows)
+    rows = {program.loads[stream].tensor for stream in streams}
+    root = _added(root, rows, parameters=parameters)
     uses = Uses()
     order = [value for value in uses.postorder(root) if isinstance(value, Node)]
     assembler = UopAssembler(config, uses, program.loads)
-    shared = _shared(order, rows)
+    shared = _shared(order, rows, parameters=parameters)
     if id(root) in shared:
-        # A row is one number all along.
+        # All vectors are the same.
         return None
     try:
         for node in order:
@@ -44,17 +64,17 @@ def by_rows(root: Value, program: MicroProgram, stored: Element, config: Config)
         uops=assembler.count,
         body_start=body_start,
         body_end=assembler.count,
-        rows=program.splats,
+        rows=streams,
     )
     saves = sum(found.uop_beats(stored)[body_start:]) < program.beats(stored)
     return found if saves else None
 
 
-def _added(root: Node, rows: Container[str]) -> Node:
+def _added(root: Node, rows: Container[str], *, parameters: bool) -> Node:
     """A copy of an expression in which a RESCALE adds what its row has, negated, in place of a SUB behind it."""
     uses = Uses()
     order = [value for value in uses.postorder(root) if isinstance(value, Node)]
-    shared, copies = _shared(order, rows), dict[int, Node]()
+    shared, copies = _shared(order, rows, parameters=parameters), dict[int, Node]()
 
     def copy(value: Value | None) -> Value | None:
         return copies[id(value)] if isinstance(value, Node) else value
@@ -75,8 +95,8 @@ def _added(root: Node, rows: Container[str]) -> Node:
     return copies[id(root)]
 
 
-def _shared(order: list[Node], rows: Container[str]) -> set[int]:
-    """The nodes, by id, that have one value for a whole row."""
+def _shared(order: list[Node], rows: Container[str], *, parameters: bool) -> set[int]:
+    """The nodes, by id, that have one value for a whole row, or, with `parameters`, for all pixels."""
     found = set[int]()
 
     def of_row(value: Value | None) -> bool:
@@ -85,7 +105,7 @@ def _shared(order: list[Node], rows: Container[str]) -> set[int]:
         return value is None or isinstance(value, Immediate) or id(value) in found
 
     for node in order:
-        if of_row(node.a) and of_row(node.b) and not (node.bias or node.per_channel):
+        if of_row(node.a) and of_row(node.b) and (parameters or not (node.bias or node.per_channel)):
             found.add(id(node))
     return found
 

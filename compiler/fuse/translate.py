@@ -203,7 +203,7 @@ class Translator:
             scaled = self._by_constant(names, shift)
             if scaled is not None:
                 return scaled
-            return Node(Op.MUL, self.operand(names[0]), self.operand(names[1]), shift=shift, wrap32=True)
+            return self._product(names, shift)
         # Only A has 48 bits.
         names.sort(key=lambda name: -self.graph.tensors[name].dtype.bits)
         a, b = self.operand(names[0]), self.operand(names[1])
@@ -213,6 +213,17 @@ class Translator:
             self._absorb(node, names[0])
             return node
         return Node(Op.MUL, a, b, shift=shift)
+
+    def _product(self, names: list[str], shift: int) -> Node:
+        """A product of int32. What RESCALE has doubled some times before the product is shifted as often less."""
+        a, b = (self.operand(name) for name in names)
+        for value, other, name in ((a, b, names[0]), (b, a, names[1])):
+            if self.uses(name) != 1 or not isinstance(value, Node) or value is other:
+                continue
+            doubled = _doublings(value)
+            if doubled is not None and doubled <= shift:
+                return Node(Op.MUL, value.a, other, shift=shift - doubled, a_zp=value.a_zp, wrap32=True)
+        return Node(Op.MUL, a, b, shift=shift, wrap32=True)
 
     def _by_constant(self, names: list[str], shift: int) -> Node | None:
         """A product with a constant that is multiplied by a RESCALE, which may add as well."""
@@ -303,6 +314,15 @@ class Translator:
             # The store takes the low bits.
             return value if isinstance(value, Node) else Node(Op.MOV, value)
         return _narrowed(value, target)
+
+
+def _doublings(node: Node) -> int | None:
+    """How often a node doubles its operand, if that is all it does."""
+    plain = node.op is Op.RESCALE and node.b is None and node.clamp is None and not node.out_zp
+    if not plain or node.per_channel or node.average or node.bias or node.wrap32 or node.multiplier < 1:
+        return None
+    doubled = node.multiplier.bit_length() - 1 - node.shift
+    return doubled if doubled >= 0 and node.multiplier == 1 << node.shift + doubled else None
 
 
 def _narrowed(value: Value, dtype: DType) -> Value:

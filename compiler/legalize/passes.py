@@ -43,12 +43,12 @@ class Pass:
 
 PASSES = (
     Pass("fold constants, sink reshapes", lambda graph, config: normalise(graph)),
-    Pass("add constants to biases", lambda graph, config: add_to_biases(graph), optional=True),
     Pass(
         "interpolate by convolutions",
         lambda graph, config: interpolate_by_convolutions(graph),
         optional=True,
     ),
+    Pass("add constants to biases", lambda graph, config: add_to_biases(graph), optional=True),
     Pass(
         "work in the order of axes that turns least",
         lambda graph, config: agree_on_axes(graph),

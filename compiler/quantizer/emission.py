@@ -368,6 +368,10 @@ class Emission:
         while maker is not None and maker.op in _ON_THE_WAY:
             if maker.op == "RESCALE" and maker.attributes["per_channel"]:
                 before = self._maker_of_channels(maker.inputs[0])
+                if before is not None and before.op in ("ADD", "SUB"):
+                    # A constant, which goes into the convolution's bias.
+                    terms = [name for name in before.inputs if name in self._makers]
+                    before = self._maker_of_channels(terms[0]) if len(terms) == 1 else None
                 return before is not None and before.op in MACS
             computed = [name for name in maker.inputs if name in self._makers]
             shapes = {self.low.build.graph.tensors[name].shape for name in (*computed, maker.outputs[0])}

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from tosaic.compiler.cost.array import dense_cycles, depthwise_cycles
+from tosaic.compiler.cost.array import dense_cycles, depthwise_cycles, full_rows_cycles
 from tosaic.compiler.cost.boxes import BoxWork
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.ir import DType, Operator, Tensor
@@ -78,21 +78,38 @@ class ConvolutionPlan:
     def work_content(self) -> Hashable:
         """All that `box_work` looks at: equal for plans whose boxes are the same work."""
         layout, window = self.layout, self.window.without_name()
-        return layout.blob_bytes, len(layout.blobs), layout.passes, self.tile_channels, window
+        divides = not self.weight_zp
+        return layout.blob_bytes, len(layout.blobs), layout.passes, self.tile_channels, window, divides
 
     def late_weight_bytes(self, config: Config) -> int:
         """Bytes of a tile's weights for which there is no room beside those of the tile before it."""
         return max(0, 2 * self.tiles[0].group_bytes - config.wm_bytes)
 
+    def late_piece_bytes(self, config: Config) -> int | None:
+        """Bytes per load of such weights, where the array begins with the first words and waits for each other one:
+        the first load has room beside the tile before it. None where the array cannot, or need not."""
+        piece, size = config.wm_bytes // WEIGHT_GROUP_WM_PART, self.tiles[0].group_bytes
+        as_stored = not self.weights.gradual and not self.weights.group_bytes
+        fits = self.late_weight_bytes(config) > 0 and size + piece <= config.wm_bytes
+        return piece if as_stored and fits and self.reads_whole_blobs else None
+
+    @property
+    def reads_whole_blobs(self) -> bool:
+        """Whether the array reads every word of a tile's weights, in the order in which they lie."""
+        return not self.layout.depthwise and all(
+            tile.blob.chunks in (0, self.layout.chunks) for tile in self.tiles
+        )
+
     def pixels_before_the_last_tile(self, rows: int, columns: int, config: Config) -> int | None:
         """Pixels of a box before its last tile of pixels, which can go through the kernel in two parts. None where it
-        cannot: it begins within a row, or the kernel has no parts."""
+        cannot: it is parts of several rows, or the kernel has no parts."""
         window, layout = self.window, self.layout
         parts = window.kh if window.kh > 1 else layout.chunks * (layout.run_count == 1)
         if layout.depthwise or self.strips or parts < 2:
             return None
         first = (rows * columns - 1) // config.rows * config.rows
-        return None if first % columns and (not window.pixelwise or self.keeps_rows) else first
+        apart = first % columns == 0 or rows * columns - first < columns
+        return first if apart or (window.pixelwise and not self.keeps_rows) else None
 
     @property
     def keeps_rows(self) -> bool:
@@ -137,7 +154,7 @@ def plan_convolution(tensors: Tensors, layer: Layer, asked: Asked, packer: Packe
     elif (data := weight.data) is not None:
         packed = packer.constant(weight.name, layout, lambda: data)
     else:
-        packed = packer.computed(weight.name, layout)
+        packed = packer.computed(weight.name, layout, of.oh * of.ow)
     group_bytes = packed.group_bytes or min(
         WEIGHT_GROUP_BYTES, packed.step_bytes, config.wm_bytes // WEIGHT_GROUP_WM_PART
     )
@@ -206,9 +223,14 @@ def box_work(
         box = dataclasses.replace(window, oh=rows, ow=columns)
         cycles = depthwise_cycles(streams_of(box, layout.passes, config))
     else:
-        cycles = dense_cycles(layout.blob_bytes // config.columns**2, rows * columns, config)
+        # Weights with a zero point are not divided among the rows.
+        counted = full_rows_cycles if plan.weight_zp else dense_cycles
+        cycles = counted(layout.blob_bytes // config.columns**2, rows * columns, config)
     weight_bytes, late_bytes = tiles * layout.blob_bytes, 0
-    if plan.pixels_before_the_last_tile(rows, columns, config) is None:
+    if (
+        plan.late_piece_bytes(config) is None
+        and plan.pixels_before_the_last_tile(rows, columns, config) is None
+    ):
         late_bytes = tiles * plan.late_weight_bytes(config)
     return BoxWork(tiles, tiles * cycles, weight_bytes, weight_bytes <= config.wm_bytes, late_bytes)
 
@@ -226,12 +248,11 @@ def _streams(plan: ConvolutionPlan, extent: Extent) -> bool:
     Only layers in blocks do so. With many tiles of pixels, an array that has begun could wait for weights that are
     queued after a LOAD_WAIT that waits for the array: neither would go on."""
     return (
-        not plan.layout.depthwise
+        plan.reads_whole_blobs
         and not plan.layout.batched
         and not plan.weights.gradual
         and (not plan.weights.group_bytes or plan.weights.unpacked)
         and extent.channels >= plan.channels
-        and all(tile.blob.chunks in (0, plan.layout.chunks) for tile in plan.tiles)
     )
 
 

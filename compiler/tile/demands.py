@@ -89,6 +89,7 @@ def _computing(work: LayerWork, config: Config) -> int:
     elements, beats = tensors.elements(layer.output), layer.program.beats(tensors.element(layer.output))
     if isinstance(body, ArrayBody):
         window, extent = body.cut.window, body.extent
+        beats = layer.drain_beats(tensors.element(layer.output), window.oh * window.ow, config)
         whole, rest = divmod(_rows(body), extent.rows)
         columns, turns = min(extent.columns, window.ow), window.n * -(-window.ow // extent.columns)
         boxes = [(count, rows) for count, rows in ((whole, extent.rows), (1, rest)) if rows]

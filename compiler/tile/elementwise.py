@@ -25,7 +25,7 @@ from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.place.strides import box_span, broadcast_strides, dense_strides
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.tile.box_search import Room, cheapest, even_parts, halved
-from tosaic.compiler.tile.channel_boxes import ChannelCost, ElementCost
+from tosaic.compiler.tile.channel_boxes import ChannelCost, ElementCost, HeldLines
 from tosaic.compiler.tile.loops import Axis, merge
 
 Cost = TypeVar("Cost", bound=ElementCost)
@@ -233,8 +233,21 @@ class _StripeCuts:
         self.pieces = _pieces(sum(placer.placements[name].bytes for name in external))
 
     def _cost(self, kind: type[Cost]) -> Cost:
-        beats = self.layer.program.uop_beats(self.tensors.element(self.layer.output))
-        return kind(self.config, self.placer.memories.speed, self.target, beats)
+        layer, stored = self.layer, self.tensors.element(self.layer.output)
+        beats = layer.program.uop_beats(stored)
+        return kind(self.config, self.placer.memories.speed, self.target, beats, self._held())
+
+    def _held(self) -> HeldLines | None:
+        """The program by channels, where lines are read."""
+        program, shape = self.layer.by_channels, self.tensors.shape(self.layer.output)
+        if program is None:
+            return None
+        operands = operands_of(self.tensors, self.layer)
+        strides = [operands[stream].strides for stream in program.rows]
+        axes = [(size, any(each[axis] for each in strides)) for axis, size in enumerate(shape)]
+        pixels = itertools.takewhile(lambda axis: axis[0] == 1 or not axis[1], axes[-2::-1])
+        stored = self.tensors.element(self.layer.output)
+        return HeldLines(*program.held_beats(stored), math.prod(size for size, _ in pixels))
 
     def plan(self, counts: tuple[int, ...]) -> ElementwisePlan:
         """The plan of the candidate that was chosen."""
@@ -278,7 +291,8 @@ class _BoxCuts(_StripeCuts):
 
     def plan(self, counts: tuple[int, ...]) -> ElementwisePlan:
         together = _together(self.operands, self.external, counts)
-        cycles = super().plan(counts).cycles if self.by_channels is None else self.cost.computing(counts)
+        held = self.by_channels is not None or self.layer.by_channels is not None
+        cycles = self.cost.computing(counts) if held else super().plan(counts).cycles
         return ElementwisePlan(Shape.BOXES, counts, cycles, together)
 
     def rungs(self) -> Iterator[Iterable[tuple[int, ...]]]:

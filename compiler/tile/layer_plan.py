@@ -431,9 +431,10 @@ class LayerPlanBuilder:
         if external or param_bytes:
             self.placer.release_pending()
         content = plan.work_content if plan is not None else None
-        cost = BoxCost(
-            self.config, self.placer.memories.speed, work, self.layer.program.beats(stored), content
-        )
+        beats = self.layer.program.beats(stored)
+        if plan is not None:
+            beats = self.layer.drain_beats(stored, window.oh * window.ow, self.config)
+        cost = BoxCost(self.config, self.placer.memories.speed, work, beats, content)
         cuts: Cuts[Tiling] = WindowCuts(self.placer, wanted, cost)
         room = Room(self.placer.arena, apart=[] if output in external else self._banks_written(output))
         coming = sum(arrival.source.bytes for arrival in self.arrivals.values())

@@ -7,7 +7,14 @@ import numpy as np
 
 from tosaic.compiler.fuse.moves import moved
 from tosaic.compiler.ir.mapped_file import let_go
-from tosaic.compiler.machine_numbers import PACKED_WHOLE_LIMIT_PART, PACKING_STEP_AM_PART, PACKING_STEP_BYTES
+from tosaic.compiler.machine_numbers import (
+    PACKED_WHOLE_LIMIT_PART,
+    PACKING_LARGE_STEP_BYTES,
+    PACKING_LARGE_STEP_FACTOR,
+    PACKING_LEAST_STEPS,
+    PACKING_STEP_AM_PART,
+    PACKING_STEP_BYTES,
+)
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.compression import WeightCoder
 from tosaic.compiler.place.packed_rows import PackedRows, RowPacker
@@ -80,14 +87,16 @@ class Packer:
 
         return external.add_weights(name, layout.bytes, packed)
 
-    def computed(self, name: str, layout: WeightLayout) -> PackedWeights:
-        """Weights that are computed at run time, as `layout` wants them: the machine packs them."""
+    def computed(self, name: str, layout: WeightLayout, pixels: int) -> PackedWeights:
+        """Weights that are computed at run time, as `layout` wants them, for images of `pixels` pixels: the machine
+        packs them."""
         placer, size = self.placer, layout.bytes
         target = Placement(placer.memories.external.reserve(size, placer.tensors[name]), size)
         if layout.gradual:
-            step = min(
-                max(PACKING_STEP_BYTES, layout.blob_bytes), placer.config.am_bytes // PACKING_STEP_AM_PART
-            )
+            least, most = PACKING_STEP_BYTES, placer.config.am_bytes // PACKING_STEP_AM_PART
+            if pixels >= PACKING_LARGE_STEP_FACTOR * placer.config.rows:
+                least = max(least, min(PACKING_LARGE_STEP_BYTES, size // PACKING_LEAST_STEPS))
+            step = min(max(least, layout.blob_bytes), most)
             limits = BlockLimits(step, whole_bytes=placer.limit_bytes // PACKED_WHOLE_LIMIT_PART)
             copy = plan_copy(placer, layout.move, target, 1, limits)
             return PackedWeights(target.address, step, copy, gradual=True)

@@ -37,6 +37,26 @@ def test_one_term_for_all_channels() -> None:
     assert _cycles(np.full((1, 1, 1, 1), 12345), "ADD", swapped=True) == _cycles(None)
 
 
+def _vector_cycles(zero_point: int | None) -> int:
+    """Cycles in which VECTOR works on an image of twice the size, and on its conversion to int8."""
+    build = LayerBuilder(4)
+    x = build.input("x", (1, 8, 8, 16), DType.INT8)
+    sizes = ([4, 2, 4, 2], [-1, -1], [1, 1])
+    shapes = [build.shape(values) for values in sizes]
+    y = build.add("RESIZE", [x, *shapes], dtype=DType.INT32, mode="BILINEAR")
+    if zero_point is not None:
+        y = build.add("SUB", [y, build.constant(np.full((1, 1, 1, 1), 16 * zero_point), DType.INT32)])
+    build.output(build.rescale(y, DType.INT8))
+    session = Session(build.finish(), "emulator", "base")
+    values = np.random.default_rng(1).integers(-128, 128, (1, 8, 8, 16)).astype(np.int8)
+    session.run({"x": values}, check=True)
+    return session.stats["counters"]["vector_active"]
+
+
+def test_the_zero_point_of_an_image_that_is_enlarged_costs_nothing() -> None:
+    assert _vector_cycles(-92) == _vector_cycles(None)
+
+
 @pytest.mark.parametrize(
     "term, swapped",
     [

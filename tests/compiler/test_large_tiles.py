@@ -1,5 +1,5 @@
-"""Weights of which two tiles of output channels do not fit the weight memory: the array reads those of the last tile of
-pixels in two parts, so that the next ones come meanwhile."""
+"""Weights of which two tiles of output channels do not fit the weight memory: the array begins with the words that are
+there, or reads those of the last tile of pixels in two parts, so that the next ones come meanwhile."""
 
 import numpy as np
 import pytest
@@ -17,6 +17,8 @@ CASES = {
     "a part of a tile": ((1, 1, 19, 2400), 16, (1, 1)),
     "a kernel": ((1, 6, 8, 270), 16, (3, 3)),
     "within a row": ((1, 5, 9, 270), 16, (3, 3)),
+    "a pixel in the last row": ((1, 5, 5, 270), 16, (3, 3)),
+    "little room": ((1, 1, 19, 3300), 16, (1, 1)),
 }
 
 
@@ -37,7 +39,9 @@ def test_equal_golden(name: str) -> None:
     _run(name, "emulator")
 
 
-@pytest.mark.parametrize("config, name", [on_rtl("nano", name) for name in ("a column", "a kernel")])
+@pytest.mark.parametrize(
+    "config, name", [on_rtl("nano", name) for name in ("a column", "a kernel", "little room")]
+)
 def test_on_rtl(config: str, name: str) -> None:
     _run(name, "sim", config)
 
@@ -52,3 +56,16 @@ def test_a_projection_back_of_a_language_model() -> None:
     session.run({"x": values}, check=True)
     products_cycles = 64 * 4864 * 896 // 256
     assert session.stats["cycles"] < 1.05 * products_cycles
+
+
+@pytest.mark.parametrize("config, target", [on_rtl("base", "emulator"), on_rtl("base", "sim")])
+def test_seven_by_seven_pixels(config: str, target: str) -> None:
+    """The last layers of a ResNet: three tiles of pixels and one pixel, whose tile takes a quarter of another."""
+    build, shape = LayerBuilder(3), (1, 7, 7, 512)
+    x = build.input("x", shape, DType.INT8)
+    build.output(build.rescale(build.conv(x, 128, (3, 3), pad=(1, 1, 1, 1)), DType.INT8))
+    session = Session(build.finish(), target, config)
+    values = np.random.default_rng(7).integers(-128, 128, shape).astype(np.int8)
+    session.run({"x": values}, check=True)
+    tiles, products_cycles = 128 // 16, 9 * 512 * 13 // 4
+    assert session.stats["cycles"] < 1.05 * tiles * products_cycles

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from emulation import assert_equal_to_golden
 from layer_graphs import LayerBuilder, feeds
+from rtl_configs import on_rtl
 
 from tosaic.compiler.fuse.fuser import Fuser
 from tosaic.compiler.ir import DType
@@ -39,6 +40,8 @@ def sloped(shape, channels, kernel=3, *, depthwise=False, limit=1 << 14, layers=
 
 
 SHAPES = [
+    ((1, 7, 9, 12), 24, {}),  # pixels of which some are over
+    ((1, 12, 13, 12), 24, {}),  # batches of 13 pixels
     ((1, 9, 10, 12), 24, {}),  # two tiles, the last one half empty
     ((1, 9, 10, 12), 8, {}),  # two pixels in a vector
     ((1, 6, 8, 12), 40, {}),  # two pixels in five tiles
@@ -66,6 +69,21 @@ def test_one_layer_with_the_narrowest_elements(limit, element):
     assert KIND[layer.base.op] is Kind.ARRAY and list(layer.lines) == [0]
     assert [load.element for load in layer.program.loads] == [element]
     assert_equal_to_golden(graph, "base")
+
+
+@pytest.mark.parametrize("config", [on_rtl("nano"), on_rtl("base")])
+def test_on_rtl(config):
+    graph = sloped((1, 7, 9, 12), 24)
+    Session(graph, "sim", config).run(feeds(graph, 1), check=True)
+
+
+def test_a_line_takes_no_cycles_of_a_pixel():
+    """Five micro-operations of a cycle each; int16 slopes would take another one, for each vector."""
+    graph = sloped((1, 32, 32, 16), 64, kernel=1)
+    session = Session(graph, "emulator", "base")
+    session.run(feeds(graph, 1), check=True)
+    vectors, lines = 32 * 32 * 64 // 16, 4 * 16 * 2
+    assert session.stats["counters"]["vector_active"] <= 5 * vectors + 4 * lines
 
 
 @pytest.mark.parametrize("cores", [2, 4])

@@ -50,6 +50,14 @@ def evened_out_behind_a_curve(low):
     return convolve(low, y, 8, groups=8)
 
 
+def evened_out_behind_one_that_is_off_its_centre(low):
+    """The centre of the curve's table is a constant between the convolution and the scale of its channels."""
+    x = convolve(low, low.input("x", IMAGE), 8)
+    x = low.mul(low.add(x, low.scalar(4, x)), low.constant(SPREAD, DType.FP32))
+    y = low.mul(x, activations.hard_sigmoid(low, x, 1 / 6, 0.5))
+    return convolve(low, y, 8, groups=8)
+
+
 def read_by_others(low):
     """What is bent is added as it is, too."""
     x = convolve(low, low.input("x", IMAGE), 8)
@@ -75,6 +83,7 @@ LAYERS = {
     written_the_other_way: 2,
     evened_out: 2,
     evened_out_behind_a_curve: 2,
+    evened_out_behind_one_that_is_off_its_centre: 2,
     read_by_others: None,
     steep: None,
     behind_a_matrix: None,
