@@ -27,6 +27,8 @@ class Case:
     label: str
     function: Callable[..., Any]
     arrays: Sequence[np.ndarray]
+    steps: Sequence[Any] = ()
+    """Of a random program."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -442,25 +444,40 @@ def _masked(a, b):
 
 def programs(seed: int, count: int) -> Iterator[Case]:
     """Functions of 3 to 25 calls, of which NumPy runs each and Tosaic refuses none; every value is a result."""
-    rng = np.random.default_rng([seed, 47])
-    for number in range(count):
-        shape = tuple(int(n) for n in rng.integers(1, 6, rng.integers(1, 4)))
-        shapes = [shape, shape, shape[-1:]]
-        arrays = [values(rng, each, TYPES[rng.integers(7)]) for each in shapes]
-        steps: list[Step] = []
-        for _ in range(int(rng.integers(3, 26))):
-            name = list(STEPS)[rng.integers(len(STEPS))]
-            operands = tuple(int(i) for i in rng.integers(0, len(arrays) + len(steps), STEPS[name][0]))
-            step = (name, operands, int(rng.integers(0, 64)))
-            if _runs(arrays, [*steps, step]):
-                steps.append(step)
-        yield Case(f"program {seed}.{number}: {steps}", lambda *x, s=tuple(steps): _program(s, x), arrays)
+    return (program(seed, number) for number in range(count))
+
+
+def program(seed: int, number: int) -> Case:
+    """One of them."""
+    rng = np.random.default_rng([seed, 47, number])
+    arrays = _arguments(rng)
+    steps: list[Step] = []
+    for _ in range(int(rng.integers(3, 26))):
+        name = list(STEPS)[rng.integers(len(STEPS))]
+        operands = tuple(int(i) for i in rng.integers(0, len(arrays) + len(steps), STEPS[name][0]))
+        step = (name, operands, int(rng.integers(0, 64)))
+        if _runs(arrays, [*steps, step]):
+            steps.append(step)
+    return of_steps(seed, number, steps)
+
+
+def of_steps(seed: int, number: int, steps: Sequence[Step]) -> Case:
+    """The steps, with the arguments of a random program."""
+    label = f"program {seed}.{number}: {list(steps)}"
+    arrays = _arguments(np.random.default_rng([seed, 47, number]))
+    return Case(label, lambda *x: _program(steps, x), arrays, steps)
+
+
+def _arguments(rng: np.random.Generator) -> list[np.ndarray]:
+    shape = tuple(int(n) for n in rng.integers(1, 6, rng.integers(1, 4)))
+    return [values(rng, each, TYPES[rng.integers(7)]) for each in (shape, shape, shape[-1:])]
 
 
 def _program(steps: Sequence[Step], arrays: Sequence[Any]) -> Any:
+    """Runs the steps; the number of a value counts around, so that a program without some of its steps is one too."""
     found = list(arrays)
     for name, operands, number in steps:
-        found.append(STEPS[name][1](number, *(found[i] for i in operands)))
+        found.append(STEPS[name][1](number, *(found[i % len(found)] for i in operands)))
     return tuple(found[len(arrays) :]) or (arrays[0],)
 
 
