@@ -1,5 +1,6 @@
 """Reductions, scans, extremes and their places, and sorting networks."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,11 +21,14 @@ from tosaic.compiler.numpy_in.moves import (
     transposed,
     where,
 )
+from tosaic.compiler.numpy_in.products import matmul
 from tosaic.compiler.numpy_in.recording import refuse
 from tosaic.compiler.numpy_in.rules import FUNCTIONS, METHODS, WAYS_OUT, function_rule
 from tosaic.compiler.numpy_in.tracer import TracedArray, lift, recorder_of
 from tosaic.compiler.numpy_in.ufuncs import truth
 
+BLOCK = 32
+"""Elements that are summed up by one product: of 800 int8 1,803 cycles on `base`, 2,559 with 64."""
 FEW = 16
 """Up to this length a network that exchanges single rows is shorter than one of whole halves."""
 
@@ -155,12 +159,40 @@ def _scanned(a: TracedArray, axis: int, ufunc: np.ufunc) -> TracedArray:
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     values, place = (reshaped(a, (a.size,)), 0) if axis is None else (a, axis_of(axis, a.ndim))
     values = convert(values, np.cumsum(np.ones(1, a.dtype), dtype=dtype).dtype)
-    one = values.interval
-    result = _scanned(values, place, np.add)
-    if result.itemsize == 8 and result is not values:
-        whole = one.union(one.times(values.shape[place]))
+    whole = values.interval.union(values.interval.times(values.shape[place]))
+    result = _summed_up(values, place) if _by_products(values, place) else _scanned(values, place, np.add)
+    if result is not values and of_type(result.dtype).holds(whole):
         result.content.interval = result.interval.within(whole)
     return result.copy()
+
+
+def _by_products(a: TracedArray, axis: int) -> bool:
+    """Whether sums up to each element may be products; sums of two words are not."""
+    size = a.shape[axis]
+    # Sums in a block and of whole blocks are added, and have 32 bits each.
+    return size > 2 and (a.itemsize < 8 or INT32.holds(a.interval.times(2 * (size + BLOCK))))
+
+
+def _summed_up(a: TracedArray, axis: int) -> TracedArray:
+    """Sums of all elements up to each: in blocks by products with a triangle of ones; of whole blocks by doubling."""
+    size, before, after = a.shape[axis], math.prod(a.shape[:axis]), math.prod(a.shape[axis + 1 :])
+    if before > 1 and after > 1:
+        order = [*(i for i in range(a.ndim) if i != axis), axis]
+        turned = _summed_up(transposed(a, order), a.ndim - 1)
+        return transposed(turned, [order.index(i) for i in range(a.ndim)])
+    block = min(size, BLOCK)
+    count = -(-size // block)
+    rows = padded(reshaped(a, (before, size, after)), [(0, 0), (0, count * block - size), (0, 0)])
+    ones = lift(a.recorder, np.tri(block, dtype=a.dtype))
+    if after == 1:
+        part = matmul(reshaped(rows, (before * count, block)), ones.T)
+    else:
+        part = matmul(ones, reshaped(rows, (count, block, after)))
+    if count > 1:
+        parts = reshaped(part, (before, count, block, after))
+        ends = _scanned(parts[:, :-1, -1:], 1, np.add)
+        part = parts + padded(ends, [(0, 0), (1, 0), (0, 0), (0, 0)])
+    return reshaped(reshaped(part, (before, count * block, after))[:, :size], a.shape)
 
 
 if hasattr(np, "cumulative_sum"):
