@@ -12,6 +12,7 @@ from tosaic.compiler.numpy_in.intervals import INT32, Interval, of_type
 from tosaic.compiler.numpy_in.moves import (
     axes_of,
     axis_of,
+    broadcast,
     concatenate,
     count_of,
     joined,
@@ -208,8 +209,14 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
 
 
 @function_rule(np.diff)
-def diff(a: Any, n: int = 1, axis: Any = -1) -> Any:
+def diff(a: Any, n: int = 1, axis: Any = -1, prepend: Any = None, append: Any = None) -> Any:
+    recorder = recorder_of(a, prepend, append)
+    a = lift(recorder, a)
     place = axis_of(axis, a.ndim)
+    parts = [lift(recorder, each) for each in (prepend, a, append) if each is not None]
+    line = [1 if i == place else size for i, size in enumerate(a.shape)]
+    if n and len(parts) > 1:
+        a = concatenate([each if each.ndim else broadcast(each, line) for each in parts], place)
     for _ in range(n):
         before = (slice(None),) * place
         late, early = a[(*before, slice(1, None))], a[(*before, slice(0, -1))]

@@ -186,6 +186,15 @@ def set_mask(x):
     return y
 
 
+def set_chosen(x):
+    y = x.copy()
+    y[y > 1] |= 1
+    mask = x[..., 0] > x[..., 1]
+    y[mask] = y[mask] ^ x[mask]
+    y[mask, 2] = x[0, 0, 0]
+    return y, x[mask].sum(), y[y > 0].any()
+
+
 def set_views(x):
     y = x.copy()
     late, turned, named = y[1:], y.T, y[:, 2]
@@ -302,6 +311,10 @@ MOVES: dict[str, Callable[[Any], Any]] = {
     "wrong shapes": lambda x: x + x[:, :2, :2],
     "wrong axis": lambda x: x.sum(axis=3),
     "wrong reshape": lambda x: x.reshape(5, -1),
+    "list reduce": lambda x: np.minimum.reduce([x[0], x[1], x[2]]),
+    "list ufunc": lambda x: np.bitwise_xor([x[0, 0], x[1, 0]], [x[0, 1], x[2, 0]]),
+    "diff prepend": lambda x: np.diff(x[0].astype(np.int16), prepend=0, append=x[1, :, :2].astype(np.int8)),
+    "set chosen": set_chosen,
     "set box": set_box,
     "set zeros": set_zeros,
     "set mask": set_mask,
