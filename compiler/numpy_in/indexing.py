@@ -208,7 +208,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
         index = np.clip(index, 0, size - 1)
     elif mode == "wrap":
         index = index % size
-    if index.value is not None and not Interval(-size, size - 1).holds(index.interval):
+    if index.value is not None and index.size and not Interval(-size, size - 1).holds(index.interval):
         raise IndexError(f"index out of bounds for axis {place} with size {size}")
     shape = (*array.shape[:place], *index.shape, *array.shape[place + 1 :])
     if 0 in shape:

@@ -117,6 +117,25 @@ def test_what_needs_the_number_of_chosen_elements_is_refused_with_its_line(use):
     assert str(caught.value) == f"test_numpy_masks.py:{use.__code__.co_firstlineno}: {SHAPE}"
 
 
+def test_known_arrays_have_numpys_errors_in_place():
+    def filled(x):
+        y = np.zeros(6, bool)
+        y |= 1
+        return x & y
+
+    verdict = judge(Case("filled", filled, [GRID]), config="nano")
+    assert verdict.kind == "error" and verdict.text.startswith(
+        "UFuncTypeError: Cannot cast ufunc 'bitwise_or'"
+    )
+
+
+def test_no_chosen_element_at_all():
+    def chosen(x):
+        return x[x > 40000].sum(dtype=np.int16) + x[:, np.zeros(6, bool)].sum(dtype=np.int16)
+
+    assert judge(Case("chosen", chosen, [GRID]), config="nano").kind == "exact"
+
+
 def test_another_mask_is_refused():
     def mixed(x):
         y = x.copy()
