@@ -12,6 +12,7 @@ import numpy as np
 from tosaic.compiler.ir import Declared, Graph, State
 from tosaic.compiler.numpy_in import (  # noqa: F401  (importing them registers their rules)
     calls,
+    composed,
     control,
     conversion,
     division,
