@@ -139,12 +139,8 @@ def _alike(recorder: Recorder, one: str, other: str) -> bool:
         seen.add(pair)
         first, second = (makers.get(name) for name in pair)
         if first is None or second is None:
-            data = [recorder.build.graph.tensors[name].data for name in pair]
-            if (
-                any(each is None for each in data)
-                or data[0].dtype != data[1].dtype
-                or not np.array_equal(*data)
-            ):
+            known, like = (recorder.build.graph.tensors[name].data for name in pair)
+            if known is None or like is None or known.dtype != like.dtype or not np.array_equal(known, like):
                 return False
         elif first.attributes != second.attributes or first.op != second.op:
             return False
