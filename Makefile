@@ -73,6 +73,7 @@ TORCH ?= torch==2.13.0
 $(VENV)/installed-torch: $(VENV)/installed-dev
 	$(PIP) $(TORCH)
 	$(PIP) -e '.[torch]'
+	$(PIP) torchvision==0.28.0 timm==1.0.31
 	@touch $@
 
 test-torch: $(VENV)/installed-torch

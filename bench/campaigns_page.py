@@ -51,6 +51,11 @@ CAMPAIGNS = {
         "damaged files of every format, each by the command that reads it: a result, or one line and exit code 1",
         "the changes that it takes, then the bytes",
     ),
+    "numpy_fuzz": (
+        "python bench/numpy_fuzz.py programs --cases 2000 --rtl-every 10",
+        "NumPy in (`matrix`: functions on all types; `programs`: 3 to 25 calls): NumPy against golden, emulator, RTL",
+        "the steps that it takes",
+    ),
     "hostile_clients": (
         "python bench/hostile_clients.py --minutes 30 --jobs 100",
         "honest jobs beside hostile clients of a served board: all right",

@@ -18,6 +18,7 @@ MODULES = {
     "indexing": "Look-ups",
     "reductions": "Reductions, scans, sorting",
     "products": "Products",
+    "composed": "Composed",
 }
 
 

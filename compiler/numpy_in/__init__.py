@@ -6,7 +6,8 @@ golden imports nothing of it, and so stays an oracle of it.
 
 `functions` runs the function, `namespace` replaces what it reads, `tracer` is the array that it sees, with `intervals`
 of proved values and `words` of 64 bits; `recording` writes operators. Rules are registered by NumPy function: `ufuncs`,
-`division`, `moves`, `indexing`, `reductions`, `products`. `control` has loops and fixed-point scaling.
+`division`, `moves`, `indexing` with `masked`, `reductions`, `products`, `composed`. `control` has loops and fixed-point
+scaling.
 """
 
 from tosaic.compiler.numpy_in.control import rescale, while_loop

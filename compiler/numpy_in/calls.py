@@ -38,6 +38,9 @@ def apply_ufunc(
     operands = [lift(recorder, each) if isinstance(each, list | tuple) else each for each in inputs]
     if known(*operands):
         own = {} if dtype is None else {"dtype": dtype}
+        if into is not None:
+            # For the errors that NumPy has of its type and shape.
+            ufunc(*map(plain, operands), out=np.empty(into.shape, into.dtype), **own)
         return lifted_results(recorder, ufunc(*map(plain, operands), **own))
     if ufunc is np.matmul:
         return UFUNCS[ufunc](*(lift(recorder, each) for each in operands))

@@ -12,6 +12,7 @@ import numpy as np
 from tosaic.compiler.ir import Declared, Graph, State
 from tosaic.compiler.numpy_in import (  # noqa: F401  (importing them registers their rules)
     calls,
+    composed,
     control,
     conversion,
     division,
@@ -22,7 +23,7 @@ from tosaic.compiler.numpy_in import (  # noqa: F401  (importing them registers 
     ufuncs,
 )
 from tosaic.compiler.numpy_in.forms import BOOL, MAX_RANK, Form
-from tosaic.compiler.numpy_in.intervals import Interval, of_type
+from tosaic.compiler.numpy_in.intervals import INT32, Interval, of_type
 from tosaic.compiler.numpy_in.namespace import Replacer
 from tosaic.compiler.numpy_in.recording import Recorder
 from tosaic.compiler.numpy_in.tracer import TracedArray, input_array, lift
@@ -151,8 +152,7 @@ def trace_function(
     first, second = (_Tracing(plain, arguments, limits, states).run() for _ in range(2))
     found = difference(first.graph, second.graph)
     if found:
-        code = getattr(plain, "__code__", None)
-        place = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}: " if code else ""
+        place = _place(plain)
         name = getattr(plain, "__name__", "the function")
         raise TraceError(
             f"{place}{name} is not the same when it is traced again ({found}): it reads what changes, such as a "
@@ -249,10 +249,16 @@ class _Tracing:
     def _output(self, name: str, item: Any) -> str:
         """The tensor of a result, which becomes an output."""
         array = lift(self.recorder, item)
+        told = f"{_place(self.function)}result {name} is {array.dtype}{list(array.shape)}"
         if 0 in array.shape or (array.value is not None and array.dtype.kind not in "iub"):
             raise TraceError(
-                f"result {name} is {array.dtype}{list(array.shape)}: an output of the accelerator has elements, of "
-                "integers or booleans; leave it out or convert it (astype)"
+                f"{told}: an output of the accelerator has elements, of integers or booleans; leave it out or convert "
+                "it (astype)"
+            )
+        if array.value is None and array.itemsize == 8 and not INT32.holds(array.interval):
+            raise TraceError(
+                f"{told} in {array.interval}: an output of the accelerator has 32 bits; .astype(np.int32) wraps, >> "
+                "and np.clip narrow"
             )
         form = array.port_form
         tensor = self.recorder.own_result(array.wide if form is Form.WIDE else array.tensor(form))
@@ -283,6 +289,12 @@ class _Tracing:
         graph.states[name] = State(
             _next(name), bits.copy() if bits.dtype == BOOL else bits.view(held.dtype.numpy)
         )
+
+
+def _place(function: Callable[..., Any]) -> str:
+    """ "file.py:12: " of the line where a function begins."""
+    code = getattr(function, "__code__", None)
+    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}: " if code else ""
 
 
 def _next(state: str) -> str:

@@ -11,6 +11,7 @@ from tosaic.compiler.ir import DType
 from tosaic.compiler.numpy_in.conversion import convert
 from tosaic.compiler.numpy_in.forms import BOOL, MAX_RANK, Form
 from tosaic.compiler.numpy_in.intervals import Interval
+from tosaic.compiler.numpy_in.masked import SHAPE, Masked
 from tosaic.compiler.numpy_in.moves import axis_of, broadcast, joined, moved, padded, reshaped, where
 from tosaic.compiler.numpy_in.recording import Recorder, refuse
 from tosaic.compiler.numpy_in.rules import function_rule
@@ -23,8 +24,15 @@ Key = tuple[Any, ...]
 
 
 @function_rule(TracedArray.__getitem__)
-def getitem(a: TracedArray, index: Any) -> TracedArray:
+def getitem(a: TracedArray, index: Any) -> Any:
     key = _key(index)
+    if any(isinstance(each, Masked) for each in key):
+        refuse(SHAPE)
+    if masks := _masks(key):
+        view, before, numbers = _under_mask(a, key, masks[0])
+        if numbers and before:
+            refuse("a traced mask after numbers as indices is not supported; write it with np.where")
+        return Masked(view, key[masks[0]], before)
     if any(isinstance(each, TracedArray) for each in key):
         return _looked_up(a, key)
     if all(_is_basic(each) for each in key):
@@ -117,7 +125,7 @@ def _looked_up(a: TracedArray, key: Key) -> TracedArray:
     """An index with traced arrays in it. A row that a traced number chooses is a view, as in NumPy."""
     parts = _expanded(a, key)
     if any(isinstance(each, TracedArray) and each.dtype == BOOL for each in parts):
-        refuse("a traced mask as an index: the result's shape would depend on values; use np.where")
+        refuse(SHAPE)
     found = _read_at(a, parts)
     numbers = all(isinstance(each, slice) or np.ndim(each) == 0 for each in parts)
     if not numbers or not found.shape:
@@ -200,7 +208,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
         index = np.clip(index, 0, size - 1)
     elif mode == "wrap":
         index = index % size
-    if index.value is not None and not Interval(-size, size - 1).holds(index.interval):
+    if index.value is not None and index.size and not Interval(-size, size - 1).holds(index.interval):
         raise IndexError(f"index out of bounds for axis {place} with size {size}")
     shape = (*array.shape[:place], *index.shape, *array.shape[place + 1 :])
     if 0 in shape:
@@ -280,6 +288,10 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> TracedArray:
 @function_rule(TracedArray.__setitem__)
 def setitem(a: TracedArray, index: Any, value: Any) -> None:
     key = _key(index)
+    if masks := _masks(key):
+        return _set_masked(a, key, masks[0], value)
+    if isinstance(value, Masked) or any(isinstance(each, Masked) for each in key):
+        refuse(SHAPE)
     recorder = recorder_of(a, value, *(each for each in key if isinstance(each, TracedArray)))
     new = lift(recorder, value)
     if new.is_view(a, key):
@@ -304,21 +316,74 @@ def setitem(a: TracedArray, index: Any, value: Any) -> None:
     a.assign(_written(a, places, convert(new, a.dtype)))
 
 
-def _set_traced(a: TracedArray, key: Key, new: TracedArray) -> None:
-    """By a traced mask one number, by traced numbers one element or row: both by a mask of the places."""
-    index, converted = key[0], convert(new, a.dtype)
-    if len(key) == 1 and index.dtype == BOOL:
-        _ = np.empty(a.shape, "b")[np.zeros(index.shape, bool)]
-        hit = reshaped(index, (*index.shape, *(1,) * (a.ndim - index.ndim)))
-        if new.size == 1:
-            return a.assign(where(hit, reshaped(converted, ()), a))
+def _set_masked(a: TracedArray, key: Key, place: int, value: Any) -> None:
+    """Where a traced mask over some axes holds: one number, one row, or what the mask chose elsewhere."""
+    if a.scalar:
+        raise TypeError(f"'numpy.{a.dtype}' object does not support item assignment")
+    mask: TracedArray = key[place]
+    view, before, numbers = _under_mask(a, key, place)
+    after = view.shape[before + mask.ndim :]
+    hit = reshaped(mask, [*(1,) * before, *mask.shape, *(1,) * len(after)])
+    if isinstance(value, Masked):
+        new = convert(value.at(mask, before), a.dtype)
+        fits = np.broadcast_shapes(new.shape, view.shape) == view.shape and not (numbers and before)
     else:
-        parts = _expanded(a, key)
-        numbers = [i for i, each in enumerate(parts) if not isinstance(each, slice)]
-        if all(np.ndim(parts[i]) == 0 for i in numbers) and all(
-            each == slice(None) for i, each in enumerate(parts) if i not in numbers
-        ):
-            return a.assign(where(_hit(a, parts, numbers), _row(a, converted, numbers), a))
+        new = _typed(a, value)
+        while new.ndim > len(after) and new.shape[0] == 1:
+            new = reshaped(new, new.shape[1:])
+        row = new.ndim <= len(after) and np.broadcast_shapes(new.shape, after) == after
+        fits = new.size == 1 or (row and not (numbers and before))
+        new = reshaped(new, ()) if new.size == 1 else new
+    if not fits:
+        refuse(
+            "assignment through a traced mask is for one number, one row, or what the same mask chooses; write it with "
+            "np.where"
+        )
+    view.assign(where(hit, new, view))
+
+
+def _masks(key: Key) -> list[int]:
+    """Where masks are that depend on inputs."""
+    return [i for i, each in enumerate(key) if isinstance(each, TracedArray) and each.dtype == BOOL]
+
+
+def _under_mask(a: TracedArray, key: Key, place: int) -> tuple[TracedArray, int, int]:
+    """The view that the other parts of an index choose, how many of its axes lie before the mask's, and how many parts
+    are numbers."""
+    mask: TracedArray = key[place]
+    parts = _expanded(a, (*key[:place], *(slice(None),) * mask.ndim, *key[place + 1 :]))
+    begin = place
+    if any(each is Ellipsis for each in key[:place]):
+        begin = len(parts) - sum(each is not Ellipsis for each in key[place + 1 :]) - mask.ndim
+    others = [each for i, each in enumerate(parts) if not begin <= i < begin + mask.ndim]
+    if not mask.ndim or not all(isinstance(each, slice | int | np.integer) for each in others):
+        refuse("a traced mask beside other arrays as indices is not supported; write it with np.where")
+    numbers = sum(not isinstance(each, slice) for each in others)
+    view = a if all(each == slice(None) for each in others) else getitem(a, tuple(parts))
+    before = begin - sum(not isinstance(each, slice) for each in parts[:begin])
+    _ = np.empty(view.shape, "b")[(*(slice(None),) * before, np.zeros(mask.shape, bool))]
+    return view, before, numbers
+
+
+def _typed(a: TracedArray, value: Any) -> TracedArray:
+    """A value as it is written to the array: Python's integers are checked by NumPy."""
+    if isinstance(value, int) and not isinstance(value, bool) and a.dtype != BOOL:
+        return lift(a.recorder, np.asarray(value, a.dtype))
+    new = lift(recorder_of(a, value), value)
+    if new.dtype != BOOL and new.dtype.kind not in "iu":
+        refuse(f"a constant of type {new.dtype} is written to a traced array; round it to integers first")
+    return convert(new, a.dtype)
+
+
+def _set_traced(a: TracedArray, key: Key, new: TracedArray) -> None:
+    """By traced numbers one element or row, by a mask of its place."""
+    converted = convert(new, a.dtype)
+    parts = _expanded(a, key)
+    numbers = [i for i, each in enumerate(parts) if not isinstance(each, slice)]
+    if all(np.ndim(parts[i]) == 0 for i in numbers) and all(
+        each == slice(None) for i, each in enumerate(parts) if i not in numbers
+    ):
+        return a.assign(where(_hit(a, parts, numbers), _row(a, converted, numbers), a))
     refuse("assignment through traced indices is not supported, but for one number; write it with np.where")
 
 

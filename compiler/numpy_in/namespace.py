@@ -57,7 +57,36 @@ class Namespace(types.ModuleType):
         found = getattr(np, name)
         if name in _MAKERS:
             return _maker(self._recorder, found)
-        return _caller(found) if isinstance(found, _DISPATCHER) else found
+        return _called(found)
+
+
+def _called(found: Any) -> Any:
+    """What NumPy offers, as it is called with traced arrays."""
+    if isinstance(found, np.ufunc):
+        return UfuncOfLists(found)
+    return _caller(found) if isinstance(found, _DISPATCHER) else found
+
+
+class UfuncOfLists:
+    """A ufunc that takes lists with traced arrays in them, which NumPy would make ndarrays of."""
+
+    def __init__(self, ufunc: np.ufunc) -> None:
+        self._ufunc = ufunc
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self._ufunc(*map(_lifted_list, arguments), **keywords)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._ufunc, name)
+        if name not in ("reduce", "accumulate", "outer"):
+            return found
+        return lambda *arguments, **keywords: found(*map(_lifted_list, arguments), **keywords)
+
+
+def _lifted_list(item: Any) -> Any:
+    if isinstance(item, list | tuple) and not known(*flat(item)):
+        return lift(recorder_of(item), item)
+    return item
 
 
 def _caller(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,12 +97,7 @@ def _caller(function: Callable[..., Any]) -> Callable[..., Any]:
         traced = [each for each in flat((*arguments, *keywords.values())) if isinstance(each, TracedArray)]
         if known(*traced):
             return function(*arguments, **keywords)
-        placed = [
-            lift(recorder_of(each), each)
-            if isinstance(each, list | tuple) and not known(*flat(each)) and function not in _OF_SEQUENCES
-            else each
-            for each in arguments
-        ]
+        placed = [each if function in _OF_SEQUENCES else _lifted_list(each) for each in arguments]
         return traced[0].__array_function__(function, (), placed, keywords)
 
     return call
@@ -177,7 +201,7 @@ class Replacer:
         """`from numpy import zeros`: its replacement; all else as it is."""
         if any(maker is value for maker in _MAKERS.values()):
             return _maker(self.recorder, value)
-        return _caller(value) if isinstance(value, _DISPATCHER) else value
+        return _called(value)
 
 
 def _holds_arrays(value: Any) -> bool:

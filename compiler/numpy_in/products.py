@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.ir import DType
-from tosaic.compiler.numpy_in.conversion import convert, wrapped
-from tosaic.compiler.numpy_in.forms import BOOL, INTEGERS, Form
-from tosaic.compiler.numpy_in.intervals import INT8, Interval
+from tosaic.compiler.numpy_in.conversion import convert, two_words, wrapped
+from tosaic.compiler.numpy_in.forms import BOOL, INT64, INTEGERS, Form
+from tosaic.compiler.numpy_in.intervals import INT8, INT32, Interval
+from tosaic.compiler.numpy_in.intervals import INT64 as INT64_VALUES
 from tosaic.compiler.numpy_in.moves import (
     axis_of,
     broadcast,
@@ -28,6 +29,7 @@ from tosaic.compiler.numpy_in.moves import (
 from tosaic.compiler.numpy_in.recording import Recorder, refuse
 from tosaic.compiler.numpy_in.rules import function_rule, ufunc_rule
 from tosaic.compiler.numpy_in.tracer import TracedArray, lift, recorder_of
+from tosaic.compiler.numpy_in.ufuncs import needs_words
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,8 +123,31 @@ def batched_product(a: TracedArray, b: TracedArray, dtype: np.dtype) -> TracedAr
         operands = [record.reshape(one.tensor, a.shape), record.reshape(other.tensor, b.shape)]
         return record.add("MATMUL", [*operands, record.byte(one.zero_point), record.byte(other.zero_point)])
 
+    sums, shape = _sums(a, b, a.shape[2]), (a.shape[0], a.shape[1], b.shape[2])
+    most = a.shape[2] * 255 * 255
+    if needs_words(dtype, sums) and most <= INT32.high:
+        return _in_words(a, b, multiply, Interval(-most, most), shape, sums)
     name = _sum_of_planes(record, a, b, dtype, multiply)
-    return wrapped(record, name, _sums(a, b, a.shape[2]), dtype, (a.shape[0], a.shape[1], b.shape[2]))
+    return wrapped(record, name, sums, dtype, shape)
+
+
+def _in_words(
+    a: TracedArray, b: TracedArray, multiply: Any, of_planes: Interval, shape: Sequence[int], sums: Interval
+) -> TracedArray:
+    """A product of more than 32 bits: of all pairs of planes, each of which has fewer."""
+    record, total = a.recorder, None
+    for one, other in itertools.product(planes_of(a), planes_of(b)):
+        shift = one.shift + other.shift
+        name = multiply(one, other)
+        if shift < 32:
+            part: Any = TracedArray(record, shape, INT64, of_planes, forms={Form.WIDE: name}) << shift
+        else:
+            high = record.elementwise("LOGICAL_LEFT_SHIFT", name, record.number(shift - 32))
+            part = two_words(record, (record.number(0), high), INT64_VALUES, shape)
+        total = part if total is None else total + part
+    assert total is not None
+    total.content.interval = sums
+    return total
 
 
 @ufunc_rule(np.matmul)

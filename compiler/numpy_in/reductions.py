@@ -1,16 +1,19 @@
 """Reductions, scans, extremes and their places, and sorting networks."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.numpy_in.conversion import convert, wrapped
-from tosaic.compiler.numpy_in.forms import BOOL, NARROW, Form
+from tosaic.compiler.numpy_in.conversion import convert, two_words, wrapped
+from tosaic.compiler.numpy_in.forms import BOOL, INT64, NARROW, Form
 from tosaic.compiler.numpy_in.intervals import INT32, Interval, of_type
+from tosaic.compiler.numpy_in.intervals import INT64 as INT64_VALUES
 from tosaic.compiler.numpy_in.moves import (
     axes_of,
     axis_of,
+    broadcast,
     concatenate,
     count_of,
     joined,
@@ -20,11 +23,16 @@ from tosaic.compiler.numpy_in.moves import (
     transposed,
     where,
 )
+from tosaic.compiler.numpy_in.products import matmul
 from tosaic.compiler.numpy_in.recording import refuse
 from tosaic.compiler.numpy_in.rules import FUNCTIONS, METHODS, WAYS_OUT, function_rule
 from tosaic.compiler.numpy_in.tracer import TracedArray, lift, recorder_of
-from tosaic.compiler.numpy_in.ufuncs import truth
+from tosaic.compiler.numpy_in.ufuncs import needs_words, truth
 
+BLOCK = 32
+"""Elements that are summed up by one product: of 800 int8 1,803 cycles on `base`, 2,559 with 64."""
+MOST_SUMMED = 2**15
+"""Elements whose 16 bits each have a sum of 32 bits."""
 FEW = 16
 """Up to this length a network that exchanges single rows is shorter than one of whole halves."""
 
@@ -74,9 +82,34 @@ def sum_(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     axes = axes_of(axis, a.ndim)
     count = count_of(a.shape, axes)
     values = convert(a, kind) if kind.itemsize < 8 else a
+    if needs_words(kind, values.interval.times(count)) and count <= MOST_SUMMED:
+        return _dropped(_summed_in_words(values, axes, count), axes, keepdims)
     name = _reduced(values, "REDUCE_SUM", axes, Form.WIDE)
     whole = wrapped(a.recorder, name, values.interval.times(count), kind, _reduced_shape(a, axes))
     return _dropped(whole, axes, keepdims)
+
+
+def _summed_in_words(a: TracedArray, axes: Sequence[int], count: int) -> TracedArray:
+    """Sums of more than 32 bits: of the elements' 16 bits each, which are then put together."""
+    record, shape = a.recorder, _reduced_shape(a, axes)
+
+    def sums(name: str, of: Interval) -> Any:
+        part = TracedArray(record, a.shape, INT64, of, forms={Form.WIDE: name})
+        whole = _reduced(part, "REDUCE_SUM", axes, Form.WIDE)
+        return TracedArray(record, shape, INT64, of.times(count), forms={Form.WIDE: whole})
+
+    half = Interval(0, 65535)
+    low = a.wide if INT32.holds(a.interval) else a.words[0]
+    total = sums(record.elementwise("BITWISE_AND", low, record.number(65535)), half)
+    if INT32.holds(a.interval):
+        upper = record.elementwise("ARITHMETIC_RIGHT_SHIFT", low, record.number(16), round=False)
+        total = sums(upper, Interval(a.interval.low >> 16, a.interval.high >> 16)) * 65536 + total
+    else:
+        middle = sums(record.elementwise("LOGICAL_RIGHT_SHIFT", low, record.number(16)), half)
+        top = sums(a.words[1], Interval(0, 0)).wide
+        total = total + middle * 65536 + two_words(record, (record.number(0), top), INT64_VALUES, shape)
+    total.content.interval = a.interval.times(count)
+    return total
 
 
 @function_rule(np.count_nonzero)
@@ -155,12 +188,40 @@ def _scanned(a: TracedArray, axis: int, ufunc: np.ufunc) -> TracedArray:
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     values, place = (reshaped(a, (a.size,)), 0) if axis is None else (a, axis_of(axis, a.ndim))
     values = convert(values, np.cumsum(np.ones(1, a.dtype), dtype=dtype).dtype)
-    one = values.interval
-    result = _scanned(values, place, np.add)
-    if result.itemsize == 8 and result is not values:
-        whole = one.union(one.times(values.shape[place]))
+    whole = values.interval.union(values.interval.times(values.shape[place]))
+    result = _summed_up(values, place) if _by_products(values, place) else _scanned(values, place, np.add)
+    if result is not values and of_type(result.dtype).holds(whole):
         result.content.interval = result.interval.within(whole)
     return result.copy()
+
+
+def _by_products(a: TracedArray, axis: int) -> bool:
+    """Whether sums up to each element may be products; sums of two words are not."""
+    size = a.shape[axis]
+    # Sums in a block and of whole blocks are added, and have 32 bits each.
+    return size > 2 and (a.itemsize < 8 or INT32.holds(a.interval.times(2 * (size + BLOCK))))
+
+
+def _summed_up(a: TracedArray, axis: int) -> TracedArray:
+    """Sums of all elements up to each: in blocks by products with a triangle of ones; of whole blocks by doubling."""
+    size, before, after = a.shape[axis], math.prod(a.shape[:axis]), math.prod(a.shape[axis + 1 :])
+    if before > 1 and after > 1:
+        order = [*(i for i in range(a.ndim) if i != axis), axis]
+        turned = _summed_up(transposed(a, order), a.ndim - 1)
+        return transposed(turned, [order.index(i) for i in range(a.ndim)])
+    block = min(size, BLOCK)
+    count = -(-size // block)
+    rows = padded(reshaped(a, (before, size, after)), [(0, 0), (0, count * block - size), (0, 0)])
+    ones = lift(a.recorder, np.tri(block, dtype=a.dtype))
+    if after == 1:
+        part = matmul(reshaped(rows, (before * count, block)), ones.T)
+    else:
+        part = matmul(ones, reshaped(rows, (count, block, after)))
+    if count > 1:
+        parts = reshaped(part, (before, count, block, after))
+        ends = _scanned(parts[:, :-1, -1:], 1, np.add)
+        part = parts + padded(ends, [(0, 0), (1, 0), (0, 0), (0, 0)])
+    return reshaped(reshaped(part, (before, count * block, after))[:, :size], a.shape)
 
 
 if hasattr(np, "cumulative_sum"):
@@ -176,8 +237,14 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
 
 
 @function_rule(np.diff)
-def diff(a: Any, n: int = 1, axis: Any = -1) -> Any:
+def diff(a: Any, n: int = 1, axis: Any = -1, prepend: Any = None, append: Any = None) -> Any:
+    recorder = recorder_of(a, prepend, append)
+    a = lift(recorder, a)
     place = axis_of(axis, a.ndim)
+    parts = [lift(recorder, each) for each in (prepend, a, append) if each is not None]
+    line = [1 if i == place else size for i, size in enumerate(a.shape)]
+    if n and len(parts) > 1:
+        a = concatenate([each if each.ndim else broadcast(each, line) for each in parts], place)
     for _ in range(n):
         before = (slice(None),) * place
         late, early = a[(*before, slice(1, None))], a[(*before, slice(0, -1))]

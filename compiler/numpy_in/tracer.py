@@ -149,8 +149,8 @@ class TracedArray:
     def wide(self) -> str:
         if self.value is None and not (INT32.holds(self.interval) or self.dtype == UINT32):
             refuse(
-                f"{self!r} has more than 32 bits: take it apart by >> and astype(np.int32) first, or use "
-                "tosaic.rescale for (x * multiplier) >> shift"
+                f"{self!r} has more than 32 bits: narrow it first (>>, np.clip, or astype(np.int32), which wraps), or "
+                "use tosaic.rescale for (x * multiplier) >> shift"
             )
         return self.tensor(Form.WIDE)
 
@@ -229,8 +229,8 @@ class TracedArray:
 
     def moved_forms(self, *, renamed: bool = False) -> list[Form]:
         """The forms that an operator which moves elements carries on: few bytes, unless nothing moves (`renamed`)."""
-        if self.value is None and Form.WIDE not in self.forms and self.natural is Form.WIDE:
-            self.wide  # noqa: B018  (refuses two words)
+        if self.value is None and Form.WIDE not in self.forms and self.itemsize == 8:
+            return [Form.LOW, Form.HIGH]
         return [self.natural if renamed else self.port_form, *(form for form in BYTES if form in self.forms)]
 
     def __repr__(self) -> str:

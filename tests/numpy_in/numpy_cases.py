@@ -27,6 +27,8 @@ class Case:
     label: str
     function: Callable[..., Any]
     arrays: Sequence[np.ndarray]
+    steps: Sequence[Any] = ()
+    """Of a random program."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,6 +186,15 @@ def set_mask(x):
     return y
 
 
+def set_chosen(x):
+    y = x.copy()
+    y[y > 1] |= 1
+    mask = x[..., 0] > x[..., 1]
+    y[mask] = y[mask] ^ x[mask]
+    y[mask, 2] = x[0, 0, 0]
+    return y, x[mask].sum(), y[y > 0].any()
+
+
 def set_views(x):
     y = x.copy()
     late, turned, named = y[1:], y.T, y[:, 2]
@@ -300,6 +311,24 @@ MOVES: dict[str, Callable[[Any], Any]] = {
     "wrong shapes": lambda x: x + x[:, :2, :2],
     "wrong axis": lambda x: x.sum(axis=3),
     "wrong reshape": lambda x: x.reshape(5, -1),
+    "packbits": lambda x: (
+        np.packbits(x[0]),
+        np.packbits(x > 1, axis=1, bitorder="little"),
+        np.packbits(x, 2),
+    ),
+    "unpackbits": lambda x: (
+        np.unpackbits(x, axis=2, count=13),
+        np.unpackbits(x[0], bitorder="little", count=-5),
+        np.unpackbits(x[0, 0], count=50),
+    ),
+    "kron": lambda x: (np.kron(x[0], x[1, :2, 0]), np.kron(np.array([1, 3], np.int8), x)),
+    "block": lambda x: np.block([[x[0], x[1]], [x[2], np.zeros((4, 6), x.dtype)]]),
+    "block flat": lambda x: np.block([x[0, 0], x[1, 1]]),
+    "unstack": lambda x: np.unstack(x, axis=1)[2],
+    "list reduce": lambda x: np.minimum.reduce([x[0], x[1], x[2]]),
+    "list ufunc": lambda x: np.bitwise_xor([x[0, 0], x[1, 0]], [x[0, 1], x[2, 0]]),
+    "diff prepend": lambda x: np.diff(x[0].astype(np.int16), prepend=0, append=x[1, :, :2].astype(np.int8)),
+    "set chosen": set_chosen,
     "set box": set_box,
     "set zeros": set_zeros,
     "set mask": set_mask,
@@ -442,25 +471,40 @@ def _masked(a, b):
 
 def programs(seed: int, count: int) -> Iterator[Case]:
     """Functions of 3 to 25 calls, of which NumPy runs each and Tosaic refuses none; every value is a result."""
-    rng = np.random.default_rng([seed, 47])
-    for number in range(count):
-        shape = tuple(int(n) for n in rng.integers(1, 6, rng.integers(1, 4)))
-        shapes = [shape, shape, shape[-1:]]
-        arrays = [values(rng, each, TYPES[rng.integers(7)]) for each in shapes]
-        steps: list[Step] = []
-        for _ in range(int(rng.integers(3, 26))):
-            name = list(STEPS)[rng.integers(len(STEPS))]
-            operands = tuple(int(i) for i in rng.integers(0, len(arrays) + len(steps), STEPS[name][0]))
-            step = (name, operands, int(rng.integers(0, 64)))
-            if _runs(arrays, [*steps, step]):
-                steps.append(step)
-        yield Case(f"program {seed}.{number}: {steps}", lambda *x, s=tuple(steps): _program(s, x), arrays)
+    return (program(seed, number) for number in range(count))
+
+
+def program(seed: int, number: int) -> Case:
+    """One of them."""
+    rng = np.random.default_rng([seed, 47, number])
+    arrays = _arguments(rng)
+    steps: list[Step] = []
+    for _ in range(int(rng.integers(3, 26))):
+        name = list(STEPS)[rng.integers(len(STEPS))]
+        operands = tuple(int(i) for i in rng.integers(0, len(arrays) + len(steps), STEPS[name][0]))
+        step = (name, operands, int(rng.integers(0, 64)))
+        if _runs(arrays, [*steps, step]):
+            steps.append(step)
+    return of_steps(seed, number, steps)
+
+
+def of_steps(seed: int, number: int, steps: Sequence[Step]) -> Case:
+    """The steps, with the arguments of a random program."""
+    label = f"program {seed}.{number}: {list(steps)}"
+    arrays = _arguments(np.random.default_rng([seed, 47, number]))
+    return Case(label, lambda *x: _program(steps, x), arrays, steps)
+
+
+def _arguments(rng: np.random.Generator) -> list[np.ndarray]:
+    shape = tuple(int(n) for n in rng.integers(1, 6, rng.integers(1, 4)))
+    return [values(rng, each, TYPES[rng.integers(7)]) for each in (shape, shape, shape[-1:])]
 
 
 def _program(steps: Sequence[Step], arrays: Sequence[Any]) -> Any:
+    """Runs the steps; the number of a value counts around, so that a program without some of its steps is one too."""
     found = list(arrays)
     for name, operands, number in steps:
-        found.append(STEPS[name][1](number, *(found[i] for i in operands)))
+        found.append(STEPS[name][1](number, *(found[i % len(found)] for i in operands)))
     return tuple(found[len(arrays) :]) or (arrays[0],)
 
 

@@ -459,3 +459,107 @@ def matrix_power_trace(x):
     y[:, 0] -= 1
     y.T[0] *= 2
     return y, total
+
+
+@zoo(img=((20, 24, 3), U8))
+def unsharp(img):
+    k = np.array([1, 4, 6, 4, 1])
+    p = np.pad(img.astype(I32), ((2, 2), (2, 2), (0, 0)), mode="reflect")
+    rows = sum(int(w) * p[i : i + img.shape[0]] for i, w in enumerate(k))
+    blur = sum(int(w) * rows[:, j : j + img.shape[1]] for j, w in enumerate(k)) >> 8
+    out = img + (img - blur) * 3 // 2
+    return np.clip(out, 0, 255).astype(U8)
+
+
+@zoo(x=((64,), I16))
+def cic(x):
+    y = x.astype(I32)
+    for _ in range(3):
+        y = np.cumsum(y, dtype=I32)
+    y = y[::4]
+    for _ in range(3):
+        y = np.diff(y, prepend=I32(0))
+    return y >> 6
+
+
+CODE = np.array(
+    [[1, 1, 0, 1], [1, 0, 1, 1], [1, 0, 0, 0], [0, 1, 1, 1], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+)
+CHECKS = np.array([[1, 0, 1, 0, 1, 0, 1], [0, 1, 1, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1, 1]])
+
+
+@zoo(nib=((9,), U8), err=((9,), U8))
+def hamming74(nib, err):
+    bits = (nib[:, None] >> np.arange(4)) & 1
+    code = bits @ CODE.T % 2
+    pos = err % 8
+    noisy = code ^ (np.arange(1, 8) == pos[:, None])
+    syn = (noisy @ CHECKS.T % 2) @ np.array([1, 2, 4])
+    fixed = noisy ^ (np.arange(1, 8) == syn[:, None])
+    return (fixed[:, [2, 4, 5, 6]] << np.arange(4)).sum(axis=1).astype(U8)
+
+
+@zoo(text=((6, 5), U8), ranges={"text": (0, 127)})
+def parse_ints(text):
+    digit = (text >= ord("0")) & (text <= ord("9"))
+    neg = (text == ord("-")).any(axis=1)
+    value = np.zeros(len(text), I32)
+    for c in range(text.shape[1]):
+        value = np.where(digit[:, c], value * 10 + (text[:, c] - ord("0")), value)
+    return np.where(neg, -value, value)
+
+
+@zoo(x=((40,), I16))
+def median5(x):
+    a, b, c, d, e = (x[i : len(x) - 4 + i] for i in range(5))
+
+    def cas(p, q):
+        return np.minimum(p, q), np.maximum(p, q)
+
+    a, b = cas(a, b)
+    d, e = cas(d, e)
+    a, c = cas(a, c)
+    b, c = cas(b, c)
+    a, d = cas(a, d)
+    c, d = cas(c, d)
+    b, e = cas(b, e)
+    b, c = cas(b, c)
+    d, e = cas(d, e)
+    return c
+
+
+LINES = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]])
+
+
+@zoo(board=((5, 3, 3), I8), ranges={"board": (-1, 1)})
+def tictactoe(board):
+    cells = board.reshape(len(board), 9)[:, LINES].sum(axis=2)
+    won = (cells == 3).any(axis=1).astype(I8) - (cells == -3).any(axis=1).astype(I8)
+    full = np.all(board != 0, axis=(1, 2))
+    return np.select([won != 0, full], [won, I8(2)], default=I8(0))
+
+
+@zoo(rows=((7, 4), U8), ranges={"rows": (0, 11)})
+def slide2048(rows):
+    out = rows.copy()
+    for _ in range(3):
+        for j in range(3):
+            empty = out[:, j] == 0
+            out[:, j] = np.where(empty, out[:, j + 1], out[:, j])
+            out[:, j + 1][empty] = 0
+    for j in range(3):
+        same = (out[:, j] == out[:, j + 1]) & (out[:, j] != 0)
+        out[:, j] += same
+        out[same, j + 1] = 0
+    return out
+
+
+@zoo(a=((7,), U8), b=((6,), U8))
+def levenshtein(a, b):
+    prev = np.arange(len(b) + 1)
+    for i in range(len(a)):
+        cur = [prev[0] + 1]
+        for j in range(len(b)):
+            cur.append(np.minimum(np.minimum(cur[j] + 1, prev[j + 1] + 1), prev[j] + (a[i] != b[j])))
+        prev = np.array(cur)
+    return prev[-1]

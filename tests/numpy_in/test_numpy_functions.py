@@ -1,4 +1,4 @@
-"""Fifty functions that people would write, on golden and emulator here, and on the RTL in the nightly."""
+"""More than fifty functions that people would write, on golden and emulator here, and on the RTL in the nightly."""
 
 import numpy as np
 import pytest
@@ -34,5 +34,5 @@ def test_the_rtl_gives_what_numpy_gives(name):
     compare(name, "sim", (2,))
 
 
-def test_there_are_fifty():
-    assert len(ZOO) == 50
+def test_there_are_more_than_fifty():
+    assert len(ZOO) == 58

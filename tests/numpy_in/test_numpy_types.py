@@ -4,7 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
-from numpy_cases import judge, matrix, programs
+from numpy_cases import judge, matrix, of_steps, programs
+from numpy_jobs import cases_job, judge_cases
 
 import tosaic
 
@@ -40,6 +41,18 @@ def test_many_random_programs(seed):
         targets = ("golden", "emulator", "sim") if number % 10 == 0 else ("golden", "emulator")
         verdict = judge(case, targets)
         assert verdict.kind == "exact", (case.label, verdict.text)
+
+
+def test_the_campaign_counts_its_cases():
+    assert judge_cases(cases_job("programs", 14, 3, 2, 0)).result == {
+        "tally": {"exact": 2, "on the RTL": 0},
+        "wrong": {},
+    }
+
+
+def test_a_program_without_some_of_its_steps_is_a_program():
+    (case,) = programs(15, 1)
+    assert judge(of_steps(15, 0, case.steps[1::2])).kind == "exact"
 
 
 def test_a_wrong_rule_would_be_found():

@@ -1,5 +1,6 @@
 """The package tosaic-executorch: .pte files that ExecuTorch's runtime runs, with the bits of `Session`."""
 
+import importlib.util
 import logging
 import os
 import re
@@ -14,9 +15,9 @@ import pytest
 import torch
 
 import tosaic
-from tosaic.compiler.importers.torch_models import tosa_backend
 
 sys.path.append(str(Path(__file__).parents[2] / "bench"))
+import pte_networks  # noqa: E402
 from torch_roads import NETWORKS  # noqa: E402
 
 pytestmark = [pytest.mark.xdist_group("nano"), pytest.mark.long]
@@ -62,23 +63,7 @@ class Remembering(torch.nn.Module):
 
 def converted(module, example, int16=False):
     """Quantized by ExecuTorch's TOSA quantizer."""
-    from executorch.backends.arm.quantizer import (
-        TOSAQuantizer,
-        get_symmetric_a16w8_quantization_config,
-        get_symmetric_quantization_config,
-    )
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
-
-    quantizer = TOSAQuantizer(tosa_backend.compile_spec(int16))
-    quantizer.set_global(
-        get_symmetric_a16w8_quantization_config()
-        if int16
-        else get_symmetric_quantization_config(is_per_channel=True)
-    )
-    prepared = prepare_pt2e(torch.export.export(module.eval(), example).module(check_guards=False), quantizer)
-    for _ in range(4):
-        prepared(*example)
-    return convert_pt2e(prepared)
+    return pte_networks.converted(module, [example] * 4, int16)
 
 
 @pytest.fixture(autouse=True)
@@ -303,6 +288,20 @@ def test_networks_have_the_bits_of_a_session(runtime, tmp_path, name, int16):
     other = (torch.randn(shape),)
     for given, inputs in zip(executed(tmp_path / "net.pte", example, other), (example, other), strict=True):
         assert torch.equal(given, session(*inputs))
+
+
+IN_WHEELS = "torchvision and timm are not installed; make test-torch installs them"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", pte_networks.NETWORKS)
+def test_a_network_of_the_zoo_or_a_topology(runtime, tmp_path, name):
+    """Six networks of the zoo, and six topologies of torchvision and timm; each node runs on the accelerator."""
+    if name not in pte_networks.ZOO and not importlib.util.find_spec("timm"):
+        pytest.skip(IN_WHEELS)
+    row = pte_networks.measured(name, "base", tmp_path)
+    assert row.equal and (row.values > 9 or name in pte_networks.ZOO)
+    assert row.report.on_host == [] and row.report.parts == 1
 
 
 @pytest.mark.nightly
