@@ -8,7 +8,7 @@ from tosaic.hw.csr_map import EVENT_COUNTERS
 from tosaic.hw.isa import INSTRUCTION_BYTES, Opcode, Unit
 
 from ..program import decode_program
-from ..result import UnitActivity, Slice
+from ..result import Slice, UnitActivity
 from .library import Harness
 
 _MOST_CYCLES = 100_000_000
