@@ -25,8 +25,8 @@ HEAD = f"""
 ## Handshakes, as the RTL makes them
 `make docs` draws these lines from the waveform of `tosaic run digits_tiny.tosa --on sim --config {CONFIG}
 --compress nnr-stream --memory-latency {LATENCY_CYCLES}`, and a test compares them. A character is a cycle:
-`_` nothing is offered, `=` it is offered and waits, `#` it is taken. Signals have the names of `tosaic verilog`, without
-`valid` and `ready`.
+`_` nothing is offered, `=` it is offered and waits, `#` it is taken. Signals have the names of `tosaic verilog`,
+without `valid` and `ready`.
 """
 
 

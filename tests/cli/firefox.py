@@ -7,7 +7,7 @@ import pathlib
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -35,17 +35,21 @@ class Page:
         """What the browser answers."""
         self._count += 1
         message = json.dumps({"id": self._count, "method": method, "params": parameters})
-        self._loop.run_until_complete(self._connection.write_message(message))
+        self._wait(self._connection.write_message, message)
         while True:
             answer = self._next()
             if answer.get("id") == self._count:
                 assert answer["type"] == "success", answer
                 return answer["result"]
 
+    def _wait(self, start: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+        async def result() -> Any:
+            return await asyncio.wait_for(start(*arguments), timeout=5 * _SECONDS)
+
+        return self._loop.run_until_complete(result())
+
     def _next(self) -> dict[str, Any]:
-        text = self._loop.run_until_complete(
-            asyncio.wait_for(self._connection.read_message(), timeout=5 * _SECONDS)
-        )
+        text = self._wait(self._connection.read_message)
         assert text is not None, "the browser has ended"
         message = json.loads(text)
         if message.get("method") == "network.beforeRequestSent":
@@ -108,10 +112,11 @@ def firefox_page(folder: pathlib.Path) -> Iterator[Page]:
         assert process.stderr is not None
         found = next(filter(None, map(_LISTENS.search, process.stderr)), None)
         assert found is not None, "Firefox did not say where it listens"
-        connection = loop.run_until_complete(
-            websocket.websocket_connect(f"{found[1]}/session", max_message_size=1 << 28)
-        )
-        yield Page(loop, connection)
+
+        async def connect() -> Any:
+            return await websocket.websocket_connect(f"{found[1]}/session", max_message_size=1 << 28)
+
+        yield Page(loop, loop.run_until_complete(connect()))
     finally:
         process.kill()
         process.wait()

@@ -3,6 +3,7 @@ simulator. Nothing is asked for, a phone scrolls in one direction, and axe finds
 
 import dataclasses
 import importlib.util
+import json
 import pathlib
 
 import numpy as np
@@ -144,8 +145,9 @@ def test_a_browser_computes_what_the_simulator_does(browser, demos, page_file, t
             choose(page, demo.name, "nano")
             assert page.evaluate("document.documentElement.scrollWidth") <= 390
         assert not page.errors
-        own = [each for each in page.requests if not each.startswith(("blob:", "data:"))]
-        assert own == [page_file.as_uri()]
+        # Firefox does not tell of files.
+        asked = {each for each in page.requests if not each.startswith(("blob:", "data:"))}
+        assert asked <= {page_file.as_uri()}
 
 
 @pytest.mark.parametrize("browser", BROWSERS)
@@ -156,9 +158,7 @@ def test_axe_finds_nothing(browser, page_file, tmp_path):
     with BROWSERS[browser](tmp_path) as page:
         page.open(page_file.as_uri())
         page.until("/^Ready/.test(document.getElementById('status')?.textContent)")
-        page.evaluate(
-            f"(document.head.append(Object.assign(document.createElement('script'), {{text: {rules!r}}})), 0)"
-        )
+        page.evaluate(f"(new Function({json.dumps(rules)}).call(window), 0)")
         for demo in ("digits", "chat"):
             choose(page, demo, "nano")
             result = page.evaluate(
