@@ -28,6 +28,16 @@ def seen_by(timeline: Sequence[Slice]) -> str:
     )
 
 
+def in_turn(timeline: Sequence[Slice]) -> Iterator[tuple[int, int, Slice]]:
+    """Each piece with the number of its track and its start where those of a track do not overlap: a unit takes a GO
+    while the data of those before it are under way, but Perfetto drops what overlaps, and a chart paints it over."""
+    behind: dict[int, int] = {}
+    for piece in sorted(timeline, key=lambda piece: (piece.end, piece.start)):
+        track = piece.core * len(TRACKS) + TRACKS.index(piece.unit)
+        yield track, max(piece.start, behind.get(track, 0)), piece
+        behind[track] = piece.end
+
+
 def write_trace(path: pathlib.Path, stats: dict[str, Any], timeline: Sequence[Slice]) -> None:
     """Writes the trace; one microsecond of the viewer is one cycle. `stats` is `Session.stats`."""
     document = {
@@ -65,14 +75,9 @@ def _events(stats: dict[str, Any], timeline: Sequence[Slice]) -> Iterator[dict[s
     for unit, figures in stats["units"].items():
         shares = {f"{label} (cycles)": cycles for label, cycles in figures["cycles"].items()}
         yield _counter(f"{unit} in all", 0, shares)
-    # A unit takes a GO while the data of those before it are under way, but Perfetto drops what overlaps on a track.
-    behind: dict[int, int] = {}
-    for piece in sorted(timeline, key=lambda piece: (piece.end, piece.start)):
-        thread = 1 + piece.core * len(TRACKS) + TRACKS.index(piece.unit)
-        start = max(piece.start, behind.get(thread, 0))
-        behind[thread] = piece.end
+    for track, start, piece in in_turn(timeline):
         arguments = {"bytes": piece.bytes, "taken in cycle": piece.start} if piece.bytes else {}
-        yield _slice(thread, piece.name, start, piece.end - start, arguments)
+        yield _slice(1 + track, piece.name, start, piece.end - start, arguments)
 
 
 def _rates(cycles: int, timeline: Sequence[Slice]) -> Iterator[dict[str, Any]]:

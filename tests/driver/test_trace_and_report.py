@@ -135,6 +135,8 @@ def test_page_has_all_its_parts(session, tmp_path):
     data = json.loads(page.split("const DATA=")[1].split(";\n")[0])
     assert data["cycles"] == session.stats["cycles"]
     assert sum(map(len, data["tracks"])) == len(session.timeline()) + len(session.stats["layers"])
+    for track in data["tracks"]:
+        assert all(a[0] + a[1] <= b[0] for a, b in zip(track, track[1:], strict=False))
 
 
 def test_golden_has_no_timeline(session, tmp_path):
