@@ -89,8 +89,7 @@ def run(
     waveform = _wave(wave, wave_cycles, wave_layer)
     if pathlib.Path(model).suffix == BUNDLE_SUFFIX:
         session = _run_again(model, on if _is_given(context, "on") else None, waveform, output)
-        _write_measurements(session, model, stats, page, trace)
-        _tell_files(wave, trace, page)
+        _write_measurements(session, model, stats, page, trace, wave)
         return _end(None, page, open_)
     inputs, bound = _inputs_and_bindings(model, inputs, shape, value)
     how: dict[str, Any] = {
@@ -125,8 +124,7 @@ def run(
     _give_outputs(session, outputs, output)
     _print_figures(session, compressed=compress is not None)
     _print_checks(session, checks)
-    _write_measurements(session, model, stats, page, trace)
-    _tell_files(wave, trace, page)
+    _write_measurements(session, model, stats, page, trace, wave)
     _end(None if shape or value else model, page, open_)
 
 
@@ -284,8 +282,9 @@ def _write_measurements(
     stats: pathlib.Path | None,
     report: pathlib.Path | None,
     trace: pathlib.Path | None,
+    wave: pathlib.Path | None,
 ) -> None:
-    """The files of the run's measurements that were asked for."""
+    """The files of the run's measurements that were asked for; tells where they are."""
     if stats is not None:
         from tosaic.driver.report import run_facts
 
@@ -303,6 +302,7 @@ def _write_measurements(
 
         with writing(trace):
             write_trace(trace, session.stats, session.timeline())
+    _tell_files(wave, trace, report)
 
 
 def _give_outputs(session: Session, outputs: dict[str, np.ndarray], folder: pathlib.Path | None) -> None:
