@@ -206,6 +206,7 @@ docs: $(VENV)/installed-dev
 	$(BIN)/python bench/site_pages.py --figures
 	$(BIN)/python bench/contributing.py
 	$(BIN)/python bench/numpy_page.py
+	$(BIN)/python bench/handshakes.py
 	# All extras are needed: `make .venv/installed-site .venv/installed-torch` first; without them the page stays.
 	mkdir -p build
 	$(BIN)/python -c "from tosaic.compiler.importers.coreml.layer_table import layers_markdown as table; text = open('docs/coreml_layers.md').read(); print(text.partition('| layer')[0] + table(), end='')" > build/layers.md && mv build/layers.md docs/coreml_layers.md

@@ -93,9 +93,9 @@ def normalize(sdist: pathlib.Path, epoch: int) -> None:
         out.write(packed.getvalue())
 
 
-def build_simulators(temporary: pathlib.Path) -> pathlib.Path:
+def build_simulators(temporary: pathlib.Path, commit: str) -> pathlib.Path:
     """A folder in `temporary` with the simulators in WebAssembly of the commit's named configurations."""
-    source, folder = export(temporary / "simulated"), temporary / "simulators"
+    source, folder = export(temporary / "simulated", commit), temporary / "simulators"
     script = "import pathlib, sys; from tosaic.sim.rtl.prebuilt import write_prebuilt as write; "
     script += "write(pathlib.Path(sys.argv[1]))"
     environment = os.environ | {"PYTHONPATH": str(source)}
@@ -119,13 +119,15 @@ def release(out: pathlib.Path) -> list[pathlib.Path]:
     name, _, wanted = BACKEND.partition("==")
     if (found := importlib.metadata.version(name)) != wanted:
         sys.exit(f"{name} {found} is installed, a release is built by {wanted}: pip install {BACKEND}")
-    epoch = commit_seconds()
+    # Another commit may be made while this one is built.
+    commit = _git("rev-parse", "HEAD")
+    epoch = commit_seconds(commit)
     out.mkdir(parents=True, exist_ok=True)
     built: list[list[pathlib.Path]] = []
     with tempfile.TemporaryDirectory() as temporary:
-        simulators = build_simulators(pathlib.Path(temporary))
+        simulators = build_simulators(pathlib.Path(temporary), commit)
         for number, surroundings in enumerate(SURROUNDINGS):
-            source = export(pathlib.Path(temporary) / f"{'source' * (number + 1)}")
+            source = export(pathlib.Path(temporary) / f"{'source' * (number + 1)}", commit)
             shutil.copytree(simulators, source / PREBUILT)
             folder = pathlib.Path(temporary) / f"built{number}"
             built.append([build(kind, source, folder, epoch, surroundings) for kind in KINDS])

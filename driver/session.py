@@ -381,8 +381,8 @@ class Session:
         self.close()
 
     def timeline(self) -> list[Slice]:
-        """Returns when each unit worked on what in the last run: every GO, by the cycle model of the
-        emulator.
+        """Returns when each unit worked on what in the last run: every GO, in cycles measured on the RTL, elsewhere by
+        the emulator's cycle model.
 
         After a run on another target than the emulator the program is executed there once more. Empty on golden."""
         if self.program is None or self.result is None:
@@ -394,7 +394,12 @@ class Session:
             memory = self.program.memory()
             for port in (*self.program.inputs, *self.program.states):
                 port.write(memory, self._values[port.name])
-            self.result = dataclasses.replace(self.result, slices=runner(memory).slices)
+            slices = runner(memory).slices
+            if self.result.activity:
+                from tosaic.sim.rtl.measured import measured_slices
+
+                slices = measured_slices(slices, self.result.activity) or slices
+            self.result = dataclasses.replace(self.result, slices=slices)
         return self.result.slices
 
     # --- inside

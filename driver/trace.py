@@ -21,6 +21,23 @@ def titles_of(timeline: Sequence[Slice]) -> list[str]:
     return list(TRACKS) if cores == 1 else [f"{unit} {core}" for core in range(cores) for unit in TRACKS]
 
 
+def seen_by(timeline: Sequence[Slice]) -> str:
+    """Where the cycles of the units are from."""
+    return (
+        "as measured on the RTL" if timeline and all(p.measured for p in timeline) else "by the cycle model"
+    )
+
+
+def in_turn(timeline: Sequence[Slice]) -> Iterator[tuple[int, int, Slice]]:
+    """Each piece with the number of its track and its start where those of a track do not overlap: a unit takes a GO
+    while the data of those before it are under way, but Perfetto drops what overlaps, and a chart paints it over."""
+    behind: dict[int, int] = {}
+    for piece in sorted(timeline, key=lambda piece: (piece.end, piece.start)):
+        track = piece.core * len(TRACKS) + TRACKS.index(piece.unit)
+        yield track, max(piece.start, behind.get(track, 0)), piece
+        behind[track] = piece.end
+
+
 def write_trace(path: pathlib.Path, stats: dict[str, Any], timeline: Sequence[Slice]) -> None:
     """Writes the trace; one microsecond of the viewer is one cycle. `stats` is `Session.stats`."""
     document = {
@@ -30,7 +47,7 @@ def write_trace(path: pathlib.Path, stats: dict[str, Any], timeline: Sequence[Sl
             "target": stats["target"],
             "cycles": stats["cycles"],
             "counters": stats["counters"],
-            "units": "one microsecond is one cycle; units by the cycle model, layers as the target counted them",
+            "units": f"one microsecond is one cycle; units {seen_by(timeline)}, layers as the target counted them",
         },
         "traceEvents": list(_events(stats, timeline)),
     }
@@ -58,15 +75,9 @@ def _events(stats: dict[str, Any], timeline: Sequence[Slice]) -> Iterator[dict[s
     for unit, figures in stats["units"].items():
         shares = {f"{label} (cycles)": cycles for label, cycles in figures["cycles"].items()}
         yield _counter(f"{unit} in all", 0, shares)
-    for piece in timeline:
-        arguments = {"bytes": piece.bytes} if piece.bytes else {}
-        yield _slice(
-            1 + piece.core * len(TRACKS) + TRACKS.index(piece.unit),
-            piece.name,
-            piece.start,
-            piece.end - piece.start,
-            arguments,
-        )
+    for track, start, piece in in_turn(timeline):
+        arguments = {"bytes": piece.bytes, "taken in cycle": piece.start} if piece.bytes else {}
+        yield _slice(1 + track, piece.name, start, piece.end - start, arguments)
 
 
 def _rates(cycles: int, timeline: Sequence[Slice]) -> Iterator[dict[str, Any]]:

@@ -4,8 +4,11 @@ import dataclasses
 import typing
 from collections.abc import Sequence
 
+import numpy as np
+
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import EVENT_COUNTERS
+from tosaic.hw.isa import Unit
 
 
 def counted_events(config: Config) -> tuple[str, ...]:
@@ -27,6 +30,20 @@ class Slice(typing.NamedTuple):
     bytes: int = 0
     """Bytes on the memory bus."""
     core: int = 0
+    work: int = 0
+    """Slots of ARRAY, beats of VECTOR and of the memory bus that it takes, however long they wait."""
+    measured: bool = False
+    """The cycles are those of the RTL, not the cycle model's."""
+
+
+@dataclasses.dataclass(frozen=True)
+class UnitActivity:
+    """What the units of a core did in the cycles that its counters counted (sim/rtl/measured.py)."""
+
+    work: np.ndarray
+    """uint8 [cycles]: a bit for each kind of work."""
+    taken: dict[Unit, list[int]]
+    """Cycles in which a unit took its transfers, as far as they were seen."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +62,9 @@ class RunResult:
     """Cycles per unit, such as ``array_busy``; the names are those of the counters in the register map. Sums over the
     cores. Empty where the machine counts no events (Config.event_counters)."""
     slices: list[Slice] = dataclasses.field(default_factory=list)
-    """Every GO of every unit, by the emulator's cycle model; the RTL keeps none."""
+    """Every GO of every unit, by the emulator's cycle model."""
+    activity: tuple[UnitActivity, ...] = ()
+    """Of each core of the RTL what its units did; nothing of a very long run."""
     macs: int = 0
     """Multiply-accumulates of the array for valid pixels: every column and every byte of a step counts."""
     cores: list[dict[str, int]] = dataclasses.field(default_factory=list)

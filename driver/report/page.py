@@ -12,6 +12,7 @@ from tosaic.driver.pages import Column, made, render, share_shown
 from tosaic.driver.replacing import replacing
 from tosaic.driver.run_display import run_cards
 from tosaic.driver.session import Session
+from tosaic.driver.trace import seen_by
 from tosaic.driver.units import unit_figures
 from tosaic.hw.config import Config
 from tosaic.sim.result import Slice
@@ -99,6 +100,7 @@ def run_page(
         units=unit_bars(figures, unit_cycles),
         counters=counters,
         timeline=timeline_data(stats, timeline) if timeline else None,
+        seen_by=seen_by(timeline),
         roofline=roofline(layers, peak, stats["memory_bandwidth"] or 1),
         memory=memory_map(blocks, layer_names, config) if blocks and config else None,
         made=facts or stats.get("made") or made(),

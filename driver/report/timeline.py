@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tosaic.driver.trace import TRACKS, titles_of
+from tosaic.driver.trace import in_turn, titles_of
 from tosaic.sim.result import Slice
 
 
@@ -17,8 +17,7 @@ def timeline_data(stats: dict[str, Any], timeline: Sequence[Slice]) -> dict[str,
         number = names.setdefault(f"{layer['name']} ({layer['op']})", len(names))
         tracks[0].append([start, layer["cycles"], number, 0])
         start += layer["cycles"]
-    for piece in sorted(timeline, key=lambda piece: piece.start):
+    for track, begins, piece in in_turn(timeline):
         number = names.setdefault(piece.name, len(names))
-        track = 1 + piece.core * len(TRACKS) + TRACKS.index(piece.unit)
-        tracks[track].append([piece.start, piece.end - piece.start, number, piece.bytes])
+        tracks[1 + track].append([begins, piece.end - begins, number, piece.bytes])
     return {"cycles": stats["cycles"], "titles": titles, "names": list(names), "tracks": tracks}

@@ -100,30 +100,31 @@ class ArrayTiming:
             yield max(clock - ARRAY_START_CYCLES + 2, timeline.now)
             self._jobs.pop(0)
             self._changed.notify()
-            started, self.running, stalled = clock, command, 0
-            refused_before = self._fabric.counters["array_stall_am"]
+            started, self.running = clock, command
+            # The slots that load the taps of a depthwise kernel and nothing else do not count.
+            work = command.advances if depthwise else 0
             for number, part in enumerate(parts):
                 clock = yield from self._walk(clock, part)
+                work += 0 if depthwise else part.slots
                 if command.fields.get("streamed") and number <= command.more_blocks:
                     streamed_words += part.slots
                     fabric = self._fabric
                     there = yield from fabric.streamed.arrival(streamed_words, fabric.reads.beat_cycles)
                     late = max(there + STREAM_CYCLES - clock, 0)
                     fabric.counters["array_stall_weights"] += late
-                    clock, stalled = clock + late, stalled + late
+                    clock += late
                 last, waited = yield from self._fifo.deliver(clock - 1, part.distances)
                 self._fabric.counters["array_stall_vector"] += waited
-                clock, stalled = clock + waited, stalled + waited
+                clock += waited
                 if depthwise and part.distances:
                     slots = last + 1 - command.idle_rows - clock
                     clock = yield from self._walk(clock, part._replace(slots=slots))
             self.running = None
             flushed = clock + (command.idle_rows if depthwise else rows - 1)
-            refused = self._fabric.counters["array_stall_am"] - refused_before
-            self._fabric.counters["array_active"] += clock - started - stalled - refused
+            self._fabric.counters["array_active"] += work
             self._fabric.was_busy(Unit.ARRAY, taken_at + 1, flushed + ARRAY_DRAIN_CYCLES)
             name = "depthwise" if depthwise else "convolution"
-            self._fabric.slices.append(Slice("ARRAY", name, started, clock))
+            self._fabric.slices.append(Slice("ARRAY", name, started, clock, work=work))
             self._fabric.at(flushed, self._fabric.done)
 
     def _walk(self, start: int, part: SlotStretch) -> Process:

@@ -39,9 +39,10 @@ _UNPACK_CYCLES = 2
 """Cycles from the last unpacked word of a packed row to its write."""
 
 
-def _slice(unit: str, command: Instruction, start: int, end: int) -> Slice:
+def _slice(unit: str, command: Instruction, rows: list[list[BurstBeats]], start: int, end: int) -> Slice:
     name = "weights" if command.fields.get("space") == Space.WM else "tensor"
-    return Slice(unit, name, start, end, command.row_bytes * command.rows)
+    beats = sum(burst.beats for row in rows for burst in row)
+    return Slice(unit, name, start, end, command.row_bytes * command.rows, work=beats)
 
 
 def _bursts(fabric: CoreFabric, command: Instruction, pitch: int) -> list[list[BurstBeats]]:
@@ -153,6 +154,9 @@ class LoadTiming:
                 yield max(self._decode_end, timeline.now)
                 local = command.local_address
                 rows = _bursts(self._fabric, command, pitch)
+                # In the order of the queue; its end is known later.
+                place = len(self._fabric.slices)
+                self._fabric.slices.append(_slice("LOAD", command, rows, taken_at, taken_at))
                 for row, row_bursts in enumerate(rows, 1):
                     if row == len(rows):
                         self._job_taken()
@@ -165,7 +169,7 @@ class LoadTiming:
                         yield timeline.now + 1
                         yield from self._issue(command, burst, local, unpacking)
                         local += burst.beats * self._fabric.config.word_bytes
-                self._then(functools.partial(self._complete, command, taken_at))
+                self._then(functools.partial(self._complete, place, taken_at))
 
     def _job_taken(self) -> None:
         self._job = None
@@ -245,7 +249,7 @@ class LoadTiming:
         self._decode_start, self._decode_end = start, end
         fabric.counters["decode_active"] += end - start
         fabric.was_busy(Unit.LOAD, timeline.now, end)
-        fabric.slices.append(Slice("LOAD", "decode", start, end, go.row_bytes))
+        fabric.slices.append(Slice("LOAD", "decode", start, end, go.row_bytes, work=requested))
         self._then(functools.partial(self._decoded, end + DECODE_END_CYCLES))
 
     def _decoded(self, end: int, _: int) -> None:
@@ -296,8 +300,8 @@ class LoadTiming:
         self._fabric.at(max(complete_at, earliest), functools.partial(self._fabric.signal, command))
         self._fabric.at(max(complete_at, earliest), self._fabric.done)
 
-    def _complete(self, command: Instruction, started: int, complete_at: int) -> None:
-        self._fabric.slices.append(_slice("LOAD", command, started, complete_at))
+    def _complete(self, place: int, started: int, complete_at: int) -> None:
+        self._fabric.slices[place] = self._fabric.slices[place]._replace(end=complete_at)
         self._fabric.was_busy(Unit.LOAD, started + 1, complete_at)
         self._fabric.at(complete_at, self._fabric.done)
 
@@ -331,12 +335,13 @@ class StoreTiming:
                     started = timeline.now
                     yield timeline.now + _ISSUE_CYCLES
                     local = command.local_address
-                    for burst in itertools.chain.from_iterable(_bursts(fabric, command, pitch)):
+                    rows = _bursts(fabric, command, pitch)
+                    for burst in itertools.chain.from_iterable(rows):
                         fabric.counters["store_beats"] += burst.beats
                         yield from self._send(burst, local)
                         local += burst.beats * fabric.config.word_bytes
                     complete_at = self._complete_at
-                    fabric.slices.append(_slice("STORE", command, started, complete_at))
+                    fabric.slices.append(_slice("STORE", command, rows, started, complete_at))
                     fabric.was_busy(Unit.STORE, started + 1, complete_at)
             self._queue.pop()
             fabric.at(complete_at, fabric.done)

@@ -178,9 +178,10 @@ class VectorTiming:
                     self._record(self._writes, STORE_STREAM, accesses, issues, beats, VECTOR_WRITE_CYCLES)
             yield max(following - 2 * latency, timeline.now)
         slot_beats = sum(step.beats for step in steps) + (go.repeats - 1) * sum(step.beats for step in body)
-        self._fabric.counters["vector_active"] += go.vectors * slot_beats
+        work = go.vectors * slot_beats
+        self._fabric.counters["vector_active"] += work
         name = "drain" if any(step.from_array for step in steps) else "elementwise"
-        self._fabric.slices.append(Slice("VECTOR", name, started, following))
+        self._fabric.slices.append(Slice("VECTOR", name, started, following, work=work))
         return following - 1
 
     def _record(

@@ -16,6 +16,7 @@ from ..result import RunResult
 from .build import Variant, simulator_library
 from .choice import machine_library
 from .library import INTERRUPT, PROTOCOL, Harness
+from .measured import ActivityRecorder
 
 MEM_BASE = 0x1000_0000
 """Where external memory lies on the bus; anything but 0 shows a forgotten base."""
@@ -59,6 +60,7 @@ class RtlSimulator:
         recorder: RunRecorder | None = None,
     ):
         self.config, self._recorder = config, recorder
+        self._has_probe = recorder is None or recorder.variant.probe
         self._stalls = (stall_percent, seed)
         self._interleave_reads = interleave_reads
         self._errors = tuple(
@@ -108,8 +110,9 @@ class RtlSimulator:
         try:
             if self._recorder is not None:
                 self._recorder.begin(harness, codes)
+            activity = ActivityRecorder(harness, codes, self.config.cores) if self._has_probe else None
             registers.start(MEM_BASE, len(image), streams)
-            _wait(harness, registers, codes, max_cycles)
+            _wait(harness, registers, codes, max_cycles, activity)
             if self._recorder is not None:
                 self._recorder.end(harness)
             result = registers.result(self.config, codes, registers.marks())
@@ -118,17 +121,26 @@ class RtlSimulator:
                 result,
                 dram_read_bytes=harness.beats_read * self.config.bus_bytes,
                 dram_write_bytes=harness.beats_written * self.config.bus_bytes,
+                activity=activity.end() if activity is not None else (),
             )
         finally:
             harness.close()
 
 
-def _wait(harness: Harness, registers: Registers, codes: Sequence[bytes], max_cycles: int | None) -> None:
+def _wait(
+    harness: Harness,
+    registers: Registers,
+    codes: Sequence[bytes],
+    max_cycles: int | None,
+    activity: ActivityRecorder | None,
+) -> None:
     """Waits for the interrupt; raises DeviceError when it was an error or did not come."""
     left = max_cycles
     while left is None or left > 0:
         cycles = SLICE_CYCLES if left is None else min(SLICE_CYCLES, left)
         outcome = harness.run(cycles)
+        if activity is not None:
+            activity.take()
         if outcome == PROTOCOL:
             raise DeviceError(f"the RTL breaks a rule of AXI4: {harness.violation} (cycle {harness.cycle})")
         if outcome == INTERRUPT:

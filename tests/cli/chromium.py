@@ -56,6 +56,15 @@ class Page:
             self.errors.append(message["params"]["exceptionDetails"]["exception"].get("description", "?"))
         return message
 
+    def open(self, url: str) -> None:
+        """Goes to an address."""
+        self.order("Page.navigate", url=url)
+
+    def phone(self) -> None:
+        """Makes it 390 pixels wide."""
+        size = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+        self.order("Emulation.setDeviceMetricsOverride", **size)
+
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression, or of the promise that it is."""
         answer = self.order("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)

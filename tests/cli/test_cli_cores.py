@@ -14,7 +14,11 @@ def test_run_with_report_trace_and_measurements(tosaic, here):
     files = ("--report", "r.html", "--trace", "t.json", "--stats", "s.json")
     outcome = tosaic("run", "tiny.tosa", *FOUR, "--random", 1, "--check", "--config", CORES, *files, *ON)
     assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out.splitlines()[-2] == "bit-exact: 1 outputs equal golden"
+    assert outcome.out.splitlines()[-4:-1] == [
+        "bit-exact: 1 outputs equal golden",
+        "trace: t.json; open it in a browser, at ui.perfetto.dev",
+        "report: r.html; open it in a browser",
+    ]
     stats = json.loads((here / "s.json").read_text())
     assert (stats["config"], stats["bit_exact"], stats["memory_bandwidth"]) == (CORES, True, 8)
     assert f"{stats['cycles']:,} cycles on {CORES}" in outcome.out

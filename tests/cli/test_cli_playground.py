@@ -8,9 +8,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from chromium import browser_page
 
-import tosaic as package
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir.tosa_file import read_tosa
 from tosaic.compiler.program import Program
@@ -90,34 +88,3 @@ def test_a_page_finds_elements_that_memory_has_in_another_order(shape, order, tm
     assert (
         json.loads(done.stdout) == np.arange(np.prod(shape)).reshape(shape).transpose(order).ravel().tolist()
     )
-
-
-@pytest.mark.nightly
-def test_a_browser_computes_what_the_simulator_does(single, tmp_path):
-    """Scores, cycles and counters of the ten examples; nothing is asked for; a phone scrolls in one direction."""
-    data = np.load(DIGITS / "images.npz")
-    with browser_page(tmp_path) as page, package.Session(DIGITS / "digits.tosa", "sim", "nano") as session:
-        page.order("Page.navigate", url=single.as_uri())
-        page.until("/Ready/.test(document.getElementById('status')?.textContent)")
-        for digit in range(10):
-            image = data["inputs"][int(np.flatnonzero(data["labels"] == digit)[0])]
-            (scores,) = session.run({session.inputs[0].name: image.reshape(session.inputs[0].shape)}).values()
-            page.evaluate("document.getElementById('status').textContent = ''")
-            page.evaluate(f"document.querySelectorAll('#examples button')[{digit}].click()")
-            page.until("/clock cycles|Failed/.test(document.getElementById('status').textContent)")
-            shown = page.evaluate(
-                "[...document.querySelectorAll('#outputs li span:last-child')].map(e => +e.textContent)"
-            )
-            assert shown == scores.ravel().tolist()
-            said = page.evaluate("document.getElementById('status').textContent")
-            assert f"{session.stats['cycles']:,} clock cycles" in said
-        found = page.evaluate("window.tosaicResult.counters")
-        assert found == [session.stats["counters"][name] for name in EVENT_COUNTERS]
-        page.order(
-            "Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=2, mobile=True
-        )
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        assert not page.errors
-        assert [each for each in page.requests if not each.startswith(("blob:", "data:"))] == [
-            single.as_uri()
-        ]

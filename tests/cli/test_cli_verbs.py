@@ -1,6 +1,8 @@
 """The other verbs: check, configs, verilog, demo, --version."""
 
 import importlib.metadata
+import pathlib
+import re
 
 import pytest
 
@@ -146,10 +148,22 @@ def test_verilog(tosaic, here):
     outcome = tosaic("verilog", "-o", "out", "--config", "nano")
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.startswith("out/tosaic.f: ")
-    assert outcome.out.endswith(" lines, configuration nano, top module tosaic\n")
+    assert outcome.out.endswith(
+        " lines, configuration nano, top module tosaic\n"
+        "next: tosaic verilog --config nano --network MODEL.tosa -o out\n"
+    )
     assert (here / "out" / "registers.md").read_text() == csr_markdown()
     names = (here / "out" / "tosaic.f").read_text().split()
     assert all((here / "out" / name).exists() for name in names)
+
+
+@pytest.mark.nightly
+def test_verilog_tells_how_to_run_its_bench(tosaic, here):
+    """As the tutorial does."""
+    outcome = tosaic("verilog", "-o", "out", "--config", "nano", "--network", "tiny.tosa")
+    tutorial = (pathlib.Path(__file__).parents[2] / "docs/tutorial.md").read_text()
+    (command,) = re.findall(r"^cd out && iverilog .*", tutorial, re.M)
+    assert (outcome.code, outcome.out.splitlines()[-1]) == (0, f"next: {command}")
 
 
 def test_demo(tosaic, here):

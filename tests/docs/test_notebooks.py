@@ -6,6 +6,8 @@ import pathlib
 
 import pytest
 
+from tosaic.boards.catalogue import BOARDS
+
 FOLDER = pathlib.Path(__file__).parents[2] / "docs" / "notebooks"
 NOTEBOOKS = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 
@@ -40,3 +42,9 @@ def test_a_notebook_shows_what_it_printed(name: str) -> None:
     outputs = json.dumps([cell["outputs"] for cell in code])
     assert '"output_type": "error"' not in outputs
     assert [word for word in ("/tmp/", "/home/", "/root/", "/work/") if word in outputs] == []
+
+
+def test_a_notebook_lists_every_board() -> None:
+    """One that was executed before the last board came tells of fewer."""
+    printed = json.dumps([cell["outputs"] for cell in cells("no_board")])
+    assert [name for name in BOARDS if name not in printed] == []

@@ -63,6 +63,17 @@ def test_trace_events(session, tmp_path):
     assert names == ["layers", *TRACKS]
 
 
+def test_no_slices_of_a_trace_overlap(session, tmp_path):
+    """Perfetto drops those that overlap another one of their track: GOs of LOAD do in the machine."""
+    write_trace(tmp_path / "t.json", session.stats, session.timeline())
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    loads = [piece for piece in session.timeline() if piece.unit == "LOAD"]
+    assert any(a.end > b.start for a, b in zip(loads, loads[1:], strict=False))
+    for track in range(1 + len(TRACKS)):
+        spans = sorted((e["ts"], e["ts"] + e["dur"]) for e in events if e["ph"] == "X" and e["tid"] == track)
+        assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
+
+
 def test_trace_has_counters(session, tmp_path):
     write_trace(tmp_path / "t.json", session.stats, session.timeline())
     trace = json.loads((tmp_path / "t.json").read_text())
@@ -124,6 +135,8 @@ def test_page_has_all_its_parts(session, tmp_path):
     data = json.loads(page.split("const DATA=")[1].split(";\n")[0])
     assert data["cycles"] == session.stats["cycles"]
     assert sum(map(len, data["tracks"])) == len(session.timeline()) + len(session.stats["layers"])
+    for track in data["tracks"]:
+        assert all(a[0] + a[1] <= b[0] for a, b in zip(track, track[1:], strict=False))
 
 
 def test_golden_has_no_timeline(session, tmp_path):

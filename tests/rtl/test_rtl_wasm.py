@@ -2,7 +2,11 @@
 is said where neither can be had."""
 
 import importlib.util
+import os
 import pathlib
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -20,6 +24,7 @@ from tosaic.sim.registers import Registers
 from tosaic.sim.rtl import RtlSimulator
 from tosaic.sim.rtl.choice import machine_library
 from tosaic.sim.rtl.library import INTERRUPT, ControlWrite, Harness
+from tosaic.sim.rtl.wasm_build import wasm_library
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 pytestmark = pytest.mark.xdist_group("nano")
@@ -148,3 +153,24 @@ def test_what_is_recorded_adds_up_to_the_counters(monkeypatch):
     places = recorded.steps[:, 2].reshape(-1)
     assert set(recorded.steps[:, 1].tolist()) == {0, 1, 2, 3}
     assert (places % INSTRUCTION_BYTES == 0).all() and places.max() < program.program_bytes
+
+
+@pytest.mark.nightly
+def test_another_checkout_finds_the_simulator_that_one_has_built(tmp_path):
+    """The same sources in another folder, and another Python, ask for the same file of the cache."""
+    if importlib.util.find_spec("ziglang") is None:
+        pytest.skip("needs ziglang")
+    shutil.copytree(EXAMPLES.parent / "tosaic", tmp_path / "tosaic")
+    script = "from tosaic.hw.config import CONFIGS; from tosaic.sim.rtl.wasm_build import wasm_library; "
+    script += "import tosaic.sim; print(tosaic.sim.__path__[0]); print(wasm_library(CONFIGS['nano']))"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    place, library = done.stdout.split()
+    assert place.startswith(str(tmp_path))
+    assert library == str(wasm_library(CONFIGS["nano"]))

@@ -89,8 +89,8 @@ def run(
     waveform = _wave(wave, wave_cycles, wave_layer)
     if pathlib.Path(model).suffix == BUNDLE_SUFFIX:
         session = _run_again(model, on if _is_given(context, "on") else None, waveform, output)
-        _write_measurements(session, model, stats, page, trace)
-        return _end(None, wave, page, open_)
+        _write_measurements(session, model, stats, page, trace, wave)
+        return _end(None, page, open_)
     inputs, bound = _inputs_and_bindings(model, inputs, shape, value)
     how: dict[str, Any] = {
         "memory_bandwidth": memory_bandwidth,
@@ -124,16 +124,15 @@ def run(
     _give_outputs(session, outputs, output)
     _print_figures(session, compressed=compress is not None)
     _print_checks(session, checks)
-    _write_measurements(session, model, stats, page, trace)
-    _end(None if shape or value else model, wave, page, open_)
+    _write_measurements(session, model, stats, page, trace, wave)
+    _end(None if shape or value else model, page, open_)
 
 
-def _end(model: str | None, wave: pathlib.Path | None, page: pathlib.Path | None, opened: bool) -> None:
-    """Tells of the waveform, opens the page, and tells of the command that comes next.
+def _end(model: str | None, page: pathlib.Path | None, opened: bool) -> None:
+    """Opens the page, and tells of the command that comes next.
 
     `model`: the file, where a command needs no more.
     """
-    _tell_wave(wave)
     if page is None:
         tell_next(*sys.argv[1:], "--open")
         return
@@ -209,15 +208,19 @@ def _run_again(file: str, target: str | None, wave: "Wave | None", output: pathl
     return session
 
 
-def _tell_wave(file: pathlib.Path | None) -> None:
-    """Where the waveform is, and how to look at it."""
-    if file is None:
-        return
-    if not file.exists():
-        raise InputError(
-            f"{file} was not written: the run has none of these cycles; see them by --stats FILE.json"
-        )
-    print(f"waveform: {file}, {file.stat().st_size:,} bytes; one cycle is 10 ns; open it by: gtkwave {file}")
+def _tell_files(wave: pathlib.Path | None, trace: pathlib.Path | None, page: pathlib.Path | None) -> None:
+    """Where waveform, trace and report are, and how to look at them."""
+    if wave is not None:
+        if not wave.exists():
+            raise InputError(
+                f"{wave} was not written: the run has none of these cycles; see them by --stats FILE.json"
+            )
+        size = wave.stat().st_size
+        print(f"waveform: {wave}, {size:,} bytes; one cycle is 10 ns; open it by: gtkwave {wave}")
+    if trace is not None:
+        print(f"trace: {trace}; open it in a browser, at ui.perfetto.dev")
+    if page is not None:
+        print(f"report: {page}; open it in a browser")
 
 
 def _checks(**wanted: bool) -> list[str]:
@@ -279,8 +282,9 @@ def _write_measurements(
     stats: pathlib.Path | None,
     report: pathlib.Path | None,
     trace: pathlib.Path | None,
+    wave: pathlib.Path | None,
 ) -> None:
-    """The files of the run's measurements that were asked for."""
+    """The files of the run's measurements that were asked for; tells where they are."""
     if stats is not None:
         from tosaic.driver.report import run_facts
 
@@ -298,6 +302,7 @@ def _write_measurements(
 
         with writing(trace):
             write_trace(trace, session.stats, session.timeline())
+    _tell_files(wave, trace, report)
 
 
 def _give_outputs(session: Session, outputs: dict[str, np.ndarray], folder: pathlib.Path | None) -> None:

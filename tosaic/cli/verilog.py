@@ -1,11 +1,13 @@
 """`tosaic verilog`: the accelerator as Verilog."""
 
 import pathlib
+import shlex
 from typing import Annotated
 
 import typer
 
 from tosaic.cli import options
+from tosaic.cli.afterwards import tell_next
 from tosaic.cli.boards import board_errors, find_board
 from tosaic.cli.files import make_folder, writing
 from tosaic.cli.progress import progress_bar
@@ -68,6 +70,12 @@ def verilog(
         print(
             f"{output / BENCH}: {network}, {len(run.memory):,} bytes of memory; it compares "
             f"{sum(len(data) for _, data in run.expected):,} bytes of outputs with the golden model's"
+        )
+        simulate = f"iverilog -g2005 -s tosaic_bench -o bench -f {top}.f {BENCH} && vvp bench"
+        print(f"next: cd {shlex.quote(str(output))} && {simulate}")
+    elif not wishbone:
+        tell_next(
+            "verilog", "--config", options.sized(config, sizes), "--network", "MODEL.tosa", "-o", output
         )
 
 
