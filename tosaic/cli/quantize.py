@@ -44,8 +44,18 @@ class Activations(enum.StrEnum):
     int16 = "int16"
 
 
+class Weights(enum.StrEnum):
+    int8 = "int8"
+    int16 = "int16"
+    int4 = "int4"
+
+
 _Weights = Annotated[
-    Activations, typer.Option("--weights", help="Type of weights; int16 runs each convolution twice.")
+    Weights,
+    typer.Option("--weights", help="Type of weights; int16 runs each convolution twice, int4 is for matrices."),
+]
+_Group = Annotated[
+    int, typer.Option("--group", metavar="N", help="Input channels that share a scale of int4: 32, 64 or 128.")
 ]
 _Outputs = Annotated[
     Activations, typer.Option("--outputs", help="Type of outputs; int16 does not round them to 8 bits.")
@@ -73,7 +83,8 @@ def quantize(
     activations: Annotated[
         Activations, typer.Option("--activations", help="Type of activations; int16 is more precise.")
     ] = Activations.int8,
-    weights: _Weights = Activations.int8,
+    weights: _Weights = Weights.int8,
+    group: _Group = 64,
     outputs: _Outputs = Activations.int8,
     target_sqnr: Annotated[
         float | None,
@@ -131,6 +142,7 @@ def quantize(
             equalization=equalization,
             correct_bias=bias_correction,
             weights=weights.value,
+            group=group,
             outputs=outputs.value,
             error_feedback=error_feedback,
             target_sqnr=target_sqnr,
