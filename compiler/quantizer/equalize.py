@@ -19,8 +19,8 @@ from tosaic.compiler.ir.tensors import name_after
 from tosaic.compiler.quantizer.calibration import Channels, Statistics
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.channels import ChannelOrigin, Tracing
-from tosaic.compiler.quantizer.groups import has_groups
 from tosaic.compiler.quantizer.functions import RENAMES, is_real
+from tosaic.compiler.quantizer.groups import has_groups
 from tosaic.compiler.quantizer.plan import REORDERING, WIDE_MARGIN
 from tosaic.compiler.quantizer.streams import divide_stream, multiply_inputs, reading, streams
 
@@ -120,8 +120,8 @@ class _Read:
     def of(
         cls, graph: Graph, statistics: Statistics, name: str, readers: Sequence[Operator], labels: np.ndarray
     ) -> "_Read | None":
-        """Returns None where nothing is known of the tensor, where it is 0, and where weights in groups read it: factors
-        would take them off their grid."""
+        """Returns None where nothing is known of the tensor, where it is 0, and where weights in groups read it,
+        which factors would take off their grid."""
         key = name, (len(graph.tensors[name].shape) - 1,)
         seen = statistics.channels.get(key)
         if seen is None or not seen.largest.any() or any(has_groups(graph, op) for op in readers):

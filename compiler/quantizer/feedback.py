@@ -15,7 +15,9 @@ from tosaic.compiler.ir import Graph, Operator
 _MOST_TAPS = 2048
 """The covariance of more takes more memory and time than it is worth; such weights are rounded to the nearest."""
 _DAMPING = 0.01
-"""Share of the mean variance that is added to each."""
+"""Share of the mean variance that is added to each at least."""
+_DOUBT = 0.3
+"""The same, times the weights of a row by the rows that were seen: few rows vary together by chance."""
 _LEAST = 2.0**-30
 _BLOCK = 128
 """Columns whose errors reach those behind them in one product of matrices."""
@@ -45,8 +47,9 @@ class Covariances:
         found = square / count - np.outer(total / count, total / count)
         # The difference may be off by a share of the squares where nothing varies.
         least = _LEAST * float(np.trace(square)) / count or 1.0
+        share = max(_DAMPING, _DOUBT * len(found) / count)
         return np.asarray(
-            found + np.eye(len(found)) * (_DAMPING * max(float(np.diag(found).mean()), 0.0) + least)
+            found + np.eye(len(found)) * (share * max(float(np.diag(found).mean()), 0.0) + least)
         )
 
 

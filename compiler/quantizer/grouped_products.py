@@ -1,9 +1,9 @@
 """Products with weights of four bits in groups: a sum for each group, times its scale, all added up.
 
-With int8 activations the sums are those of MATMULs of 4-bit integers, and a group's scale is a whole number of parts of
-its output channel's: int32 holds the total exactly. It is rounded once, behind it, as that of int8 weights is. What zero
-points take away is a product of the groups' sums of inputs with the zero points. Where int32 has no room for that, and
-with int16 activations, each group's sums are rescaled before they are added up.
+With int8 activations the sums are those of MATMULs, and a group's scale is a whole number of parts of its output
+channel's: int32 holds the total, which is rounded once, behind it, as that of int8 weights is. What zero points take
+away is the sum of a group's inputs, times each. Where int32 has no room for that, and with int16 activations, each
+group's sums are rescaled before they are added up.
 """
 
 import dataclasses
@@ -12,14 +12,12 @@ import numpy as np
 
 from tosaic.compiler.ir import DType, Operator
 from tosaic.compiler.quantizer.emission import HEADROOM_BITS, Emission
-from tosaic.compiler.quantizer.encoding import Integers, multiplier_and_shift
+from tosaic.compiler.quantizer.encoding import Integers
 from tosaic.compiler.quantizer.groups import FACTOR_MAX, GroupGrid
 
 _LARGEST_SUM = 2.0**31
-_LARGEST_FACTOR = 4079
-"""Times a zero point it has two bytes."""
+_LARGEST_FACTOR = DType.INT16.max
 _EXACT = 1e-4
-_BYTE = 256
 _BIAS_ALONE = 2.0**20
 
 
@@ -28,10 +26,6 @@ def grouped_product(
 ) -> Integers:
     """The sums of a 1x1 convolution with weights on a grid, and with a bias [output channel]."""
     if source.dtype is DType.INT8:
-        if grid.zero_points.any():
-            # The sums of a group's inputs are int16.
-            while grid.size * source.bound > DType.INT16.max:
-                grid = grid.halved()
         largest = np.abs(grid.scales).max(1)
         unit = np.where(largest > 0, largest, np.abs(bias) / (source.step * _BIAS_ALONE))
         unit[unit == 0] = 1.0
@@ -48,7 +42,7 @@ def _factors(
     no room for sums in such steps."""
     shares = grid.scales / largest[:, None]
     sums = np.stack([np.abs(grid.wide[:, first : first + size]).sum(1) for first, size in grid.spans()], 1)
-    sums = (sums + 2 * np.abs(grid.zero_points) * grid.size) * source.bound
+    sums = (sums + np.abs(grid.zero_points) * grid.size) * source.bound
     most = _LARGEST_SUM / ((np.abs(shares) * sums).sum(1) + np.abs(bias) / (source.step * largest) + 1.0)
     if most.min() <= FACTOR_MAX:
         return None
@@ -76,10 +70,8 @@ class _Scaled:
         shape = emission.shape(self.op.outputs[0])
         depth = grid.integers.shape[1]
         x = low.reshape(source.tensor, (1, int(np.prod(shape[:-1])), depth))
-        terms = [self._group(x, number) for number in range(grid.scales.shape[1])]
-        offsets = -self.factors * grid.zero_points
-        if offsets.any():
-            terms += self._offsets(self._input_sums(x), offsets)
+        inputs = self._input_sums(x) if grid.zero_points.any() else None
+        terms = [self._group(x, inputs, number) for number in range(grid.scales.shape[1])]
         scale = source.scale * self.unit
         sums = np.rint(bias / scale)
         if sums.any():
@@ -92,17 +84,15 @@ class _Scaled:
         result = low.reshape(total, shape)
         return Integers(result, DType.INT32, scale, 0, float(bounds.max()), bounds=bounds)
 
-    def _group(self, x: str, number: int) -> str:
-        emission, low, grid = self.emission, self.emission.low, self.grid
+    def _group(self, x: str, inputs: str | None, number: int) -> str:
+        low, grid = self.emission.low, self.grid
         first, size = list(grid.spans())[number]
-        rows = grid.integers[:, first : first + size]
-        sums = self._product(low.slice_axis(x, 2, first, size), rows.T)
+        sums = self._product(low.slice_axis(x, 2, first, size), grid.integers[:, first : first + size].T)
+        if inputs is not None and grid.zero_points[:, number].any():
+            taken = self._times(low.slice_axis(inputs, 2, number, 1), grid.zero_points[:, number])
+            sums = self.emission.emit("SUB", sums, taken)
         factors = self.factors[:, number]
-        if np.all(factors == 1):
-            return sums
-        return emission.emit(
-            "MUL", sums, emission.line(factors, sums), low.constant([0], DType.INT8), dtype=DType.INT32
-        )
+        return sums if np.all(factors == 1) else self._times(sums, factors)
 
     def _product(self, x: str, weights: np.ndarray) -> str:
         low, source = self.emission.low, self.source
@@ -111,50 +101,15 @@ class _Scaled:
             "MATMUL", x, low.constant(weights[None], DType.INT8), *zero_points, dtype=DType.INT32
         )
 
-    def _input_sums(self, x: str) -> str:
-        """The sums of each group's inputs, int16 [rows, 1, 1, group]."""
-        emission, grid = self.emission, self.grid
-        count = grid.scales.shape[1]
-        belongs = np.arange(grid.integers.shape[1])[:, None] // grid.size == np.arange(count)
-        sums = emission.emit("CAST", self._product(x, belongs.astype(np.int8)), dtype=DType.INT16)
-        return emission.low.reshape(sums, (emission.low.shape(x)[1], 1, 1, count))
+    def _times(self, x: str, line: np.ndarray) -> str:
+        shift = self.emission.low.constant([0], DType.INT8)
+        return self.emission.emit("MUL", x, self.emission.line(line, x), shift, dtype=DType.INT32)
 
-    def _offsets(self, sums: str, offsets: np.ndarray) -> list[str]:
-        """Products of input sums with whole numbers [output channel, group]: one for each byte of these."""
-        emission, low = self.emission, self.emission.low
-        rows, width = low.shape(sums)[0], len(offsets)
-        terms, place = list[str](), 1.0
-        while offsets.any():
-            lowest = (offsets + _BYTE // 2) % _BYTE - _BYTE // 2
-            wide = emission.emit(
-                "CONV2D",
-                sums,
-                low.constant(lowest[:, None, None, :], DType.INT8),
-                low.constant(np.zeros(width), DType.INT48),
-                low.constant([0], DType.INT16),
-                low.constant([0], DType.INT8),
-                dtype=DType.INT48,
-                pad=[0] * 4,
-                stride=[1, 1],
-                dilation=[1, 1],
-                acc_type=DType.INT48,
-            )
-            multiplier, shift = multiplier_and_shift(place, 15)
-            term = emission.emit(
-                "RESCALE",
-                wide,
-                low.constant([multiplier], DType.INT16),
-                low.constant([shift], DType.INT8),
-                low.constant([0], DType.INT48),
-                low.constant([0], DType.INT32),
-                dtype=DType.INT32,
-                scale32=False,
-                rounding_mode="SINGLE_ROUND",
-                per_channel=False,
-            )
-            terms.append(low.reshape(term, (1, rows, width)))
-            offsets, place = (offsets - lowest) // _BYTE, place * _BYTE
-        return terms
+    def _input_sums(self, x: str) -> str:
+        """The sums of each group's inputs, int32 [1, rows, group]."""
+        grid = self.grid
+        group = np.arange(grid.integers.shape[1])[:, None] // grid.size
+        return self._product(x, (group == np.arange(grid.scales.shape[1])).astype(np.int8))
 
 
 def _rescaled(
@@ -191,6 +146,4 @@ def _part(emission: Emission, op: Operator, source: Integers, grid: GroupGrid, n
         **{**op.attributes, "acc_type": accumulator},
     )
     bounds = np.abs(integers).sum(1) * source.bound
-    return Integers(
-        tensor, accumulator, source.scale * np.abs(scales), 0, float(bounds.max()), bounds=bounds
-    )
+    return Integers(tensor, accumulator, source.scale * np.abs(scales), 0, float(bounds.max()), bounds=bounds)

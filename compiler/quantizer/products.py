@@ -12,7 +12,7 @@ from tosaic.compiler.quantizer.encoding import Integers, symmetric
 from tosaic.compiler.quantizer.feedback import round_with_feedback
 from tosaic.compiler.quantizer.functions import is_real
 from tosaic.compiler.quantizer.grouped_products import grouped_product
-from tosaic.compiler.quantizer.groups import LEAST_DEPTH, GroupGrid, group_grid, is_matrix, rounded_in_groups
+from tosaic.compiler.quantizer.groups import GroupGrid, group_grid, rounded_in_groups, takes_groups
 from tosaic.compiler.quantizer.weight_grids import WeightGrid
 from tosaic.compiler.quantizer.wide_range import halves, keeps_range
 from tosaic.errors import UnsupportedError
@@ -46,7 +46,9 @@ def convolution(emission: Emission, op: Operator) -> Integers:
     wide_bias = np.broadcast_to(bias.astype(np.float64), (len(channels),))
     own = emission.plan.weight_grids.get(op.inputs[1])
     groups = _groups(emission, op, channels) if own is None or own.wide else None
-    if groups is not None:
+    if groups is not None and groups.is_by_channel:
+        own = WeightGrid(np.abs(groups.scales[:, 0]), 0)
+    elif groups is not None:
         lost = wide_bias + emission.plan.corrections(op, groups.reals - channels)
         return grouped_product(emission, op, source, groups, lost)
     if own is not None and own.wide:
@@ -60,9 +62,7 @@ def convolution(emission: Emission, op: Operator) -> Integers:
     if covariance is None:
         integers = np.clip(np.rint(channels / scales[:, None]), lowest, highest)
     else:
-        integers = round_with_feedback(
-            channels / scales[:, None], covariance, (-WEIGHT_MAX, WEIGHT_MAX)
-        )
+        integers = round_with_feedback(channels / scales[:, None], covariance, (-WEIGHT_MAX, WEIGHT_MAX))
     exact_bias = wide_bias + emission.plan.corrections(op, integers * scales[:, None] - channels)
     sums = np.rint(exact_bias / (source.scale * scales))
     bounds = np.abs(integers).sum(1) * source.bound + np.abs(sums)
@@ -85,11 +85,11 @@ def convolution(emission: Emission, op: Operator) -> Integers:
 
 def _groups(emission: Emission, op: Operator, channels: np.ndarray) -> GroupGrid | None:
     """The grid of a matrix whose weights have four bits, or are to have them."""
-    if not is_matrix(emission.graph, op):
+    if not takes_groups(emission.graph, op):
         return None
     plan = emission.plan
     found = group_grid(channels)
-    if found is None and plan.group is not None and channels.shape[1] >= LEAST_DEPTH:
+    if found is None and plan.group is not None:
         found = rounded_in_groups(channels, plan.group, plan.covariances.of(op.outputs[0]))
     return found
 

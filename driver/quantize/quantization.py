@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -29,9 +30,9 @@ from tosaic.compiler.quantizer import (
 from tosaic.compiler.quantizer.calibration import FOLDS
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.equalize import EVEN
-from tosaic.compiler.quantizer.groups import GROUPS
+from tosaic.compiler.quantizer.groups import GROUPS, LEAST_DEPTH, MOST_ROWS, takes_groups
 from tosaic.driver.float_graphs import computes_floats
-from tosaic.errors import InputError
+from tosaic.errors import InputError, ModelWarning
 from tosaic.sim.golden import evaluate, evaluate_operator
 
 from .advice import Extremes, warn_of_samples
@@ -122,6 +123,8 @@ def quantize_graph(
     finer |= (all_weights(work) if weights == "int16" else Finer()) | named(work, keep_int16)
     finer |= results(work) if outputs == "int16" else Finer()
     four_bits = weights == "int4"
+    if four_bits:
+        _warn_of_many_rows(work)
     covariances = _covariances(work, seen, progress) if error_feedback or four_bits else Covariances()
     prepared = Prepared(
         graph,
@@ -229,6 +232,16 @@ def calibrate(
             statistics.pool(groups)
     statistics.pool_histograms(groups)
     return statistics
+
+
+def _warn_of_many_rows(graph: Graph) -> None:
+    if not any(takes_groups(graph, op) for op in graph.operators):
+        warnings.warn(
+            f"no matrix of the model gets int4 weights: these are for products with at most {MOST_ROWS} rows, of at "
+            f"least {LEAST_DEPTH} channels; the weights are int8",
+            ModelWarning,
+            stacklevel=3,
+        )
 
 
 def _covariances(graph: Graph, samples: Samples, progress: Progress | None) -> Covariances:
