@@ -31,7 +31,8 @@ class Listener:
         self.cycles: list[int] = []
 
     def tokens(self, samples: Array, check: bool = False) -> Iterator[int]:
-        """What is heard, token by token, as far as it is no copy of what was heard before. `check` compares every tensor of every run with golden."""
+        """What is heard, token by token, as far as it is no copy of what was heard before. `check` compares every
+        tensor of every run with golden."""
         mel = log_mel(samples, self.window.positions)[None]
         self.decoder.state.reset()
         self.cycles = []
