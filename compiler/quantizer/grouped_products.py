@@ -43,7 +43,9 @@ def _factors(
     shares = grid.scales / largest[:, None]
     sums = np.stack([np.abs(grid.wide[:, first : first + size]).sum(1) for first, size in grid.spans()], 1)
     sums = (sums + np.abs(grid.zero_points) * grid.size) * source.bound
-    most = _LARGEST_SUM / ((np.abs(shares) * sums).sum(1) + np.abs(bias) / (source.step * largest) + 1.0)
+    # Each factor may be rounded up by a half.
+    room = _LARGEST_SUM - sums.sum(1) / 2
+    most = room / ((np.abs(shares) * sums).sum(1) + np.abs(bias) / (source.step * largest) + 1.0)
     if most.min() <= FACTOR_MAX:
         return None
     own = shares * FACTOR_MAX

@@ -113,6 +113,8 @@ def group_grid(rows: np.ndarray) -> GroupGrid | None:
 
 def _found(rows: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Scales, integers and zero points of rows in groups of a size."""
+    if not np.all(np.isfinite(rows)):
+        return None
     count, depth = -(-rows.shape[1] // size), rows.shape[1]
     blocks = np.pad(rows.astype(np.float64), ((0, 0), (0, count * size - depth))).reshape(
         len(rows), count, size
