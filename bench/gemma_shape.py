@@ -1,6 +1,7 @@
 """A decoder of Gemma 3 270M's shape with random weights: cycles of a token, layer by layer of the program.
 
     python bench/gemma_shape.py [--layers 1] [--on sim] [--cached 63] [--batch 1] [--memory-bandwidth B] [--check]
+        [--weights int4 --group 64 --compress fast]
 
 640 wide, 2,048 hidden, 4 heads of 256 with one head of keys and values, norms before and behind each block, rotary
 positions and a gated GELU. One layer is quantized; more are copies of it with other weights, which read what the layer
@@ -121,14 +122,25 @@ def positions(where: np.ndarray) -> dict[str, np.ndarray]:
     return {name: each[:, None, None].astype(np.float32) for name, each in pairs.items()}
 
 
-def one_layer(cached: int) -> Graph:
+def one_layer(cached: int, weights: str = "int8", group: int = 64) -> Graph:
     """The integers of one layer, calibrated with unit normals."""
     graph, random = Layer(cached).graph(), np.random.default_rng(2)
     samples = {
         name: random.normal(0, 1, (4, *graph.tensors[name].shape)).astype(np.float32)
         for name in ("x", "keys", "values")
     }
-    return quantize_graph(graph, {**samples, **positions(np.arange(60, 64))}).graph
+    options = {"weights": weights, "group": group}
+    return quantize_graph(graph, {**samples, **positions(np.arange(60, 64))}, **options).graph
+
+
+def is_matrix(tensor: Tensor) -> bool:
+    """Whether a tensor holds weights: a convolution's, or those of a group."""
+    return (
+        tensor.data is not None
+        and tensor.data.ndim in (3, 4)
+        and tensor.dtype is DType.INT8
+        and tensor.data.size > WIDTH
+    )
 
 
 def stacked(layer: Graph, count: int, shared: Sequence[str] = ("x", "cos", "sin")) -> Graph:
@@ -145,8 +157,8 @@ def stacked(layer: Graph, count: int, shared: Sequence[str] = ("x", "cos", "sin"
             if names[name] in graph.tensors:
                 continue
             data = tensor.data
-            if data is not None and data.ndim == 4 and data.size > WIDTH:
-                data = random.permuted(data, axis=3)
+            if data is not None and is_matrix(tensor):
+                data = random.permuted(data, axis=3 if data.ndim == 4 else 1)
             graph.tensors[names[name]] = Tensor(names[name], tensor.shape, tensor.dtype, data)
         graph.operators += [
             Operator(
@@ -176,22 +188,30 @@ def main() -> None:
     parser.add_argument("--cached", type=int, default=63)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--memory-bandwidth", type=float)
+    parser.add_argument("--weights", default="int8")
+    parser.add_argument("--group", type=int, default=64)
+    parser.add_argument("--compress")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--dearest", type=int, default=8, help="layers of the program to print")
     chosen = parser.parse_args()
-    graph = stacked(one_layer(chosen.cached), chosen.layers)
+    graph = stacked(one_layer(chosen.cached, chosen.weights, chosen.group), chosen.layers)
     session = Session(
-        graph, chosen.on, chosen.config, memory_bandwidth=chosen.memory_bandwidth, batch=chosen.batch
+        graph,
+        chosen.on,
+        chosen.config,
+        memory_bandwidth=chosen.memory_bandwidth,
+        batch=chosen.batch,
+        compress=chosen.compress,
     )
     random = np.random.default_rng(4)
     for name, value in session.state.items():
         session.state[name] = random.integers(-127, 128, value.shape).astype(value.dtype)
     feed = {each.name: random.integers(-127, 128, each.shape).astype(each.numpy) for each in session.inputs}
     session.run(feed, check=chosen.check)
-    stats, weights = (
-        session.stats,
-        sum(t.data.nbytes for t in graph.tensors.values() if t.data is not None and t.data.ndim == 4),
-    )
+    stats = session.stats
+    weights = sum(t.data.size for t in graph.tensors.values() if t.data is not None and is_matrix(t))
+    if chosen.weights == "int4" and chosen.compress:
+        weights //= 2
     bus = weights / stats["memory_bandwidth"]
     print(
         f"{chosen.layers} layers on {chosen.on} ({chosen.config}), {chosen.cached} cached, batch {chosen.batch}: "

@@ -143,7 +143,7 @@ class LayerBuilding:
         data = self.graph.tensors[name].data
         if base is None or KIND.get(base.op) is not Kind.ARRAY or data is None or not data.ndim:
             return None
-        along = data.size > 1 and data.shape[-1:] == shape[-1:] == (data.size,) and data.shape != shape
+        along = data.size > 1 and data.shape[-1:] == shape[-1:] == (data.size,)
         return data.reshape(-1) if along and data.dtype.kind == "i" else None
 
     def _lines(self, program: MicroProgram) -> dict[int, np.ndarray]:

@@ -20,6 +20,7 @@ from tosaic.compiler.quantizer.calibration import Channels, Statistics
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.channels import ChannelOrigin, Tracing
 from tosaic.compiler.quantizer.functions import RENAMES, is_real
+from tosaic.compiler.quantizer.groups import has_groups
 from tosaic.compiler.quantizer.plan import REORDERING, WIDE_MARGIN
 from tosaic.compiler.quantizer.streams import divide_stream, multiply_inputs, reading, streams
 
@@ -119,10 +120,11 @@ class _Read:
     def of(
         cls, graph: Graph, statistics: Statistics, name: str, readers: Sequence[Operator], labels: np.ndarray
     ) -> "_Read | None":
-        """Returns None where nothing is known of the tensor, or where it is 0."""
+        """Returns None where nothing is known of the tensor, where it is 0, and where weights in groups read it,
+        which factors would take off their grid."""
         key = name, (len(graph.tensors[name].shape) - 1,)
         seen = statistics.channels.get(key)
-        if seen is None or not seen.largest.any():
+        if seen is None or not seen.largest.any() or any(has_groups(graph, op) for op in readers):
             return None
         readers = _counted(graph, readers)
         weights = [graph.tensors[op.inputs[1]].data for op in readers]
@@ -219,6 +221,8 @@ def _equalize_input(
     seen = statistics.channels.get((tensor, (rank - 1,)))
     weights = [graph.tensors[op.inputs[1]].data for op in readers]
     if seen is None or any(weight is None for weight in weights) or not seen.largest.any():
+        return False
+    if any(has_groups(graph, op) for op in readers):
         return False
     counted = _counted(graph, readers)
     by_channel = [

@@ -15,7 +15,9 @@ from tosaic.compiler.ir import Graph, Operator
 _MOST_TAPS = 2048
 """The covariance of more takes more memory and time than it is worth; such weights are rounded to the nearest."""
 _DAMPING = 0.01
-"""Share of the mean variance that is added to each."""
+"""Share of the mean variance that is added to each at least."""
+_DOUBT = 0.3
+"""The same, times the weights of a row by the rows that were seen: few rows vary together by chance."""
 _LEAST = 2.0**-30
 _BLOCK = 128
 """Columns whose errors reach those behind them in one product of matrices."""
@@ -45,8 +47,9 @@ class Covariances:
         found = square / count - np.outer(total / count, total / count)
         # The difference may be off by a share of the squares where nothing varies.
         least = _LEAST * float(np.trace(square)) / count or 1.0
+        share = max(_DAMPING, _DOUBT * len(found) / count)
         return np.asarray(
-            found + np.eye(len(found)) * (_DAMPING * max(float(np.diag(found).mean()), 0.0) + least)
+            found + np.eye(len(found)) * (share * max(float(np.diag(found).mean()), 0.0) + least)
         )
 
 
@@ -62,20 +65,21 @@ def _read(x: np.ndarray, kernel: tuple[int, ...], op: Operator) -> np.ndarray:
 
 
 def round_with_feedback(
-    channels: np.ndarray, scales: np.ndarray, covariance: np.ndarray, most: int
+    weights: np.ndarray, covariance: np.ndarray, limits: tuple[int, int], steps: np.ndarray | float = 1.0
 ) -> np.ndarray:
-    """Integers -most..most for weights [output channel, taps] in steps of `scales`."""
+    """Integers within `limits` for weights [output channel, taps] in `steps`."""
     taps = len(covariance)
     # What varies most is rounded first: the others make up for it.
     order = np.argsort(-np.diag(covariance), kind="stable")
     factor = np.linalg.cholesky(np.linalg.inv(covariance[np.ix_(order, order)])).T
-    left, found = channels[:, order] / scales[:, None], np.zeros_like(channels)
+    left, found = weights[:, order], np.zeros_like(weights)
+    step = np.broadcast_to(steps, weights.shape)[:, order]
     for first in range(0, taps, _BLOCK):
         last = min(first + _BLOCK, taps)
-        errors = np.zeros((len(channels), last - first))
+        errors = np.zeros((len(weights), last - first))
         for tap in range(first, last):
-            found[:, tap] = np.clip(np.rint(left[:, tap]), -most, most)
-            error = (left[:, tap] - found[:, tap]) / factor[tap, tap]
+            found[:, tap] = np.clip(np.rint(left[:, tap] / step[:, tap]), *limits)
+            error = (left[:, tap] - found[:, tap] * step[:, tap]) / factor[tap, tap]
             left[:, tap + 1 : last] -= np.outer(error, factor[tap, tap + 1 : last])
             errors[:, tap - first] = error
         left[:, last:] -= errors @ factor[first:last, last:]

@@ -13,6 +13,7 @@ import numpy as np
 
 from tosaic.compiler.ir import Graph, Operator, Tensor
 from tosaic.compiler.ir.building import add_constant, fresh_name
+from tosaic.compiler.quantizer.groups import has_groups
 
 _EXACT = 1e-5
 """How near to 1 / channels a factor of a mean is."""
@@ -135,7 +136,8 @@ class _MeanStream:
 
     def _constant_weights(self, op: Operator) -> bool:
         weight, bias = (self.graph.tensors[name] for name in op.inputs[1:3])
-        return weight.data is not None and bias.data is not None and weight.shape[:1] == self.channels
+        constant = weight.data is not None and bias.data is not None and weight.shape[:1] == self.channels
+        return constant and not has_groups(self.graph, op)
 
 
 def _centre(graph: Graph, stream: _MeanStream) -> None:

@@ -79,6 +79,8 @@ class Plan:
         self.producers = {name: op for op in graph.operators for name in op.outputs}
         self.weight_grids: dict[str, WeightGrid] = {}
         """The model's own integers of constant weights."""
+        self.group: int | None = None
+        """Input channels that share a scale where matrices are rounded to four bits; None: they have eight."""
         self.covariances = Covariances()
         """Covariances of what convolutions read whose weights are rounded with error feedback."""
         self.as_onnx = False

@@ -11,6 +11,8 @@ from tosaic.compiler.quantizer.emission import HEADROOM_BITS, Emission, natural
 from tosaic.compiler.quantizer.encoding import Integers, symmetric
 from tosaic.compiler.quantizer.feedback import round_with_feedback
 from tosaic.compiler.quantizer.functions import is_real
+from tosaic.compiler.quantizer.grouped_products import grouped_product
+from tosaic.compiler.quantizer.groups import GroupGrid, group_grid, rounded_in_groups, takes_groups
 from tosaic.compiler.quantizer.weight_grids import WeightGrid
 from tosaic.compiler.quantizer.wide_range import halves, keeps_range
 from tosaic.errors import UnsupportedError
@@ -41,10 +43,16 @@ def convolution(emission: Emission, op: Operator) -> Integers:
     channels = channels_of(weight, op.op).astype(np.float64)
     if two_bytes:
         return _in_parts(emission, op, [source], two_bytes)
+    wide_bias = np.broadcast_to(bias.astype(np.float64), (len(channels),))
     own = emission.plan.weight_grids.get(op.inputs[1])
+    groups = _groups(emission, op, channels) if own is None or own.wide else None
+    if groups is not None and groups.is_by_channel:
+        own = WeightGrid(np.abs(groups.scales[:, 0]), 0)
+    elif groups is not None:
+        lost = wide_bias + emission.plan.corrections(op, groups.reals - channels)
+        return grouped_product(emission, op, source, groups, lost)
     if own is not None and own.wide:
         return _in_bytes(emission, op, source, own)
-    wide_bias = np.broadcast_to(bias.astype(np.float64), (len(channels),))
     grid = own or _symmetric(channels)
     # A channel whose weights are tiny beside its bias: its accumulator must hold the bias.
     least = np.abs(wide_bias) / (source.step * _LARGEST_BIAS[accumulator])
@@ -54,7 +62,7 @@ def convolution(emission: Emission, op: Operator) -> Integers:
     if covariance is None:
         integers = np.clip(np.rint(channels / scales[:, None]), lowest, highest)
     else:
-        integers = round_with_feedback(channels, scales, covariance, WEIGHT_MAX)
+        integers = round_with_feedback(channels / scales[:, None], covariance, (-WEIGHT_MAX, WEIGHT_MAX))
     exact_bias = wide_bias + emission.plan.corrections(op, integers * scales[:, None] - channels)
     sums = np.rint(exact_bias / (source.scale * scales))
     bounds = np.abs(integers).sum(1) * source.bound + np.abs(sums)
@@ -73,6 +81,17 @@ def convolution(emission: Emission, op: Operator) -> Integers:
         **{**op.attributes, "acc_type": accumulator},
     )
     return Integers(result, accumulator, source.scale * scales, 0, float(bounds.max()), bounds=bounds)
+
+
+def _groups(emission: Emission, op: Operator, channels: np.ndarray) -> GroupGrid | None:
+    """The grid of a matrix whose weights have four bits, or are to have them."""
+    if not takes_groups(emission.graph, op):
+        return None
+    plan = emission.plan
+    found = group_grid(channels)
+    if found is None and plan.group is not None:
+        found = rounded_in_groups(channels, plan.group, plan.covariances.of(op.outputs[0]))
+    return found
 
 
 def _in_parts(emission: Emission, op: Operator, sources: list[Integers], two_bytes: bool) -> Integers:

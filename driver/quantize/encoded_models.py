@@ -23,6 +23,7 @@ from tosaic.compiler.quantizer import (
 )
 from tosaic.compiler.quantizer.canonical import MACS, channels_of
 from tosaic.compiler.quantizer.functions import is_real
+from tosaic.compiler.quantizer.groups import has_groups
 from tosaic.compiler.quantizer.plan import REORDERING
 from tosaic.compiler.quantizer.weight_grids import WeightGrid, weight_grid, wide_grid, with_biases
 from tosaic.errors import ModelWarning, UnsupportedError
@@ -135,13 +136,16 @@ def _soften(graph: Graph, forced: dict[str, Encoding], integers: IntegerProbes) 
 
 
 def _own_grids(graph: Graph, products: list[Operator]) -> dict[str, WeightGrid | None]:
-    """The grids of constant weights, by tensor; None where they are on no grid of integers."""
+    """The grids of constant weights, by tensor; None where they are on no grid of integers. Those in groups of four
+    bits are not among them."""
     grids: dict[str, WeightGrid | None] = {}
     for op in products:
         weight = graph.tensors[op.inputs[1]].data
         if weight is not None and op.inputs[1] not in grids:
             channels = channels_of(weight, op.op)
-            grids[op.inputs[1]] = weight_grid(channels) or wide_grid(channels)
+            own = weight_grid(channels)
+            if own is not None or not has_groups(graph, op):
+                grids[op.inputs[1]] = own or wide_grid(channels)
     return grids
 
 

@@ -15,6 +15,7 @@ from .samples import Samples
 Progress = Callable[[str, int, int], None]
 """Told (what, done, total) while long work goes on."""
 ACTIVATIONS = {"int8": DType.INT8, "int16": DType.INT16}
+WEIGHTS = ("int8", "int16", "int4")
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ class Prepared:
     correct_bias: bool
     covariances: Covariances
     """Covariances of what convolutions read whose weights are rounded with error feedback; none without."""
+    group: int | None = None
+    """Input channels that share a scale of 4-bit weights; None: weights have 8 bits."""
 
     def plan(self, finer: Finer) -> Plan:
         """The encodings with what is `finer`."""
@@ -91,7 +94,7 @@ class Prepared:
         plan = Plan(
             self.canonical, self.statistics, kind, self.method, dict(self.forced), self.correct_bias, finer
         )
-        plan.covariances = self.covariances
+        plan.covariances, plan.group = self.covariances, self.group
         return plan
 
     def quantization(self, finer: Finer) -> Quantization:

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -29,14 +30,15 @@ from tosaic.compiler.quantizer import (
 from tosaic.compiler.quantizer.calibration import FOLDS
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.equalize import EVEN
+from tosaic.compiler.quantizer.groups import GROUPS, LEAST_DEPTH, MOST_ROWS, takes_groups
 from tosaic.driver.float_graphs import computes_floats
-from tosaic.errors import InputError
+from tosaic.errors import InputError, ModelWarning
 from tosaic.sim.golden import evaluate, evaluate_operator
 
 from .advice import Extremes, warn_of_samples
 from .mixed_precision import LEAVES, Trial, all_weights, named, reach_sqnr, results
 from .output_parts import warn_of_unlike_parts
-from .prepared import ACTIVATIONS, Prepared, Progress, Quantization, way_out
+from .prepared import ACTIVATIONS, WEIGHTS, Prepared, Progress, Quantization, way_out
 from .samples import Samples, blocks, check_labels, split_samples
 
 _BLOCKS = 4
@@ -55,6 +57,7 @@ def quantize_graph(
     equalization: bool = True,
     correct_bias: bool = True,
     weights: str = "int8",
+    group: int = 64,
     outputs: str = "int8",
     error_feedback: bool = False,
     target_sqnr: float | None = None,
@@ -67,7 +70,8 @@ def quantize_graph(
 
     `calibration` maps each input to an array of samples (`split_samples`). `method` chooses the ranges of activations:
     minmax, percentile, entropy or mse. `activations` is int8, or int16 (with int48 sums); `weights` of int16 are two
-    bytes, each with a convolution of its own; `error_feedback` rounds those of 8 bits so that the errors of a row's
+    bytes, each with a convolution of its own; those of int4 have a scale for each `group` of input channels, in
+    matrices, and error feedback; `error_feedback` rounds those of 8 bits so that the errors of a row's
     weights make up for each other; `outputs` of int16 are not rounded to 8 bits at the end. `keep_int16`
     names layers that have activations and weights in 16 bits, by the operators' names as reports show them, or by
     tensors. `target_sqnr` in dB gives 16 bits to as many more layers as it takes, judged on the last quarter of the
@@ -82,9 +86,12 @@ def quantize_graph(
         raise InputError(f"there is no calibration method {method!r}; use one of {', '.join(METHODS)}")
     if activations not in ACTIVATIONS:
         raise InputError(f"activations cannot be {activations!r}; use one of {', '.join(ACTIVATIONS)}")
-    for what, chosen in (("weights", weights), ("outputs", outputs)):
-        if chosen not in ACTIVATIONS:
-            raise InputError(f"{what} cannot be {chosen!r}; use one of {', '.join(ACTIVATIONS)}")
+    if outputs not in ACTIVATIONS:
+        raise InputError(f"outputs cannot be {outputs!r}; use one of {', '.join(ACTIVATIONS)}")
+    if weights not in WEIGHTS:
+        raise InputError(f"weights cannot be {weights!r}; use one of {', '.join(WEIGHTS)}")
+    if group not in GROUPS:
+        raise InputError(f"weights cannot have groups of {group}; use one of {', '.join(map(str, GROUPS))}")
     check_floats(graph)
     if labels is not None:
         check_labels(graph, calibration, labels)
@@ -115,9 +122,22 @@ def quantize_graph(
             statistics = calibrate(work, seen, method, progress)
     finer |= (all_weights(work) if weights == "int16" else Finer()) | named(work, keep_int16)
     finer |= results(work) if outputs == "int16" else Finer()
-    covariances = _covariances(work, seen, progress) if error_feedback else Covariances()
+    four_bits = weights == "int4"
+    if four_bits:
+        _warn_of_many_rows(work)
+    covariances = _covariances(work, seen, progress) if error_feedback or four_bits else Covariances()
     prepared = Prepared(
-        graph, work, seen, calibration, statistics, activations, method, forced, correct_bias, covariances
+        graph,
+        work,
+        seen,
+        calibration,
+        statistics,
+        activations,
+        method,
+        forced,
+        correct_bias,
+        covariances,
+        group if four_bits else None,
     )
     if target_sqnr is None:
         found = prepared.quantization(finer)
@@ -212,6 +232,16 @@ def calibrate(
             statistics.pool(groups)
     statistics.pool_histograms(groups)
     return statistics
+
+
+def _warn_of_many_rows(graph: Graph) -> None:
+    if not any(takes_groups(graph, op) for op in graph.operators):
+        warnings.warn(
+            f"no matrix of the model gets int4 weights: these are for products with at most {MOST_ROWS} rows, of at "
+            f"least {LEAST_DEPTH} channels; the weights are int8",
+            ModelWarning,
+            stacklevel=3,
+        )
 
 
 def _covariances(graph: Graph, samples: Samples, progress: Progress | None) -> Covariances:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from hear_audio import RATE_HZ, Voice, log_mel, read_wav
-from hear_float import FloatWhisper, is_over, next_token
+from hear_float import FloatWhisper, is_over, next_token, settled
 from hear_weights import PROMPT, Array, Whisper, load
 from prepare import Window, prepare
 
@@ -31,12 +31,13 @@ class Listener:
         self.cycles: list[int] = []
 
     def tokens(self, samples: Array, check: bool = False) -> Iterator[int]:
-        """What is heard, token by token, END at last. `check` compares every tensor of every run with golden."""
+        """What is heard, token by token, as far as it is no copy of what was heard before. `check` compares every
+        tensor of every run with golden."""
         mel = log_mel(samples, self.window.positions)[None]
         self.decoder.state.reset()
         self.cycles = []
         heard = self._run(self.encoder, {"mel": mel}, check)
-        tokens, pending = [PROMPT[0]], list(PROMPT[1:])
+        tokens, pending, given = [PROMPT[0]], list(PROMPT[1:]), len(PROMPT)
         while True:
             place = len(tokens) - 1
             fed = {"token": np.array([[tokens[place]]], np.int32), "place": np.array([[place]], np.int32)}
@@ -45,7 +46,9 @@ class Listener:
                 tokens.append(pending.pop(0))
                 continue
             tokens.append(next_token(logits, tokens))
-            yield tokens[-1]
+            sure = settled(tokens, self.window.context)
+            yield from tokens[given:sure]
+            given = max(given, sure)
             if is_over(tokens, self.window.context):
                 return
 

@@ -7,7 +7,7 @@ from hear_weights import CONTEXT, END, HEAD, HEADS, PROMPT, SPACE, TEXT, WIDTH, 
 
 EPSILON = 1e-5
 LOOP = 6
-"""Tokens that come twice are a loop from this number on."""
+"""Tokens that come twice, one after the other, are a copy from this number on, and are left out."""
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 
@@ -30,12 +30,28 @@ def next_token(logits: Array, tokens: list[int]) -> int:
     return int(allowed.argmax())
 
 
+def repeated(tokens: list[int]) -> int:
+    """How many of the last tokens were said before, one after the other."""
+    said, most = tokens[len(PROMPT) :], 0
+    for count in range(1, len(said) // 2 + 1):
+        tail, before = said[-count:], said[:-count]
+        if not any(before[n : n + count] == tail for n in range(len(before) - count + 1)):
+            break
+        most = count
+    return most
+
+
 def is_over(tokens: list[int], most: int) -> bool:
-    """Whether the text ends: by END, at the last place, or where a sentence comes a second time, as in a loop, which
-    short windows know."""
-    said = tokens[len(PROMPT) :]
-    twice = any(said[-n:] == said[-2 * n : -n] for n in range(LOOP, len(said) // 2 + 1))
-    return tokens[-1] == END or len(tokens) >= most or twice
+    """Whether the text ends: by END, at the last place, or where LOOP tokens come a second time: a short window, whose
+    sound has ended, is heard again."""
+    return tokens[-1] == END or len(tokens) >= most or repeated(tokens) >= LOOP
+
+
+def settled(tokens: list[int], most: int) -> int:
+    """How many tokens of a text are sure: those that may be the beginning of a second copy are not, until it ends
+    otherwise; then they are no copy."""
+    copied = repeated(tokens)
+    return len(tokens) - (copied if copied >= LOOP or not is_over(tokens, most) else 0)
 
 
 class FloatWhisper:
@@ -109,7 +125,7 @@ class FloatWhisper:
         audio, tokens = self.encode(mel), list(PROMPT)
         while not is_over(tokens, most):
             tokens.append(next_token(self.decode(audio, tokens)[-1], tokens))
-        return tokens
+        return tokens[: settled(tokens, most)]
 
     def _taps(self, name: str) -> Array:
         """[kernel, output channel, input channel]."""

@@ -41,6 +41,25 @@ def test_error_feedback_rounds_other_weights_the_same_way_each_time(tosaic, here
     assert len(plain) == len(first) and plain != first == second
 
 
+def test_weights_of_four_bits(tosaic, here):
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, s]) for n, s in (("x", 128), ("y", 32))]
+    random = np.random.default_rng(1)
+    weight = numpy_helper.from_array(random.normal(0, 1, (128, 32)).astype(np.float32), "w")
+    graph = helper.make_graph([node], "matrix", ports[:1], ports[1:], [weight])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "m.onnx")
+    np.savez("m.npz", x=random.normal(0, 1, (40, 128)).astype(np.float32))
+    arguments = ("quantize", "m.onnx", "-c", "m.npz", "-o", "m.tosa", "--weights", "int4")
+    assert tosaic(*arguments, "--group", "32").code == 0
+    tensors = read_tosa((here / "m.tosa").read_bytes()).tensors.values()
+    levels = [each.data for each in tensors if each.data is not None and each.shape == (1, 32, 32)]
+    assert len(levels) == 4 and all(-8 <= each.min() and each.max() <= 7 for each in levels)
+    run = ("run", "m.tosa", "--random", "1", "--on", "emulator", "--check", "--memory-bandwidth", "4")
+    assert tosaic(*run, "--compress", "fast").code == 0
+    outcome = tosaic(*arguments, "--group", "7")
+    assert outcome.code == 1 and "use one of 32, 64, 128" in outcome.err
+
+
 def test_a_line_on_an_output_of_unlike_parts(tosaic, here):
     nodes = [
         helper.make_node("Mul", ["x", "k"], ["boxes"]),

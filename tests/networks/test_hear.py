@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "hear"))
 import hear_audio
 import hear_tosa
 import hear_weights
-from hear_float import FloatWhisper, is_over, next_token
+from hear_float import FloatWhisper, is_over, next_token, settled
 from hear_weights import END, HEAD, HEADS, MELS, PROMPT, WIDTH, Parameters
 
 from tosaic import InputError, Session
@@ -121,7 +121,17 @@ def test_the_next_token_is_text_and_a_loop_ends() -> None:
     assert next_token(logits, list(PROMPT)) == 77
     assert next_token(logits, [*PROMPT, 77]) == END
     assert is_over([*PROMPT, END], 99) and is_over([*PROMPT, 5], 3) and not is_over([*PROMPT, 5, 5, 5, 5], 99)
-    assert is_over([*PROMPT, *range(7), *range(7)], 99) and not is_over([*PROMPT, *range(7), *range(6)], 99)
+    said = [*PROMPT, *range(9)]
+    assert is_over([*said, *range(2, 8)], 99) and not is_over([*said, *range(2, 7)], 99)
+
+
+def test_a_second_copy_is_not_told() -> None:
+    """Tokens wait while they may be one; they come when it goes on otherwise, or the text ends."""
+    said = [*PROMPT, *range(9)]
+    assert [settled([*said, *range(n)], 99) for n in range(7)] == [len(said)] * 7
+    assert settled([*said, *range(5), 77], 99) == len(said) + 6
+    assert settled([*said, *range(5), END], 99) == len(said) + 6
+    assert settled([*said, *range(5)], len(said) + 5) == len(said) + 5
 
 
 def ctranslate2_file(variables: dict[str, np.ndarray], version: int = 6) -> bytes:

@@ -7,6 +7,7 @@ import pytest
 from float_networks import IMAGE, Floats, activations, quantize_graph, run_everywhere, samples, worst_db
 
 from tosaic.compiler.importers.lowering import convolution
+from tosaic.compiler.importers.lowering.matrix import matmul
 from tosaic.compiler.importers.lowering.windows import AxisWindow
 from tosaic.compiler.ir import DType
 from tosaic.driver.quantize import measure, mixed_precision
@@ -162,3 +163,36 @@ def test_operands_of_a_matmul_have_one_type():
     found = quantize_graph(graph, samples(graph), keep_int16=[graph.outputs[0]])
     assert {e.dtype for e in found.result.inputs.values()} == {DType.INT16}
     assert worst_db(found) > 40
+
+
+def row_and_picture(side: int, gain: float):
+    """A matrix of one row, whose results are `gain` times as large, and a convolution of side * side pixels."""
+    low = Floats()
+    row, picture = low.input("row", (1, 1, 256)), low.input("picture", (1, side, side, 16))
+    weight = low.normal(16, 1, 1, 16, scale=0.25)
+    first = matmul(low, row, low.normal(256, 256, scale=gain / 16))
+    second = convolution.convolve(low, picture, weight, None, POINT)
+    return low.finish(
+        low.concat([low.reshape(first, (1, 256)), low.reshape(second, (1, side * side * 16))], 1)
+    )
+
+
+def types_above_plain(graph, gain_db: float) -> dict[str, DType]:
+    """Types of the inputs where the noisiest sample is to have so much more than plain integers give it."""
+    arrays = samples(graph, 32)
+    plain = quantize_graph(graph, arrays, weights="int16", outputs="int16", target_sqnr=-10).reached.step_db
+    found = quantize_graph(graph, arrays, weights="int16", outputs="int16", target_sqnr=plain + gain_db - 2)
+    run_everywhere(found)
+    return {name: each.dtype for name, each in found.result.inputs.items()}
+
+
+def test_what_costs_few_cycles_has_16_bits_first():
+    """Both parts have as many products, and the matrix more noise, but it takes 16 times the cycles."""
+    graph = row_and_picture(16, gain=6.0)
+    assert types_above_plain(graph, 0.6) == {"row": DType.INT8, "picture": DType.INT16}
+
+
+def test_what_a_later_layer_makes_needless_has_8_bits():
+    """The convolution costs next to nothing, and comes first; the matrix, which the target takes, is enough."""
+    graph = row_and_picture(4, gain=2.0)
+    assert types_above_plain(graph, 2.5) == {"row": DType.INT16, "picture": DType.INT8}

@@ -44,8 +44,24 @@ class Activations(enum.StrEnum):
     int16 = "int16"
 
 
+class WeightType(enum.StrEnum):
+    int8 = "int8"
+    int16 = "int16"
+    int4 = "int4"
+
+
 _Weights = Annotated[
-    Activations, typer.Option("--weights", help="Type of weights; int16 runs each convolution twice.")
+    WeightType,
+    typer.Option(
+        "--weights", help="Type of weights; int16 runs each convolution twice, int4 is for matrices."
+    ),
+]
+_Group = Annotated[
+    int,
+    typer.Option("--group", metavar="N", help="Input channels that share a scale of int4: 32, 64 or 128."),
+]
+_ErrorFeedback = Annotated[
+    bool, typer.Option(help="Round weights so that the errors of a row make up for each other (GPTQ).")
 ]
 _Outputs = Annotated[
     Activations, typer.Option("--outputs", help="Type of outputs; int16 does not round them to 8 bits.")
@@ -73,7 +89,8 @@ def quantize(
     activations: Annotated[
         Activations, typer.Option("--activations", help="Type of activations; int16 is more precise.")
     ] = Activations.int8,
-    weights: _Weights = Activations.int8,
+    weights: _Weights = WeightType.int8,
+    group: _Group = 64,
     outputs: _Outputs = Activations.int8,
     target_sqnr: Annotated[
         float | None,
@@ -89,9 +106,7 @@ def quantize(
     bias_correction: Annotated[
         bool, typer.Option(help="Correct biases by the mean error of rounded weights.")
     ] = True,
-    error_feedback: Annotated[
-        bool, typer.Option(help="Round weights so that the errors of a row make up for each other (GPTQ).")
-    ] = False,
+    error_feedback: _ErrorFeedback = False,
     held_out: Annotated[
         float,
         typer.Option(
@@ -131,6 +146,7 @@ def quantize(
             equalization=equalization,
             correct_bias=bias_correction,
             weights=weights.value,
+            group=group,
             outputs=outputs.value,
             error_feedback=error_feedback,
             target_sqnr=target_sqnr,
@@ -143,8 +159,8 @@ def quantize(
         agreement = agreement_with(source, bound, found, measured)
     note = note_of(source, bound, found, measured, agreement).as_json(output.parent)
     size = _write(found, output, note)
+    settings = {"method": method.value, "activations": activations.value, "weights": weights.value}
     if page is not None:
-        settings = {"method": method.value, "activations": activations.value, "weights": weights.value}
         with writing(page):
             write_report(page, (pathlib.Path(source), output), found, measured, settings)
     _print(measured)
