@@ -27,7 +27,7 @@ from .late_marks import LateMarks
 from .port_spans import spans_to_read, spans_to_write
 from .self_test import check_clock, known_answer, require_answer
 from .transports import Transport, Unreachable, open_transport
-from .transports.identify import configuration_hash
+from .transports.identify import configuration_hash, look_at
 from .transports.uri import wants_self_test
 
 EXPECTED_SHARES = (1, 1 / 8, 1 / 4, 1 / 2)
@@ -156,11 +156,13 @@ class Device:
 
     def _run(self, program: Program, window: np.ndarray, max_cycles: int | None) -> RunResult:
         self._settle_marks()
-        self._check(program)
-        self._test(program.config)
-        # Somebody before us may have left without saying goodbye.
-        self._transport.make_idle()
-        return self._execute(program, window, max_cycles)
+        with self._transport.together():
+            is_idle = self._check(program)
+            self._test(program.config)
+            if not is_idle:
+                # Somebody before us has left without saying goodbye.
+                self._transport.make_idle()
+            return self._execute(program, window, max_cycles)
 
     def _execute(self, program: Program, window: np.ndarray, max_cycles: int | None) -> RunResult:
         self._load(program, window, max_cycles)
@@ -169,21 +171,33 @@ class Device:
         started = time.perf_counter()
         self._wait(codes, max_cycles, self._shortest)
         seconds = time.perf_counter() - started
-        for place, parts in spans_to_read((*program.outputs, *program.kept, *program.states)):
-            raw = np.frombuffer(self._transport.read_memory(place.start, place.stop - place.start), np.uint8)
-            for part in parts:
-                window[part] = raw[part.start - place.start : part.stop - place.start]
+        marks = LateMarks(self._read_marks)
+        self._marks = weakref.ref(marks)
+        result = self._read(program, window, codes, marks)
         self._states = {
             port.address: window[port.address : port.address + port.bytes].tobytes()
             for port in program.states
         }
-        self._transport.acknowledge()
-        marks = LateMarks(self._read_marks)
-        self._marks = weakref.ref(marks)
-        result = self._report.result(program.config, codes, marks)
         cycles, earlier = self._shortest or (result.cycles, seconds)
         self._shortest = min(cycles, result.cycles), min(earlier, seconds)
         return dataclasses.replace(result, boot=self._boot_result)
+
+    def _read(
+        self, program: Program, window: np.ndarray, codes: Sequence[bytes], marks: LateMarks
+    ) -> RunResult:
+        """Reads what a run has left, all of it in one round trip where a line allows it."""
+        spans = spans_to_read((*program.outputs, *program.kept, *program.states))
+        asked = [
+            (place, parts, self._transport.ask_memory(place.start, place.stop - place.start))
+            for place, parts in spans
+        ]
+        self._transport.acknowledge()
+        result = self._report.result(program.config, codes, marks)
+        for place, parts, data in asked:
+            raw = np.frombuffer(data(), np.uint8)
+            for part in parts:
+                window[part] = raw[part.start - place.start : part.stop - place.start]
+        return result
 
     def _read_marks(self, marks: LateMarks) -> None:
         """Reads the marks when somebody looks at them."""
@@ -209,9 +223,9 @@ class Device:
         idle = (CoreProgram(0, 0),) * (program.config.cores - len(streams))
         self._transport.start(program.memory_bytes, *streams[0], others=(*streams[1:], *idle))
 
-    def _check(self, program: Program) -> None:
-        """Does the program fit the machine?"""
-        found, wanted = configuration_hash(self._transport), program.config
+    def _check(self, program: Program) -> bool:
+        """Whether the machine is idle. DeviceError if the program does not fit it."""
+        (found, is_idle), wanted = look_at(self._transport), program.config
         if found != wanted.hash:
             named = next((config.name for config in CONFIGS.values() if config.hash == found), None)
             advice = f"compile for it with --config {named}" if named else "compile for the board's own"
@@ -225,6 +239,7 @@ class Device:
                 f"{self.name}: the program needs {program.memory_bytes} bytes of external memory, the board has "
                 f"{self.identity.memory_bytes}: use a smaller model or a board with more memory"
             )
+        return is_idle
 
     def _load(self, program: Program, window: np.ndarray, max_cycles: int | None) -> None:
         if self._loaded is not program:

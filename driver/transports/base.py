@@ -1,8 +1,9 @@
 """What a device can do for its driver."""
 
 import abc
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tosaic.errors import DeviceError
 from tosaic.hw.bridge.protocol import Identity
@@ -51,6 +52,21 @@ class Transport(abc.ABC):
     @abc.abstractmethod
     def write_memory(self, address: int, data: bytes) -> None:
         """Set bytes of external memory."""
+
+    def together(self) -> contextlib.AbstractContextManager[None]:
+        """What is asked of the machine inside, in this order, may be under way at the same time: a write that fails
+        may be told later, at the latest at the end."""
+        return contextlib.nullcontext()
+
+    def ask_registers(self, offset: int, count: int) -> Callable[[], list[int]]:
+        """Asks for registers; their values are waited for when they are called for."""
+        values = self.read_registers(offset, count)
+        return lambda: values
+
+    def ask_memory(self, address: int, count: int) -> Callable[[], bytes]:
+        """Asks for bytes of external memory; they are waited for when they are called for."""
+        data = self.read_memory(address, count)
+        return lambda: data
 
     @abc.abstractmethod
     def start(
@@ -163,7 +179,10 @@ class RegisterTransport(Transport):
         others: Sequence[CoreProgram] = (),
     ) -> None:
         streams = (CoreProgram(program_address, program_bytes), *others)
-        Registers(self, len(streams)).start(self.identity.memory_base, memory_bytes, streams, watchdog_cycles)
+        with self.together():
+            Registers(self, len(streams)).start(
+                self.identity.memory_base, memory_bytes, streams, watchdog_cycles
+            )
 
     def finish(self) -> list[tuple[int, int]]:
         marks = self.marks()
@@ -174,7 +193,8 @@ class RegisterTransport(Transport):
         Registers(self).acknowledge()
 
     def marks(self) -> list[tuple[int, int]]:
-        return Registers(self).marks()
+        with self.together():
+            return Registers(self).marks()
 
     def soft_reset(self) -> None:
         Registers(self).control("soft_reset")
