@@ -2,6 +2,7 @@
 
 import abc
 import contextlib
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 
@@ -17,6 +18,17 @@ SEEN_SHARE = 0.9
 """Share of the time after which a host saw the end of a run: when to look for the end of the next one."""
 RESET_SECONDS = 5.0
 """A soft reset takes far less: it gives up on its bus after 65,536 cycles."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Watch:
+    """How closely a device is watched."""
+
+    verify_runs: int = 0
+    """After the first run of a program, and after each further `verify_runs`, its instructions and constants are read
+    back and compared before anybody gets the outputs; 0: never."""
+    runs_twice: bool = False
+    """Every run is done twice, and both must leave the same."""
 
 
 class Unreachable(DeviceError):
