@@ -40,12 +40,12 @@ def opened(watch):
     return transport, tosaic.Session(DIGITS, tosaic.Device(transport, watch=watch))
 
 
-def places(program):
-    """Bits of constants: the image without instructions, which a check byte and decoders watch already."""
+def places(program, in_code=False):
+    """Bits of constants, the image without instructions; or of instructions, which have a check byte each."""
     random = np.random.default_rng(7)
     code = [range(address, address + size) for address, size in program.streams]
-    constants = [at for at in range(len(program.image)) if not any(at in each for each in code)]
-    return [(int(random.choice(constants)), int(random.integers(8))) for _ in range(FLIPS)]
+    found = [at for at in range(len(program.image)) if in_code == any(at in each for each in code)]
+    return [(int(random.choice(found)), int(random.integers(8))) for _ in range(FLIPS)]
 
 
 def test_flips_in_constants_are_all_told():
@@ -60,6 +60,18 @@ def test_flips_in_constants_are_all_told():
             session.run(IMAGE)
         assert session.result is None
     assert np.array_equal(session.run(IMAGE)["scores"], right)
+    transport.close()
+
+
+def test_flips_in_instructions_are_all_told():
+    """By the machine, whose check byte finds every single one, or by the comparison."""
+    transport, session = opened(Watch(verify_runs=1))
+    session.run(IMAGE)
+    for place in places(session.program, in_code=True)[:50]:
+        transport.run, transport.place = transport.runs, place
+        with pytest.raises(tosaic.DeviceError, match="ILLEGAL|have changed in the machine's memory"):
+            session.run(IMAGE)
+    session.run(IMAGE, check=True)
     transport.close()
 
 
