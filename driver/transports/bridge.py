@@ -20,7 +20,7 @@ ANSWER_SECONDS = (0.25, 0.5, 1.0, 2.0, 4.0, 4.0)
 hold bytes back for up to 16 ms, and a simulated board on a busy computer may be slow."""
 TRIES = len(ANSWER_SECONDS)
 BABBLE_BYTES = 1 << 14
-"""A try ends when this number of bytes, far more than an answer has, came without an answer among them."""
+"""A try ends when this number of bytes, far more than an answer has, came beside those that are awaited."""
 DRAIN_READS = 100
 BOOT_LOOKS = 3000
 """A board boots in a minute at most."""
@@ -234,7 +234,9 @@ class BridgeTransport(RegisterTransport):
         def take() -> bytes:
             if any(part in self._asked for part in parts):
                 self._collect()
-            return b"".join(part.answer[1] for part in parts if part.answer is not None)
+            answers = [part.answer for part in parts]
+            assert all(answers), "an answer is taken after an error"
+            return b"".join(answer[1] for answer in answers if answer is not None)
 
         return take
 
@@ -280,8 +282,10 @@ class BridgeTransport(RegisterTransport):
         if len(asked) == 1 and asked[0].answer is None:
             asked[0].answer = self._exchange(asked[0], is_sent=True)
         elif asked:
-            bytes_sent = sum(each.fill + len(each.frame) + each.answer_bytes for each in asked)
-            for content in self._answers(ANSWER_SECONDS[0] + bytes_sent * self._line.byte_seconds):
+            answer_bytes = sum(each.answer_bytes for each in asked)
+            line_bytes = sum(each.fill + len(each.frame) for each in asked) + answer_bytes
+            seconds = ANSWER_SECONDS[0] + line_bytes * self._line.byte_seconds
+            for content in self._answers(seconds, answer_bytes):
                 _sort(asked, content)
                 if asked[-1].answer is not None:
                     break
@@ -350,9 +354,9 @@ class BridgeTransport(RegisterTransport):
             f"0x{asked.address:x}, {self._decoder.damaged} damaged frames; {self.advice}"
         )
 
-    def _answers(self, seconds: float) -> Iterator[bytes]:
-        """Whole frames as they come, until the line is quiet for some time or says too much."""
-        left = BABBLE_BYTES
+    def _answers(self, seconds: float, awaited_bytes: int = 0) -> Iterator[bytes]:
+        """Whole frames as they come, until the line is quiet for some time or says far more than is awaited."""
+        left = BABBLE_BYTES + awaited_bytes
         while left > 0 and (received := self._line.read(seconds)):
             left -= len(received)
             yield from self._decoder.feed(received)
