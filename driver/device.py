@@ -26,13 +26,16 @@ from .flash_image import program_boot_image
 from .late_marks import LateMarks
 from .port_spans import spans_to_read, spans_to_write
 from .self_test import check_clock, known_answer, require_answer
-from .transports import Transport, Unreachable, open_transport
-from .transports.identify import configuration_hash
-from .transports.uri import wants_self_test
+from .transports import Transport, Unreachable, Watch, open_transport
+from .transports.identify import configuration_hash, look_at
+from .transports.uri import wants_self_test, watch_of
+from .watch import require_intact, require_same
 
 EXPECTED_SHARES = (1, 1 / 8, 1 / 4, 1 / 2)
 """Pauses before the first looks whether a run has ended, by what the shortest one took; later ones are the
 transport's."""
+
+NO_WATCH = Watch()
 
 
 class Device:
@@ -45,11 +48,14 @@ class Device:
     where the machine stands; after it the machine is reset and the next run begins from nothing.
 
     `self_test`: before anything else it runs a program with a known answer, and a DeviceError says what differs; a
-    UserWarning tells of a clock that the bitstream was not made for (self_test.py).
+    UserWarning tells of a clock that the bitstream was not made for (self_test.py). `watch`: how it finds bits
+    that flip in the machine (watch.py).
     """
 
-    def __init__(self, transport: Transport, self_test: bool = False):
-        self._transport = transport
+    def __init__(self, transport: Transport, self_test: bool = False, watch: Watch = NO_WATCH):
+        self._transport, self._watch = transport, watch
+        self._unverified_runs = 0
+        """Runs of the loaded program until its image is compared."""
         self._to_be_tested = self_test
         self._report = RegisterReport(transport)
         self._loaded: Program | None = None
@@ -71,7 +77,7 @@ class Device:
         """Opens the device at a URI and tests it, unless it is simulated, boots from flash, or the URI has
         `selftest=0`. Raises InputError for a wrong URI, DeviceError when nothing answers.
         """
-        return cls(open_transport(uri), wants_self_test(uri))
+        return cls(open_transport(uri), wants_self_test(uri), watch_of(uri))
 
     @property
     def memory_speed(self) -> MemorySpeed | None:
@@ -126,6 +132,8 @@ class Device:
             if self._transport.acquire():
                 self._loaded = loaded
             try:
+                if self._watch.runs_twice:
+                    return self._run_twice(program, window, max_cycles)
                 return self._run(program, window, max_cycles)
             except Unreachable:
                 self._loaded = None
@@ -154,13 +162,28 @@ class Device:
             require_answer(self.name, config, known.program.outputs[0].read(memory), known.wanted)
         self._to_be_tested = False
 
+    def _run_twice(self, program: Program, window: np.ndarray, max_cycles: int | None) -> RunResult:
+        first = window.copy()
+        self._run(program, first, max_cycles)
+        result = self._run(program, window, max_cycles)
+        require_same(self.name, (*program.outputs, *program.kept, *program.states), first, window)
+        return result
+
     def _run(self, program: Program, window: np.ndarray, max_cycles: int | None) -> RunResult:
         self._settle_marks()
-        self._check(program)
-        self._test(program.config)
-        # Somebody before us may have left without saying goodbye.
-        self._transport.make_idle()
-        return self._execute(program, window, max_cycles)
+        with self._transport.together():
+            is_idle = self._check(program)
+            self._test(program.config)
+            if not is_idle:
+                # Somebody before us has left without saying goodbye.
+                self._transport.make_idle()
+            result = self._execute(program, window, max_cycles)
+            if self._watch.verify_runs:
+                if self._unverified_runs == 0:
+                    require_intact(self._transport, program)
+                    self._unverified_runs = self._watch.verify_runs
+                self._unverified_runs -= 1
+            return result
 
     def _execute(self, program: Program, window: np.ndarray, max_cycles: int | None) -> RunResult:
         self._load(program, window, max_cycles)
@@ -169,21 +192,33 @@ class Device:
         started = time.perf_counter()
         self._wait(codes, max_cycles, self._shortest)
         seconds = time.perf_counter() - started
-        for place, parts in spans_to_read((*program.outputs, *program.kept, *program.states)):
-            raw = np.frombuffer(self._transport.read_memory(place.start, place.stop - place.start), np.uint8)
-            for part in parts:
-                window[part] = raw[part.start - place.start : part.stop - place.start]
+        marks = LateMarks(self._read_marks)
+        self._marks = weakref.ref(marks)
+        result = self._read(program, window, codes, marks)
         self._states = {
             port.address: window[port.address : port.address + port.bytes].tobytes()
             for port in program.states
         }
-        self._transport.acknowledge()
-        marks = LateMarks(self._read_marks)
-        self._marks = weakref.ref(marks)
-        result = self._report.result(program.config, codes, marks)
         cycles, earlier = self._shortest or (result.cycles, seconds)
         self._shortest = min(cycles, result.cycles), min(earlier, seconds)
         return dataclasses.replace(result, boot=self._boot_result)
+
+    def _read(
+        self, program: Program, window: np.ndarray, codes: Sequence[bytes], marks: LateMarks
+    ) -> RunResult:
+        """Reads what a run has left, all of it in one round trip where a line allows it."""
+        spans = spans_to_read((*program.outputs, *program.kept, *program.states))
+        asked = [
+            (place, parts, self._transport.ask_memory(place.start, place.stop - place.start))
+            for place, parts in spans
+        ]
+        self._transport.acknowledge()
+        result = self._report.result(program.config, codes, marks)
+        for place, parts, data in asked:
+            raw = np.frombuffer(data(), np.uint8)
+            for part in parts:
+                window[part] = raw[part.start - place.start : part.stop - place.start]
+        return result
 
     def _read_marks(self, marks: LateMarks) -> None:
         """Reads the marks when somebody looks at them."""
@@ -209,9 +244,9 @@ class Device:
         idle = (CoreProgram(0, 0),) * (program.config.cores - len(streams))
         self._transport.start(program.memory_bytes, *streams[0], others=(*streams[1:], *idle))
 
-    def _check(self, program: Program) -> None:
-        """Does the program fit the machine?"""
-        found, wanted = configuration_hash(self._transport), program.config
+    def _check(self, program: Program) -> bool:
+        """Whether the machine is idle. DeviceError if the program does not fit it."""
+        (found, is_idle), wanted = look_at(self._transport), program.config
         if found != wanted.hash:
             named = next((config.name for config in CONFIGS.values() if config.hash == found), None)
             advice = f"compile for it with --config {named}" if named else "compile for the board's own"
@@ -225,11 +260,13 @@ class Device:
                 f"{self.name}: the program needs {program.memory_bytes} bytes of external memory, the board has "
                 f"{self.identity.memory_bytes}: use a smaller model or a board with more memory"
             )
+        return is_idle
 
     def _load(self, program: Program, window: np.ndarray, max_cycles: int | None) -> None:
         if self._loaded is not program:
             self._loaded = None
             self._boot_result = self._shortest = None
+            self._unverified_runs = 0
             if not self._is_booted(program):
                 self._transport.leave_boot()
                 self._transport.write_memory(0, program.image)

@@ -11,8 +11,8 @@ Mark = tuple[int, int]
 class LateMarks(Sequence[Mark]):
     """(layer, cycle) of each mark of a run on a device, which are read when they are first looked at.
 
-    Each costs two accesses of registers, round trips of a serial line, and most runs are not asked for them. Their
-    device settles them before they are lost. DeviceError for whoever looks at marks that could not be read.
+    Each costs two accesses of registers, and most runs are not asked for them. Their device settles them before they
+    are lost. DeviceError for whoever looks at marks that could not be read.
     """
 
     def __init__(self, read: Callable[["LateMarks"], None]):

@@ -1,4 +1,4 @@
-"""Tensors that lie beside each other in a machine's memory, in one access: each is a round trip of a serial line."""
+"""Tensors that lie beside each other in a machine's memory, in one access."""
 
 from collections.abc import Iterable, Sequence
 

@@ -156,7 +156,7 @@ class Session:
     @property
     def stats(self) -> dict[str, Any]:
         """Figures of the last run; {} before it, and after one that failed. On a device the first look reads
-        when each layer ended: two round trips of a serial line for each.
+        when each layer ended: two round trips of a serial line.
         """
         if self._facts and not self._stats:
             self._stats = {**statistics_of(self.program, self.config, self.result), **self._facts}

@@ -1,4 +1,4 @@
-"""A network on the netlist of a chip: its outputs against golden's, and what toggled (`tosaic silicon --network`)."""
+"""A network on the Verilog of a chip: its outputs against golden's, and what toggled (`tosaic silicon --network`)."""
 
 import dataclasses
 import pathlib
@@ -16,7 +16,7 @@ from .session import Progress
 
 @dataclasses.dataclass(frozen=True)
 class NetlistRun:
-    """A run on the netlist that gave golden's outputs."""
+    """A run on the netlist, or on the RTL, that gave golden's outputs."""
 
     model: str
     cycles: int
@@ -31,7 +31,7 @@ def prepare(model: str, config: Config, progress: Progress) -> BenchRun:
 def run_netlist(
     model: str, run: BenchRun, config: Config, verilog: pathlib.Path, saif: pathlib.Path
 ) -> NetlistRun:
-    """Runs the netlist in the file `verilog`, made-up inputs as for a testbench; its counts go to `saif`.
+    """Runs the netlist or the RTL in the file `verilog`, made-up inputs as for a testbench; its counts go to `saif`.
 
     MismatchError where an output is not golden's."""
     from tosaic.sim.rtl import RtlSimulator
@@ -44,7 +44,7 @@ def run_netlist(
         given = memory[address : address + len(expected)]
         if wrong := np.flatnonzero(given != np.frombuffer(expected, np.uint8)).tolist():
             raise MismatchError(
-                f"{model}: the netlist's byte {wrong[0]} of the output at address {address:#x} is "
-                f"{given[wrong[0]]}, golden's is {expected[wrong[0]]}"
+                f"{model}: byte {wrong[0]} of the output at address {address:#x} is {given[wrong[0]]}, golden's is "
+                f"{expected[wrong[0]]}"
             )
     return NetlistRun(model, result.cycles, counter.read())

@@ -1,6 +1,6 @@
 """How a host drives the machine through its registers: the same steps for the simulated RTL and for hardware."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from tosaic.errors import DeviceError
@@ -46,6 +46,14 @@ class BulkPort(RegisterPort, Protocol):
 
     def write_registers(self, offset: int, values: Sequence[int]) -> None:
         """Set the registers from byte `offset` on, which all exist."""
+
+
+@runtime_checkable
+class AskedPort(ReportPort, Protocol):
+    """Has several reads of the control port under way."""
+
+    def ask_registers(self, offset: int, count: int) -> Callable[[], list[int]]:
+        """Asks for registers; their values are waited for when they are called for."""
 
 
 def reported(cores: int = 1) -> tuple[Register, ...]:
@@ -117,11 +125,18 @@ class RegisterReport:
         )
 
     def _values(self, registers: Iterable[Register]) -> dict[str, int]:
-        values: dict[str, int] = {}
-        for group in _groups(registers):
-            read = self._port.read_registers(group[0].offset, len(group))
-            values |= {register.name: value for register, value in zip(group, read, strict=True)}
-        return values
+        asked = [(group, self._ask(group[0].offset, len(group))) for group in _groups(registers)]
+        return {
+            register.name: value
+            for group, values in asked
+            for register, value in zip(group, values(), strict=True)
+        }
+
+    def _ask(self, offset: int, count: int) -> Callable[[], list[int]]:
+        if isinstance(self._port, AskedPort):
+            return self._port.ask_registers(offset, count)
+        values = self._port.read_registers(offset, count)
+        return lambda: values
 
 
 class Registers(RegisterReport):
@@ -168,14 +183,24 @@ class Registers(RegisterReport):
     def marks(self) -> list[tuple[int, int]]:
         """(layer, cycle) of each mark of the run that has ended; DeviceError for more than a machine keeps, which
         a damaged line or machine may answer."""
-        marks, count = [], self.read("MARK_COUNT")
+        asked, count = [], self.read("MARK_COUNT")
         if count > MARKS:
             raise DeviceError(f"the accelerator says that it has {count} layer marks, but it keeps {MARKS}")
         for index in range(count):
-            self.write("MARK_INDEX", index)
-            layer, cycle = self._port.read_registers(REGISTER["MARK_LAYER"].offset, 2)
+            asked.append(self._ask_mark(index))
+        marks = []
+        for index, values in enumerate(asked):
+            chosen, layer, cycle = values()
+            if chosen != index:
+                # An answer was lost, and asked for again behind the writes that followed.
+                _, layer, cycle = self._ask_mark(index)()
             marks.append((layer, cycle))
         return marks
+
+    def _ask_mark(self, index: int) -> Callable[[], list[int]]:
+        """Its index, layer and cycle."""
+        self.write("MARK_INDEX", index)
+        return self._ask(REGISTER["MARK_INDEX"].offset, 3)
 
     def acknowledge(self) -> None:
         """Clear the interrupt."""

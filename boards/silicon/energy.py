@@ -4,7 +4,10 @@ import collections
 import dataclasses
 from collections.abc import Mapping
 
+import numpy as np
+
 from .design import CLOCK, CLOCK_BRANCHES, Design, tree, unit_of
+from .estimate import ActivityEstimate
 from .liberty import BUFFER_SLEW_NS
 from .memories import OUTPUT_SLEW_NS
 from .netlist import Net, NetlistInstance
@@ -58,15 +61,20 @@ class RunEnergy:
     """The energy of a run on a design.
 
     `units`: of each unit. `memories`: what each memory did. `unseen`: nets that the run does not name, which count as
-    still.
+    still, or are estimated.
     """
 
-    def __init__(self, design: Design, activity: Activity) -> None:
+    def __init__(self, design: Design, activity: Activity, is_rtl: bool = False) -> None:
+        """`is_rtl`: the run was one of the RTL, and nets that it does not name are estimated (estimate.py)."""
         self._design, self._activity = design, activity
         self.units: dict[str, Energy] = collections.defaultdict(Energy)
         self.memories: list[MemoryUse] = []
         self.unseen = 0
         self._changes = self._count_changes()
+        self._ones: np.ndarray | None = None
+        """Probability of each net to be 1, where it was estimated."""
+        if is_rtl:
+            self._estimate()
         for instance in design.netlist.instances:
             energy = self.units[unit_of(instance.path)]
             if instance.kind in design.shapes:
@@ -83,15 +91,26 @@ class RunEnergy:
             whole.add(energy)
         return whole
 
-    def _count_changes(self) -> list[int]:
+    def _count_changes(self) -> list[float]:
         """How often each net changed."""
-        changes = []
+        changes: list[float] = []
         for number, (path, name, bit) in enumerate(self._design.netlist.names):
             seen = self._activity.toggles.get((path, name))
             if seen is None and self._design.loads[number] and number != self._design.clock:
                 self.unseen += 1
             changes.append(seen.get(bit, 0) if seen else 0)
         return changes
+
+    def _estimate(self) -> None:
+        toggles, cycles = self._activity.toggles, self._activity.cycles
+        names = self._design.netlist.names
+        known = np.array([bit in toggles.get((path, name), ()) for path, name, bit in names])
+        ones = np.array(
+            [self._activity.high_cycles.get((path, name), {}).get(bit, 0) for path, name, bit in names]
+        )
+        changes = np.array(self._changes) / cycles
+        found = ActivityEstimate(self._design, np.clip(ones / cycles, 0, 1), changes, known)
+        self._changes, self._ones = (found.changes * cycles).tolist(), found.ones
 
     def _add_cell(self, instance: NetlistInstance, energy: Energy) -> None:
         design, cell = self._design, self._design.cell(instance)
@@ -163,6 +182,8 @@ class RunEnergy:
         """Cycles in which a net was 1. A constant enable is 1: an enable that is 0 would have left no memory."""
         if net is None:
             return self._activity.cycles
+        if self._ones is not None:
+            return round(self._ones[net] * self._activity.cycles)
         path, name, bit = self._design.netlist.names[net]
         return self._activity.high_cycles.get((path, name), {}).get(bit, 0)
 

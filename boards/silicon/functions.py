@@ -1,7 +1,10 @@
 """A netlist as the functions of its cells, for a simulator: an assignment for a gate, a register for a flip-flop."""
 
 import functools
+import itertools
 import re
+
+import numpy as np
 
 from .liberty import LibertyError, Library, LibraryCell
 
@@ -60,6 +63,15 @@ def _expression(function: str) -> str:
     if parser.rest:
         raise LibertyError(f"the function {function!r} is not one of Liberty's")
     return text
+
+
+@functools.cache
+def truth(function: str, pins: tuple[str, ...]) -> np.ndarray:
+    """The function's value, bool, for each value of the pins, the first of which is the highest bit."""
+    code = compile(_expression(function).replace("1'b", ""), function, "eval")
+    cases = itertools.product((0, 1), repeat=len(pins))
+    values = [eval(code, {"__builtins__": {}}, dict(zip(pins, case, strict=True))) & 1 for case in cases]
+    return np.array(values, bool)
 
 
 class _FunctionParser:

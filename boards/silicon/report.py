@@ -152,7 +152,8 @@ def lines(
         shares = ", ".join(f"{name} {share:.0%}" for name, share in run.shares().items())
         told.append(
             f"{run.model}: {run.cycles:,} cycles, {run.microjoule:.2f} uJ and {run.milliwatt:.1f} mW at "
-            f"{run.clock_hz / 1e6:.1f} MHz: {shares}"
+            f"{run.clock_hz / 1e6:.1f} MHz: {shares}; {run.energy.unseen / len(design.netlist.names):.0%} of nets "
+            "estimated"
         )
     return [f"{TAG}  {line}" for line in told]
 

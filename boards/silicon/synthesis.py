@@ -176,6 +176,14 @@ def synthesize(
     return FlatNetlist.of_yosys(json.loads((folder / NETLIST).read_text())["modules"], VERILOG_NAME)
 
 
+def simulated_rtl(sources: Sources, folder: pathlib.Path) -> pathlib.Path:
+    """What is synthesised in a file for Verilator, with the wrappers of its memories."""
+    path = folder / "simulated_rtl.v"
+    texts = [*sources.modules.values(), *(shape.verilog() for shape in sources.memories)]
+    path.write_text("\n".join(texts))
+    return path
+
+
 def simulated(sources: Sources, library: Library, folder: pathlib.Path) -> pathlib.Path:
     """The netlist in a file for Verilator: the functions of its cells, and the wrappers with their bodies."""
     path = folder / "simulated.v"

@@ -2,7 +2,7 @@
 
 from tosaic.driver.schemes import register_scheme
 
-from .base import RegisterTransport, Transport, Unreachable
+from .base import RegisterTransport, Transport, Unreachable, Watch
 from .bridge import BridgeTransport
 from .in_process import RtlTransport
 from .line import Line
@@ -22,6 +22,7 @@ __all__ = [
     "UdpTransport",
     "UioTransport",
     "Unreachable",
+    "Watch",
     "open_transport",
     "register_scheme",
 ]

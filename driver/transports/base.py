@@ -1,8 +1,10 @@
 """What a device can do for its driver."""
 
 import abc
+import contextlib
+import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tosaic.errors import DeviceError
 from tosaic.hw.bridge.protocol import Identity
@@ -16,6 +18,17 @@ SEEN_SHARE = 0.9
 """Share of the time after which a host saw the end of a run: when to look for the end of the next one."""
 RESET_SECONDS = 5.0
 """A soft reset takes far less: it gives up on its bus after 65,536 cycles."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Watch:
+    """How closely a device is watched."""
+
+    verify_runs: int = 0
+    """After the first run of a program, and after each further `verify_runs`, its instructions and constants are read
+    back and compared before anybody gets the outputs; 0: never."""
+    runs_twice: bool = False
+    """Every run is done twice, and both must leave the same."""
 
 
 class Unreachable(DeviceError):
@@ -51,6 +64,21 @@ class Transport(abc.ABC):
     @abc.abstractmethod
     def write_memory(self, address: int, data: bytes) -> None:
         """Set bytes of external memory."""
+
+    def together(self) -> contextlib.AbstractContextManager[None]:
+        """What is asked of the machine inside, in this order, may be under way at the same time: a write that fails
+        may be told later, at the latest at the end."""
+        return contextlib.nullcontext()
+
+    def ask_registers(self, offset: int, count: int) -> Callable[[], list[int]]:
+        """Asks for registers; their values are waited for when they are called for."""
+        values = self.read_registers(offset, count)
+        return lambda: values
+
+    def ask_memory(self, address: int, count: int) -> Callable[[], bytes]:
+        """Asks for bytes of external memory; they are waited for when they are called for."""
+        data = self.read_memory(address, count)
+        return lambda: data
 
     @abc.abstractmethod
     def start(
@@ -163,7 +191,10 @@ class RegisterTransport(Transport):
         others: Sequence[CoreProgram] = (),
     ) -> None:
         streams = (CoreProgram(program_address, program_bytes), *others)
-        Registers(self, len(streams)).start(self.identity.memory_base, memory_bytes, streams, watchdog_cycles)
+        with self.together():
+            Registers(self, len(streams)).start(
+                self.identity.memory_base, memory_bytes, streams, watchdog_cycles
+            )
 
     def finish(self) -> list[tuple[int, int]]:
         marks = self.marks()
@@ -174,7 +205,8 @@ class RegisterTransport(Transport):
         Registers(self).acknowledge()
 
     def marks(self) -> list[tuple[int, int]]:
-        return Registers(self).marks()
+        with self.together():
+            return Registers(self).marks()
 
     def soft_reset(self) -> None:
         Registers(self).control("soft_reset")

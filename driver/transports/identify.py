@@ -9,8 +9,20 @@ from .base import Transport
 
 def configuration_hash(transport: Transport) -> int:
     """The hash of the machine's configuration; DeviceError unless it is a machine of this version of Tosaic."""
-    name = transport.name
-    identity, version, isa, config = transport.read_registers(REGISTER["ID"].offset, 4)
+    return _configuration_of(transport.name, *transport.read_registers(REGISTER["ID"].offset, 4))
+
+
+def look_at(transport: Transport) -> tuple[int, bool]:
+    """The configuration's hash, and whether the machine is idle: all that a run begins with."""
+    status = REGISTER["STATUS"]
+    with transport.together():
+        asked = transport.ask_registers(REGISTER["ID"].offset, 4)
+        state = transport.ask_registers(status.offset, 1)
+        found = _configuration_of(transport.name, *asked())
+        return found, bool(status.field("idle").extract(state()[0]))
+
+
+def _configuration_of(name: str, identity: int, version: int, isa: int, config: int) -> int:
     if identity != ID_VALUE:
         raise DeviceError(f"{name}: no machine of Tosaic answers: register ID is 0x{identity:08x}")
     if version >> VERSION_PATCH_BITS != VERSION_VALUE >> VERSION_PATCH_BITS:

@@ -1,7 +1,11 @@
 """Lines of bytes: a serial port, or the pins of a simulated board."""
 
 import contextlib
+import math
+import os
+import pathlib
 import time
+import warnings
 from typing import Any, Protocol
 
 from tosaic.errors import DeviceError, UnsupportedError
@@ -10,6 +14,8 @@ from tosaic.install import install_command
 from .base import Unreachable
 
 DEFAULT_BAUD = 1_000_000
+SYSFS = pathlib.Path("/sys/class/tty")
+LOW_LATENCY_MS = 1
 
 
 class Line(Protocol):
@@ -24,6 +30,10 @@ class Line(Protocol):
     def read(self, seconds: float) -> bytes:
         """What has come, at least one byte unless nothing comes within `seconds`; DeviceError when it is gone."""
 
+    def fill_bytes(self, cycles: int, clock_hz: int) -> int | None:
+        """The bytes that take as long on the line as so many cycles of a board with this clock; None where nobody
+        knows, or where the line does not hand over byte by byte what is written."""
+
     def pause(self, seconds: float) -> None:
         """Let time go by on the other side."""
 
@@ -35,9 +45,9 @@ class Line(Protocol):
 
 
 class SerialLine:
-    """A serial port of this computer, a USB bridge's or a pseudo-terminal's."""
+    """A serial port of this computer, a USB bridge's or a pseudo-terminal's. `sysfs` is for tests."""
 
-    def __init__(self, path: str, baud: int = DEFAULT_BAUD):
+    def __init__(self, path: str, baud: int = DEFAULT_BAUD, sysfs: pathlib.Path = SYSFS):
         try:
             import serial
         except ImportError:
@@ -54,6 +64,7 @@ class SerialLine:
                 f"serial://{path}: cannot be opened: {getattr(error, 'strerror', None) or error}"
             ) from None
         _lower_latency(self._port)
+        _shorten_timer(path, sysfs)
         self._errors = (serial.SerialException, OSError, TypeError)
 
     def write(self, data: bytes) -> None:
@@ -69,6 +80,12 @@ class SerialLine:
             return first + self._port.read(self._port.in_waiting) if first else b""
         except self._errors as error:
             raise self._gone(error) from None
+
+    def fill_bytes(self, cycles: int, clock_hz: int) -> int | None:
+        # A pseudo-terminal has no baud rate.
+        if not clock_hz or os.path.realpath(self.path).startswith("/dev/pts/"):
+            return None
+        return math.ceil(cycles / clock_hz / self.byte_seconds)
 
     def pause(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -88,3 +105,24 @@ def _lower_latency(port: Any) -> None:
     operating system has no such thing."""
     with contextlib.suppress(AttributeError, NotImplementedError, OSError, ValueError):
         port.set_low_latency_mode(True)
+
+
+def _shorten_timer(path: str, sysfs: pathlib.Path) -> None:
+    """Sets the timer after which FTDI's chips hand over a short answer, as Linux has it; a UserWarning says how to
+    where this process must not. Other chips have no such file."""
+    timer = sysfs / pathlib.Path(os.path.realpath(path)).name / "device" / "latency_timer"
+    try:
+        if int(timer.read_text()) <= LOW_LATENCY_MS:
+            return
+        with contextlib.suppress(OSError):
+            timer.write_text(f"{LOW_LATENCY_MS}\n")
+        held_ms = int(timer.read_text())
+    except (OSError, ValueError):
+        return
+    if held_ms > LOW_LATENCY_MS:
+        warnings.warn(
+            f"serial://{path}: its USB chip holds each answer for {held_ms} ms, and an inference waits for three: "
+            f"echo {LOW_LATENCY_MS} | sudo tee {timer}",
+            UserWarning,
+            stacklevel=2,
+        )

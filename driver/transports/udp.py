@@ -10,7 +10,7 @@ from tosaic.hw.bridge.datagrams import COUNT_BITS, NUMBER_BYTES, SESSION_BITS
 from tosaic.hw.bridge.protocol import Identity, Operation
 
 from .base import Unreachable
-from .bridge import BridgeTransport
+from .bridge import Asked, BridgeTransport
 
 SESSIONS = 1 << SESSION_BITS
 MOST_NUMBERS = (1 << COUNT_BITS) - 100
@@ -119,6 +119,10 @@ class UdpLine:
                 return payload[NUMBER_BYTES:]
         return b""
 
+    def fill_bytes(self, cycles: int, clock_hz: int) -> int | None:
+        # A board loses what comes while it works on another datagram.
+        return None
+
     def pause(self, seconds: float) -> None:
         self._port.pause(seconds)
 
@@ -145,7 +149,7 @@ class UdpTransport(BridgeTransport):
         finally:
             self._datagrams.is_greeting = False
 
-    def _request(self, operation: Operation, address: int = 0, count: int = 0, data: bytes = b"") -> bytes:
+    def _send(self, operation: Operation, address: int = 0, count: int = 0, data: bytes = b"") -> Asked:
         if self._datagrams.is_spent:
             self._greeted = False
-        return super()._request(operation, address, count, data)
+        return super()._send(operation, address, count, data)

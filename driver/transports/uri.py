@@ -12,7 +12,7 @@ from tosaic.hw.bridge.datagrams import UDP_PORT
 from tosaic.hw.config_text import get_config
 from tosaic.hw.spelling import meant
 
-from .base import Transport
+from .base import Transport, Watch
 from .bridge import BridgeTransport
 from .in_process import RtlTransport
 from .line import DEFAULT_BAUD, SerialLine
@@ -24,8 +24,8 @@ from .uio import UioTransport
 TOKEN_SCHEMES = ("tcp", "tcps")
 HARDWARE_SCHEMES = ("serial", "udp", "uio", *TOKEN_SCHEMES)
 """What may be hardware, which is tested when it is opened."""
-SELF_TEST = "selftest"
-"""The option that every scheme has: 0 or 1."""
+SELF_TEST, VERIFY, TWICE = "selftest", "verify", "twice"
+"""The options that every scheme has: 0 or 1, a number of runs, 0 or 1."""
 EXAMPLES = (
     "serial:///dev/ttyUSB1?baud=1000000, udp://192.168.1.50, uio:///dev/uio0?memory=/dev/udmabuf0, tcp://host:7626, "
     "virtual://ulx3s-85f"
@@ -136,13 +136,28 @@ def wants_self_test(uri: str) -> bool:
     """Whether the device is tested when it is opened: as the URI says, else hardware is. A test takes the place of
     what a board has booted from flash."""
     _, parts, options = _parse(uri)
-    wanted = options.get(SELF_TEST)
-    if wanted not in (None, "0", "1"):
+    if SELF_TEST in options:
+        return _is_on(uri, options, SELF_TEST, "to test the device when it is opened")
+    return parts.scheme in HARDWARE_SCHEMES and options.get("flash") != "1"
+
+
+def watch_of(uri: str) -> Watch:
+    """How closely the device is watched, as the URI says."""
+    _, _, options = _parse(uri)
+    runs = options.get(VERIFY, "0")
+    if not runs.isascii() or not runs.isdigit():
         raise InputError(
-            f"{masked(uri)}: {SELF_TEST} must be 1 to test the device when it is opened, or 0, not {wanted!r}"
+            f"{masked(uri)}: {VERIFY} is the number of runs after each of which the program is compared in the "
+            f"machine's memory, or 0, not {runs!r}"
         )
-    by_itself = parts.scheme in HARDWARE_SCHEMES and options.get("flash") != "1"
-    return by_itself if wanted is None else wanted == "1"
+    return Watch(int(runs), _is_on(uri, options, TWICE, "to do every run twice"))
+
+
+def _is_on(uri: str, options: Mapping[str, str], name: str, what: str) -> bool:
+    wanted = options.get(name, "0")
+    if wanted not in ("0", "1"):
+        raise InputError(f"{masked(uri)}: {name} must be 1 {what}, or 0, not {wanted!r}")
+    return wanted == "1"
 
 
 def _parse(uri: str) -> tuple[Opener, urllib.parse.SplitResult, dict[str, str]]:
@@ -162,7 +177,7 @@ def _parse(uri: str) -> tuple[Opener, urllib.parse.SplitResult, dict[str, str]]:
             f"set {TOKEN_VARIABLE}, or name a file with ?token_file=FILE"
         )
     opener, own = SCHEMES[parts.scheme]
-    known = own | {SELF_TEST}
+    known = own | {SELF_TEST, VERIFY, TWICE}
     options = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
     for name in options:
         if name not in known:

@@ -23,6 +23,8 @@ class VirtualLine:
         self.board = board
         self._sent_at = 0
         """The cycle in which everything written so far has left the host."""
+        self._heard = b""
+        """What came while the host did not read."""
 
     def write(self, data: bytes) -> None:
         self.board.send(data)
@@ -33,15 +35,24 @@ class VirtualLine:
     def read(self, seconds: float) -> bytes:
         """Returns the bytes that come until ANSWER_CYCLES after all was sent, at once when an answer is complete.
         `seconds` only says whether to wait at all."""
+        if self._heard:
+            heard, self._heard = self._heard, b""
+            return heard
         end = max(self._sent_at, self.board.cycle) + ANSWER_CYCLES
         while seconds > 0 and self.board.cycle < end:
             if received := self.board.run(CYCLES_PER_LOOK):
                 return received
         return self.board.run(1)
 
+    def fill_bytes(self, cycles: int, clock_hz: int) -> int | None:
+        """The bytes that take so many cycles on the line."""
+        return -(-cycles // (BYTE_BITS * self.board.rtl.bit_cycles))
+
     def pause(self, seconds: float) -> None:
         """Let the board work."""
-        self.board.run(CYCLES_PER_LOOK)
+        end = self.board.cycle + CYCLES_PER_LOOK
+        while self.board.cycle < end:
+            self._heard += self.board.run(end - self.board.cycle)
 
     def clear(self, address: int, count: int) -> bool:
         """Clears memory behind the board's back: its machine would take seconds for a megabyte here, where a

@@ -275,7 +275,7 @@ def test_unknown_target(refused):
 
 def test_device_uri(refused):
     assert refused("run", "tiny.tosa", "--on", "serial:///dev/x?speed=1") == (
-        "serial:///dev/x?speed=1: there is no option 'speed'; serial has baud, flash, selftest"
+        "serial:///dev/x?speed=1: there is no option 'speed'; serial has baud, flash, selftest, twice, verify"
     )
 
 

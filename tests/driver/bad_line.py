@@ -37,6 +37,9 @@ class BadLine:
                 return changed
         return b""
 
+    def fill_bytes(self, cycles: int, clock_hz: int) -> int | None:
+        return self.line.fill_bytes(cycles, clock_hz)
+
     def pause(self, seconds: float) -> None:
         self.on_pause()
         self.line.pause(seconds)

@@ -24,8 +24,8 @@ CYCLES = REGISTER["CYCLES"].offset
 class Board(RtlTransport):
     """A sound machine with a memory of 256 KiB."""
 
-    def __init__(self):
-        super().__init__(NANO, memory_bytes=MEMORY_BYTES)
+    def __init__(self, **options):
+        super().__init__(NANO, memory_bytes=MEMORY_BYTES, **options)
         self.runs = 0
 
     def start(self, *arguments, **named):
@@ -169,6 +169,13 @@ class NoMemoryThere(Board):
         super().start(*arguments, **named)
 
 
+class NoAnswerToReads(Board):
+    """The machine's port to the memory answers no read: it waits for the program's first word."""
+
+    def __init__(self):
+        super().__init__(latency_cycles=1 << 30)
+
+
 def brought_up(board):
     said = []
     return bring_up(board, "board", NANO, said.append), said
@@ -204,6 +211,7 @@ def test_a_sound_board():
         (WrongClock, "wrong-clock", "clock"),
         (Narrow, "port-width", "LOAD, STORE"),
         (NoMemoryThere, "bus-error", "LOAD, STORE"),
+        (NoAnswerToReads, "hang", "LOAD, STORE"),
         (BadCopy, "load-store", "LOAD, STORE"),
         (BadVector, "vector", "VECTOR"),
         (Unsteady, "unsteady", "VECTOR"),

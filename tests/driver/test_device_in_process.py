@@ -207,7 +207,7 @@ def test_reset_while_a_program_runs(transport, device, program):
         ),
         (
             "serial:///dev/x?speed=1",
-            r"^serial:///dev/x\?speed=1: there is no option 'speed'; serial has baud, flash, selftest$",
+            r"^serial:///dev/x\?speed=1: there is no option 'speed'; serial has baud, flash, selftest, twice, verify$",
         ),
         (
             "serial:///dev/x?baud=fast",

@@ -1,7 +1,5 @@
 """What a host makes of layer marks."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from tosaic.errors import DeviceError
@@ -10,13 +8,16 @@ from tosaic.sim.registers import Registers
 
 
 class Port:
-    """A machine that answers every read with the same value."""
+    """A machine that answers every read with the same value, but MARK_INDEX with what was written."""
 
     def __init__(self, value: int):
         self.value, self.written = value, list[tuple[int, int]]()
 
-    def read_registers(self, offset: int, count: int) -> Sequence[int]:
-        return [self.value] * count
+    def read_registers(self, offset: int, count: int) -> list[int]:
+        values = [self.value] * count
+        if offset == REGISTER["MARK_INDEX"].offset:
+            values[0] = self.written[-1][1]
+        return values
 
     def write_register(self, offset: int, value: int) -> None:
         self.written.append((offset, value))

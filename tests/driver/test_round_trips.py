@@ -1,4 +1,4 @@
-"""How many accesses of a device an inference takes: each is a round trip of a serial line."""
+"""How many accesses of a device an inference takes, and what a serial line does for short round trips."""
 
 import pathlib
 import pickle
@@ -266,3 +266,35 @@ def test_a_serial_line_asks_for_low_latency():
     pytest.importorskip("serial")
     done = subprocess.run([sys.executable, "-c", LOW_LATENCY], capture_output=True, text=True, check=True)
     assert done.stdout == "hello 1\n"
+
+
+TIMER = """
+import os, pathlib, sys, warnings
+from tosaic.driver.transports.line import SerialLine
+end, other = os.openpty()
+path = os.ttyname(other)
+timer = pathlib.Path(sys.argv[1]) / pathlib.Path(path).name / "device" / "latency_timer"
+timer.parent.mkdir(parents=True)
+timer.write_text("16\\n") if sys.argv[2] == "ours" else timer.symlink_to("/proc/sys/kernel/ngroups_max")
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    SerialLine(path, sysfs=pathlib.Path(sys.argv[1]))
+told = [str(each.message) for each in told if each.category is UserWarning]
+print(timer.read_text().strip(), [each.replace(path, "PORT").replace(str(timer), "TIMER") for each in told])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the file is of Linux")
+def test_the_timer_of_a_usb_chip(tmp_path):
+    """It is set to 1 ms; where nobody may, as in a file of the kernel that only can be read, a command is told."""
+    pytest.importorskip("serial")
+
+    def told(name):
+        command = [sys.executable, "-c", TIMER, str(tmp_path / name), name]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    assert told("ours") == "1 []\n"
+    assert told("kernel's") == (
+        "65536 ['serial://PORT: its USB chip holds each answer for 65536 ms, and an inference waits for three: "
+        "echo 1 | sudo tee TIMER']\n"
+    )

@@ -217,7 +217,7 @@ def test_nobody_answers(monkeypatch):
         ("udp://", r"^udp://: write udp://HOST or udp://HOST:PORT$"),
         ("udp://host/path", r"^udp://host: write udp://HOST or udp://HOST:PORT$"),
         ("udp://host:99999", r"^udp://host:99999: the port must be a number below 65536$"),
-        ("udp://host?baud=1", r"there is no option 'baud'; udp has flash, selftest"),
+        ("udp://host?baud=1", r"there is no option 'baud'; udp has flash, selftest, twice, verify"),
     ],
 )
 def test_wrong_addresses(uri, text):

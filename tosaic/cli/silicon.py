@@ -17,6 +17,8 @@ from tosaic.errors import Error, InputError
 from tosaic.hw.config import Config
 from tosaic.install import install_command
 
+RTL, NETLIST = "rtl", "netlist"
+
 
 def _memories(given: list[str]) -> MemoryFigures:
     """The figures with those of the command line; InputError for another name or value."""
@@ -50,6 +52,7 @@ class _Asked:
     period_ns: float
     clock_hz: float | None
     unused: list[str]
+    activity: str
 
 
 def silicon(
@@ -63,9 +66,7 @@ def silicon(
     sizes: options.Set = None,
     networks: Annotated[
         list[str] | None,
-        typer.Option(
-            "--network", metavar="MODEL", help="Run MODEL on the netlist for its energy; may be repeated."
-        ),
+        typer.Option("--network", metavar="MODEL", help="Run MODEL for its energy; may be repeated."),
     ] = None,
     memory: Annotated[
         list[str] | None,
@@ -90,6 +91,15 @@ def silicon(
             "--dont-use", metavar="PATTERN", help="Cells that are not used, as '*probe*'; may be repeated."
         ),
     ] = None,
+    activity: Annotated[
+        str,
+        typer.Option(
+            "--activity",
+            metavar="rtl|netlist",
+            help="Count what toggles on the RTL, and estimate the nets within its logic; or on the netlist, whose "
+            "simulator takes hours to build.",
+        ),
+    ] = RTL,
     stats: options.StatsFile = None,
     verbose: options.Verbose = False,
 ) -> None:
@@ -98,6 +108,8 @@ def silicon(
     DIR gets the Verilog, a wrapper for each shape of memory, the netlist, Yosys' script and an SDC.
     """
     check_file(stats)
+    if activity not in (RTL, NETLIST):
+        raise InputError(f"--activity {activity}: give {RTL} or {NETLIST}")
     asked = _Asked(
         find_config(options.sized(config, sizes)),
         liberty,
@@ -107,6 +119,7 @@ def silicon(
         period,
         clock * 1e6 if clock else None,
         unused or [],
+        activity,
     )
     from tosaic.boards.tools import ToolError
 
@@ -129,7 +142,13 @@ def _measure(asked: _Asked, progress: Report) -> tuple[list[str], dict[str, obje
     from tosaic.boards.silicon.design import Design
     from tosaic.boards.silicon.energy import Activity, RunEnergy
     from tosaic.boards.silicon.report import NetworkFigures, area_of, as_json, clock_of, lines
-    from tosaic.boards.silicon.synthesis import CellMapping, make_sources, simulated, synthesize
+    from tosaic.boards.silicon.synthesis import (
+        CellMapping,
+        make_sources,
+        simulated,
+        simulated_rtl,
+        synthesize,
+    )
     from tosaic.boards.silicon.timing import NetlistTiming
     from tosaic.driver.silicon import prepare, run_netlist
 
@@ -143,13 +162,16 @@ def _measure(asked: _Asked, progress: Report) -> tuple[list[str], dict[str, obje
     progress("timing", 0, 1)
     area, clock = area_of(design), clock_of(NetlistTiming(design))
     runs = []
+    is_rtl = asked.activity == RTL
     for number, (model, run) in enumerate(prepared.items()):
         progress(f"run {model}", number, len(prepared))
-        verilog = simulated(sources, library, asked.folder)
+        verilog = (
+            simulated_rtl(sources, asked.folder) if is_rtl else simulated(sources, library, asked.folder)
+        )
         done = run_netlist(model, run, asked.config, verilog, asked.folder / "toggles.saif")
         activity = Activity(done.toggles.cycles, done.toggles.changes, done.toggles.high_cycles)
-        energy = RunEnergy(design, activity)
-        if energy.unseen > len(netlist.names) // 100:
+        energy = RunEnergy(design, activity, is_rtl)
+        if not is_rtl and energy.unseen > len(netlist.names) // 100:
             raise Error(
                 f"{model}: the run counted no changes of {energy.unseen:,} of {len(netlist.names):,} nets: its energy "
                 f"would be wrong: remove {asked.folder} and measure again"

@@ -105,6 +105,30 @@ def test_area_and_energy_of_a_ring(library):
     assert energy.unseen == 1
 
 
+def test_nets_that_a_run_on_the_rtl_does_not_name(library):
+    """A NAND of two inputs that know nothing of each other: 1 and 1 in a quarter of the cycles, and in the next one
+    again in 0.45 * 0.4 of all, so it falls in 7 of 100 and rises as often. What follows does the same."""
+    design = design_of(library, ring())
+    activity = Activity(
+        100, {((), "q"): {0: 10}, ((), "go"): {0: 20}}, {((), "q"): {0: 50}, ((), "go"): {0: 50}}
+    )
+    energy = RunEnergy(design, activity, is_rtl=True)
+    assert energy.units["turn"].logic == pytest.approx(14 * (0.02 + 0.002 * 2))
+    assert energy.units["top"].logic == pytest.approx(10 * (0.05 + 0.002 * 2) + 14 * (0.02 + 0.002 * 2))
+    assert energy.unseen == 2
+
+
+def test_a_register_that_nobody_counted(library):
+    """It does what its input does, and the NAND with an input that is 1 does the same."""
+    design = design_of(library, ring())
+    known = (("accelerator",), "d"), ((), "go")
+    activity = Activity(100, {known[0]: {0: 4}, known[1]: {0: 0}}, {known[0]: {0: 50}, known[1]: {0: 100}})
+    energy = RunEnergy(design, activity, is_rtl=True)
+    assert energy.units["turn"].logic == pytest.approx(4 * (0.02 + 0.002 * 2))
+    assert energy.units["top"].logic == pytest.approx(4 * (0.05 + 0.002 * 2) + 4 * (0.02 + 0.002 * 2))
+    assert energy.unseen == 2
+
+
 def test_a_memory_is_stated(library):
     pins = {"clk": 2, "read_enable": 3, "write_enable": [3, 3, 3, 5], "read_address": [6] * 6}
     pins |= {"write_address": [6] * 6, "write_data": [6] * 32, "read_data": list(range(10, 42))}

@@ -1,0 +1,156 @@
+"""A memory that does all that AXI4 allows: no rule is broken, results are exact, and each error and reset is survived.
+
+All channels stall at random, read data of both IDs are mixed, answers are late, and data of writes are taken before
+their address; the window lies anywhere, also at the end of the address space.
+"""
+
+import numpy as np
+import pytest
+
+from tosaic.compiler.build import compile_graph
+from tosaic.compiler.ir import DType, GraphBuilder
+from tosaic.hw.config_text import get_config
+from tosaic.hw.isa import CoreProgram
+from tosaic.sim.golden import evaluate
+from tosaic.sim.registers import Registers
+from tosaic.sim.rtl.choice import machine_library
+from tosaic.sim.rtl.library import INTERRUPT, PROTOCOL, Harness
+
+pytestmark = pytest.mark.xdist_group("nano")
+NANO = get_config("nano")
+W = NANO.bus_bytes
+FULL_RATE = 1000
+"""Thousandths of the bus."""
+MOST_CYCLES = 3_000_000
+BASES = {"odd": 0x1234_5020, "page": 0x1000_0FE0, "half": 0x7FFF_FFE0, "end": None}
+"""Where the window begins; None: it ends at 2**32."""
+HABITS = [(1, 0), (1, 50), (1, 90), (50, 30), (300, 60)]
+"""Latency in cycles, and share of cycles in percent in which a channel stalls."""
+
+
+def turned_and_added():
+    """Rows of odd lengths are loaded, turned, added and stored: many short bursts both ways."""
+    build = GraphBuilder("turned")
+    x, y = (build.input(name, (13, 19, 7), DType.INT32) for name in ("x", "y"))
+    turned = build.add("TRANSPOSE", [build.add("ADD", [x, y])], perms=[1, 2, 0], output="turned")
+    build.output(turned)
+    return build.finish()
+
+
+class Bus:
+    """A machine, its memory with a program in it, and what the program must leave."""
+
+    def __init__(self, base):
+        graph = turned_and_added()
+        self.program = compile_graph(graph, NANO)
+        random = np.random.default_rng(5)
+        given = {
+            p.name: random.integers(-(2**31), 2**31, p.shape, dtype=np.int32) for p in self.program.inputs
+        }
+        self.fresh = self.program.memory()
+        for port in self.program.inputs:
+            port.write(self.fresh, given[port.name])
+        self.wanted = evaluate(graph, given)["turned"]
+        size = -(-self.program.memory_bytes // 32) * 32
+        self.memory = np.zeros(size, np.uint8)
+        self.base = (1 << 32) - size if base is None else base
+        self.harness = Harness(machine_library(NANO))
+        self.registers = Registers(self.harness)
+        self.harness.set_memory(self.memory, self.base)
+        self.habit(1, 0, 0)
+
+    def habit(self, latency, stall, seed):
+        self.harness.set_timing(latency, FULL_RATE, stall, seed)
+        self.harness.set_interleaving(True)
+
+    def start(self):
+        self.memory[: len(self.fresh)] = self.fresh
+        code = CoreProgram(self.program.program_address, self.program.program_bytes)
+        self.registers.start(self.base, len(self.memory), [code])
+
+    def clock(self, cycles):
+        outcome = self.harness.run(cycles)
+        assert outcome != PROTOCOL, self.harness.violation
+        return outcome
+
+    def failure(self):
+        """The error that the run ended with; None for a run that was exact."""
+        assert self.clock(MOST_CYCLES) == INTERRUPT
+        code = self.program.image[self.program.program_address :][: self.program.program_bytes]
+        error = self.registers.failure([code])
+        if error is None:
+            np.testing.assert_array_equal(self.program.outputs[0].read(self.memory), self.wanted)
+        self.registers.acknowledge()
+        return error
+
+    def soft_reset(self):
+        self.registers.control("soft_reset")
+        for _ in range(1000):
+            if self.registers.field("STATUS", "idle"):
+                return
+            self.clock(100)
+        raise AssertionError("the soft reset does not end")
+
+    def runs_well(self):
+        self.start()
+        assert self.failure() is None
+
+
+@pytest.fixture(
+    params=[pytest.param(name, marks=() if name == "end" else pytest.mark.nightly) for name in BASES],
+    scope="module",
+)
+def bus(request):
+    made = Bus(BASES[request.param])
+    yield made
+    made.harness.close()
+
+
+def test_stalls_late_and_mixed_answers(bus):
+    for seed, (latency, stall) in enumerate(HABITS, 1):
+        bus.habit(latency, stall, seed)
+        bus.runs_well()
+
+
+def beats_of(bus, ports):
+    """Bus addresses of some beats of these tensors: the first, the last, and others."""
+    for port in ports:
+        first, last = port.address // W, (port.address + port.bytes - 1) // W
+        yield from (
+            bus.base + W * int(each) for each in {first, last, *np.linspace(first, last, 9, dtype=int)}
+        )
+
+
+def beats_of_code(bus):
+    first = bus.program.program_address // W
+    return [bus.base + W * (first + beat) for beat in (0, 1, 5, bus.program.program_bytes // W - 1)]
+
+
+def test_an_error_at_any_beat(bus):
+    """It ends the run, is named, and after a soft reset the next run is exact."""
+    bus.habit(20, 40, 7)
+    wrong = [
+        ("BUS_READ", (address, None)) for address in (*beats_of(bus, bus.program.inputs), *beats_of_code(bus))
+    ]
+    wrong += [("BUS_WRITE", (None, address)) for address in beats_of(bus, bus.program.outputs)]
+    for name, places in wrong:
+        bus.harness.set_errors(*(None if each is None else each // W * W for each in places))
+        bus.start()
+        assert name in str(bus.failure())
+        bus.harness.set_errors(None, None)
+        bus.soft_reset()
+    bus.runs_well()
+
+
+def test_a_reset_in_a_burst(bus):
+    """By the register and by the wire, wherever the run is."""
+    bus.habit(30, 50, 9)
+    for number, cycles in enumerate(np.random.default_rng(2).integers(5, 4000, 24)):
+        bus.start()
+        bus.clock(int(cycles))
+        if number % 3 == 2:
+            bus.harness.reset()
+        else:
+            bus.soft_reset()
+        bus.registers.acknowledge()
+    bus.runs_well()
