@@ -41,7 +41,7 @@ ANSWER_BYTES = 16
 
 
 @dataclasses.dataclass(eq=False)
-class Asked:
+class BridgeRequest:
     """A request that was sent, and what came back: status and data, if anything did."""
 
     sequence: int
@@ -95,7 +95,7 @@ class BridgeTransport(RegisterTransport):
         self._decoder = FrameDecoder()
         self._sequence = secrets.randbelow(256)
         self._greeted = False
-        self._asked: list[Asked] = []
+        self._asked: list[BridgeRequest] = []
         """Requests under way."""
         self._depth = 0
         """How many `together` are open."""
@@ -214,7 +214,7 @@ class BridgeTransport(RegisterTransport):
         # Far from the numbers that late answers may carry.
         self._sequence = (self._sequence + 128) % 256
         frame = encode_request(self._sequence, Operation.HELLO)
-        status, raw = self._exchange(Asked(self._sequence, Operation.HELLO, 0, 0, frame))
+        status, raw = self._exchange(BridgeRequest(self._sequence, Operation.HELLO, 0, 0, frame))
         if status != RequestStatus.OK or len(raw) != IDENTITY_BYTES:
             raise DeviceError(f"{self.name}: HELLO is answered {_word(status)} with {len(raw)} bytes")
         try:
@@ -246,7 +246,9 @@ class BridgeTransport(RegisterTransport):
                 part = data[start : start + most]
                 self._send(operation, address + start, len(part), part)
 
-    def _send(self, operation: Operation, address: int = 0, count: int = 0, data: bytes = b"") -> Asked:
+    def _send(
+        self, operation: Operation, address: int = 0, count: int = 0, data: bytes = b""
+    ) -> BridgeRequest:
         """Sends a request. It is answered when `_collect` ends, or at once where requests go one by one."""
         if len(self._asked) >= MOST_ASKED:
             self._collect()
@@ -258,7 +260,7 @@ class BridgeTransport(RegisterTransport):
                 )
         self._sequence = (self._sequence + 1) % 256
         frame = encode_request(self._sequence, operation, address, count, data)
-        asked = Asked(self._sequence, operation, address, count, frame)
+        asked = BridgeRequest(self._sequence, operation, address, count, frame)
         before = self._asked[-1] if self._asked else None
         held, self._held_cycles = self._held_cycles, 0
         fill = self._line.fill_bytes(held + (before.cycles if before else 0), self.identity.clock_hz)
@@ -294,7 +296,7 @@ class BridgeTransport(RegisterTransport):
         for each in asked:
             self._require(each)
 
-    def _repeat(self, asked: Sequence[Asked]) -> None:
+    def _repeat(self, asked: Sequence[BridgeRequest]) -> None:
         """Sends those requests again that the board has not executed, and asks again for answers that were lost."""
         self._careful = CAREFUL_REQUESTS
         for _ in range(DRAIN_READS):
@@ -315,7 +317,7 @@ class BridgeTransport(RegisterTransport):
             elif not each.is_taken:
                 each.answer = self._send(each.operation, each.address, each.count).answer
 
-    def _require(self, asked: Asked) -> None:
+    def _require(self, asked: BridgeRequest) -> None:
         """DeviceError unless the answer says that all is well."""
         assert asked.answer is not None
         status, raw = asked.answer
@@ -334,7 +336,7 @@ class BridgeTransport(RegisterTransport):
         if len(raw) != wanted:
             raise DeviceError(f"{self.name}: {asked.operation.name} brings {len(raw)} bytes, not {wanted}")
 
-    def _exchange(self, asked: Asked, is_sent: bool = False) -> tuple[int, bytes]:
+    def _exchange(self, asked: BridgeRequest, is_sent: bool = False) -> tuple[int, bytes]:
         """Status and data of the answer to a request, which is sent until it comes."""
         started = time.perf_counter()
         for attempt, seconds in enumerate(ANSWER_SECONDS):
@@ -362,7 +364,7 @@ class BridgeTransport(RegisterTransport):
             yield from self._decoder.feed(received)
 
 
-def _sort(asked: Sequence[Asked], content: bytes) -> None:
+def _sort(asked: Sequence[BridgeRequest], content: bytes) -> None:
     """Give an answer to its request. Answers with other numbers are late ones."""
     for each in asked:
         if len(content) >= 2 and content[0] == each.sequence and not each.is_taken:

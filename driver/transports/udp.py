@@ -10,7 +10,7 @@ from tosaic.hw.bridge.datagrams import COUNT_BITS, NUMBER_BYTES, SESSION_BITS
 from tosaic.hw.bridge.protocol import Identity, Operation
 
 from .base import Unreachable
-from .bridge import Asked, BridgeTransport
+from .bridge import BridgeRequest, BridgeTransport
 
 SESSIONS = 1 << SESSION_BITS
 MOST_NUMBERS = (1 << COUNT_BITS) - 100
@@ -149,7 +149,9 @@ class UdpTransport(BridgeTransport):
         finally:
             self._datagrams.is_greeting = False
 
-    def _send(self, operation: Operation, address: int = 0, count: int = 0, data: bytes = b"") -> Asked:
+    def _send(
+        self, operation: Operation, address: int = 0, count: int = 0, data: bytes = b""
+    ) -> BridgeRequest:
         if self._datagrams.is_spent:
             self._greeted = False
         return super()._send(operation, address, count, data)
