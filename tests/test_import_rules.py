@@ -235,7 +235,7 @@ def test_every_folder_with_modules_is_a_package() -> None:
 def test_a_module_outside_of_the_package_is_found_by_its_name_alone() -> None:
     """Folders of tests and benchmarks are on the path together: of two modules of one name, one hides the other."""
     paths = [path for folder in ("tests", "bench") for path in sources(folder)]
-    names = [path.stem for path in paths if path.stem not in ("__init__", "conftest")]
+    names = [path.stem for path in paths if path.stem not in ("__init__", "__main__", "conftest")]
     assert sorted(names) == sorted(set(names))
 
 

@@ -32,7 +32,7 @@ sys.path.append(str(ROOT / "bench/topologies"))
 
 from commits import dated  # noqa: E402 (the paths come first)
 from convert import SAMPLES, network_of  # noqa: E402
-from networks import NETWORKS  # noqa: E402
+from edge_networks import NETWORKS  # noqa: E402
 
 FOLDER, PAGE = ROOT / "build/peers", ROOT / "docs/records/peers.md"
 TOSAIC = ROOT / ".venv/bin/tosaic"
@@ -261,7 +261,7 @@ def main() -> int:
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
     rows = []
     for name in chosen.networks or [maker.__name__ for maker in NETWORKS]:
-        place = name if ":" in name else f"{ROOT / 'bench/topologies/networks.py'}:{name}"
+        place = name if ":" in name else f"{ROOT / 'bench/topologies/edge_networks.py'}:{name}"
         rows.append(measure(place))
         print(rows[-1], flush=True)
     PAGE.write_text(_page(rows))

@@ -19,7 +19,7 @@ import sys
 
 import numpy as np
 import torch
-from networks import NETWORKS
+from edge_networks import NETWORKS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build/topologies"
