@@ -15,7 +15,7 @@ def test_without_a_fault_they_are_equal(name: str) -> None:
 
 def test_there_are_faults() -> None:
     gone = [fault[:2] for fault, _ in FAULTS if source(fault) is None]
-    assert not gone, "python tests/certify/faulty_compiler.py 40 draws others"
+    assert not gone, "PYTHONPATH=tests/compiler python tests/certify/faulty_compiler.py 40 draws others"
     assert len(FAULTS) >= 40
 
 
