@@ -46,11 +46,17 @@ class Masked(NDArrayOperatorsMixin):
         if method != "__call__" or ufunc is np.matmul:
             self._refuse()
         operands = [self._operand(each) for each in inputs]
-        into = None if out is None else self._operand(out[0])
+        target = None if out is None else out[0]
+        if target is not None and not isinstance(target, Masked):
+            self._refuse()
+        into = None if target is None else self._operand(target)
         found = METHODS[method](ufunc, *operands, into=into, **keywords)
         if isinstance(found, tuple):
             return tuple(self._of(each) for each in found)
-        return self._of(found if into is None else found.astype(into.dtype))
+        if target is None or into is None:
+            return self._of(found)
+        target.whole = found.astype(into.dtype)  # as NumPy's `+=`: whoever has the chosen elements sees it
+        return target
 
     def _operand(self, item: Any) -> Any:
         if isinstance(item, Masked):
@@ -78,7 +84,7 @@ class Masked(NDArrayOperatorsMixin):
         return self._of(self.whole.astype(dtype))
 
     def copy(self) -> "Masked":
-        return self
+        return self._of(self.whole)
 
     def clip(self, *ends: Any, **keywords: Any) -> "Masked":
         return self._of(np.clip(self.whole, *map(self._operand, ends), **keywords))
