@@ -8,7 +8,6 @@ import numpy as np
 
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import EVENT_COUNTERS
-from tosaic.hw.isa import Unit
 
 
 def counted_events(config: Config) -> tuple[str, ...]:
@@ -42,8 +41,10 @@ class UnitActivity:
 
     work: np.ndarray
     """uint8 [cycles]: a bit for each kind of work."""
-    taken: dict[Unit, list[int]]
-    """Cycles in which a unit took its transfers, as far as they were seen."""
+    steps: np.ndarray
+    """uint32 [steps, 3]: as `Recorded.steps` of the simulator's library."""
+    code: bytes
+    """The core's program."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +64,7 @@ class RunResult:
     cores. Empty where the machine counts no events (Config.event_counters)."""
     slices: list[Slice] = dataclasses.field(default_factory=list)
     """Every GO of every unit, by the emulator's cycle model."""
-    activity: tuple[UnitActivity, ...] = ()
+    activity: tuple[UnitActivity, ...] = dataclasses.field(default=(), compare=False, repr=False)
     """Of each core of the RTL what its units did; nothing of a very long run."""
     macs: int = 0
     """Multiply-accumulates of the array for valid pixels: every column and every byte of a step counts."""

@@ -25,7 +25,7 @@ _EVENTS = {
 """What is kept of a cycle, a bit each."""
 _BIT = {kind: 1 << bit for bit, kind in enumerate(_EVENTS)}
 _MASK = {kind: sum(1 << EVENT_COUNTERS.index(event) for event in events) for kind, events in _EVENTS.items()}
-_TRANSFERS = {Unit.LOAD: (Opcode.LOAD_GO, Opcode.LOAD_DECODE), Unit.STORE: (Opcode.STORE_GO,)}
+_TRANSFERS = (Opcode.LOAD_GO, Opcode.LOAD_DECODE, Opcode.STORE_GO)
 _WAITS = (Opcode.LOAD_WAIT, Opcode.STORE_WAIT)
 _UNITS = (Unit.LOAD, Unit.ARRAY, Unit.VECTOR, Unit.STORE)
 """The units in the order of the probe."""
@@ -37,61 +37,55 @@ class ActivityRecorder:
     """Takes down what the cores of a harness do, whose programs these are, until `end`."""
 
     def __init__(self, harness: Harness, codes: Sequence[bytes], cores: int):
-        self._harness, self._cores = (
-            harness,
-            [_CoreActivity(code) for code in [*codes, *[b""] * (cores - len(codes))]],
-        )
+        self._harness, self._codes = harness, [*codes, *[b""] * (cores - len(codes))]
+        self._work: list[list[np.ndarray]] = [[] for _ in self._codes]
+        self._steps: list[list[np.ndarray]] = [[] for _ in self._codes]
         self._cycles = 0
         harness.begin_record()
 
     def take(self) -> None:
         """Takes over what the harness has recorded since the last time."""
-        if self._cycles > _MOST_CYCLES:
-            return
         before = self._cycles
-        for number, core in enumerate(self._cores):
-            recorded = self._harness.recorded(number)
-            core.take(recorded.events, recorded.steps, before)
-            self._cycles = before + len(recorded.events)
+        for core in range(len(self._codes) if before <= _MOST_CYCLES else 0):
+            recorded = self._harness.recorded(core)
+            work = np.zeros(len(recorded.events), np.uint8)
+            for kind, bit in _BIT.items():
+                work[(recorded.events & _MASK[kind]) != 0] |= bit
+            self._work[core].append(work)
+            self._steps[core].append(recorded.steps + np.array([before, 0, 0], np.uint32))
+            self._cycles = before + len(work)
         self._harness.begin_record()
 
     def end(self) -> tuple[UnitActivity, ...]:
         """What each core did; nothing where the run was too long."""
         self.take()
-        return () if self._cycles > _MOST_CYCLES else tuple(core.activity() for core in self._cores)
+        if self._cycles > _MOST_CYCLES:
+            return ()
+        return tuple(
+            UnitActivity(np.concatenate(work), np.concatenate(steps), code)
+            for work, steps, code in zip(self._work, self._steps, self._codes, strict=True)
+        )
 
 
-class _CoreActivity:
-    """The part of one core."""
-
-    def __init__(self, code: bytes):
-        self._opcodes = [instruction.opcode for instruction in decode_program(code)]
-        self._work: list[np.ndarray] = []
-        self._places, self._last_taken = [-1] * len(_UNITS), [-1] * len(_UNITS)
-        self._taken: dict[Unit, list[int]] = {unit: [] for unit in _TRANSFERS}
-
-    def take(self, events: np.ndarray, steps: np.ndarray, before: int) -> None:
-        """Takes over a record that begins at cycle `before`."""
-        work = np.zeros(len(events), np.uint8)
-        for kind, bit in _BIT.items():
-            work[(events & _MASK[kind]) != 0] |= bit
-        self._work.append(work)
-        for cycle, number, place in steps.tolist():
-            # Each record begins with the places where the units are.
-            if place == self._places[number]:
-                continue
-            self._places[number] = place
-            unit, index = _UNITS[number], place // INSTRUCTION_BYTES
-            opcode = self._opcodes[index] if index < len(self._opcodes) else None
-            # While a WAIT waits its place is seen, and then that of the instruction taken before it once more.
-            if opcode in _WAITS or place == self._last_taken[number]:
-                continue
-            self._last_taken[number] = place
-            if opcode in _TRANSFERS.get(unit, ()):
-                self._taken[unit].append(before + cycle - _SEEN_LATE_CYCLES)
-
-    def activity(self) -> UnitActivity:
-        return UnitActivity(np.concatenate([np.zeros(0, np.uint8), *self._work]), self._taken)
+def _taken(activity: UnitActivity, unit: Unit) -> list[int]:
+    """Cycles in which the unit took its transfers, as far as they were seen."""
+    opcodes = [instruction.opcode for instruction in decode_program(activity.code)]
+    seen = last_taken = -1
+    cycles = []
+    for cycle, place in activity.steps[activity.steps[:, 1] == _UNITS.index(unit)][:, [0, 2]].tolist():
+        # Each record begins with the places where the units are.
+        if place == seen:
+            continue
+        seen = place
+        index = place // INSTRUCTION_BYTES
+        opcode = opcodes[index] if index < len(opcodes) else None
+        # While a WAIT waits its place is seen, and then that of the instruction taken before it once more.
+        if opcode in _WAITS or place == last_taken:
+            continue
+        last_taken = place
+        if opcode in _TRANSFERS:
+            cycles.append(cycle - _SEEN_LATE_CYCLES)
+    return cycles
 
 
 def measured_slices(predicted: Sequence[Slice], activities: Sequence[UnitActivity]) -> list[Slice]:
@@ -103,12 +97,11 @@ def measured_slices(predicted: Sequence[Slice], activities: Sequence[UnitActivit
     found: list[Slice] = []
     for core, activity in enumerate(activities):
         of_core = [piece for piece in predicted if piece.core == core]
-        loads = [piece for piece in of_core if piece.unit == "LOAD"]
         of_unit = {unit: [piece for piece in of_core if piece.unit == unit.name] for unit in _UNITS}
         pieces = [
             _slots(of_unit[Unit.ARRAY], activity, "array"),
             _slots(of_unit[Unit.VECTOR], activity, "vector"),
-            _transfers(loads, activity, Unit.LOAD),
+            _transfers(of_unit[Unit.LOAD], activity, Unit.LOAD),
             _transfers(of_unit[Unit.STORE], activity, Unit.STORE),
         ]
         for of in pieces:
@@ -124,7 +117,7 @@ def _shares(work: np.ndarray, pieces: Sequence[Slice]) -> np.ndarray | None:
     ends = np.cumsum([piece.work for piece in pieces], dtype=np.int64)
     if len(work) != (ends[-1] if len(ends) else 0) or any(piece.work < 1 for piece in pieces):
         return None
-    firsts = np.concatenate([ends[:0], [0], ends[:-1]]).astype(np.int64) if len(ends) else ends
+    firsts = np.concatenate([[0], ends[:-1]]).astype(np.int64) if len(ends) else ends
     return np.stack([work[firsts], work[ends - 1]], axis=1)
 
 
@@ -146,7 +139,7 @@ def _transfers(pieces: Sequence[Slice], activity: UnitActivity, unit: Unit) -> l
     shares = _shares(np.flatnonzero(activity.work & _BIT[unit.name.lower()]), pieces)
     if shares is None:
         return None
-    taken = activity.taken[unit]
+    taken = _taken(activity, unit)
     starts = taken if len(taken) == len(pieces) else shares[:, 0].tolist()
     found = [
         piece._replace(start=min(start, first), end=last + 1, measured=True)
