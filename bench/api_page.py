@@ -85,7 +85,7 @@ def page() -> str:
         parts.append(f"## {name}\n`tosaic.{signature(name, value)}`\n\n{told}\n")
         if inspect.isclass(value) and (lines := members(value)):
             parts.append("\n".join(lines) + "\n" + (ATTRIBUTES if name == "Session" else ""))
-    parts.append("## Errors and warnings\n| name | when |\n|---|---|")
+    parts.append("## Other names\n| name | what it is |\n|---|---|")
     others = [name for name in tosaic.__all__ if name not in (*CLASSES, *FUNCTIONS)]
     parts += [f"| `{name}` | {sentence(getattr(tosaic, name))} |" for name in others]
     return "\n".join(parts) + "\n"

@@ -40,7 +40,7 @@ _AFTER = """
 | operator | what happens |
 |---|---|
 | CONST, CONST_SHAPE | constants lie in the program's image; shapes and other parameters go into instructions |
-| CUSTOM | golden computes it by a kernel that you register (golden.md), the compiler refuses it by name |
+| CUSTOM | golden runs a kernel that you register (golden.md), the accelerator one with `traced=True` |
 | {variables} | states, which lie in external memory from run to run (EXT-VARIABLE) |
 | {later} | TOSA 1.1; rewritten on reading as 1.0 operators, shape arithmetic is folded |
 

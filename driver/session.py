@@ -88,7 +88,7 @@ class Session:
         drop_dead_channels: removes channels that carry nothing; results stay the same, tensors inside become smaller.
         keep_layers: keeps tensors inside, in `self.kept`, which `check` then compares as well.
         compress: "nnr" stores weights compressed where that is smaller; the accelerator decodes them, once before the
-            first run. With "nnr-stream" every run decodes them.
+            first run. With "nnr-stream" every run decodes them; "fast" packs what then loads faster.
         batch: runs that many samples at once, with one fetch of the weights for all: an array [k, ...] of the model
             holds theirs one after the other, [batch * k, ...], and each has a state of its own.
         progress: progress(what, done, total) is called while the model is compiled.

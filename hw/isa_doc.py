@@ -36,9 +36,9 @@ _FAULTS = """\
 
 A start resets the units, so that a program finds nothing that an earlier one set up: streams have address 0 and
 one turn in each dimension, pitches are 0. The memories and the vector registers keep what is in them; `tosaic
-verify` refuses a program that reads there what it has not written. So does it one with a STORE that reaches the
-program's own bytes, which may not change while it runs: the machine does not look, for it reads ahead, but the
-emulator stops. ILLEGAL are, at their GO:
+verify` refuses a program that reads there what it has not written, and one with a STORE to the program's own bytes.
+These may not change while it runs: the machine reads ahead and does not check it; the emulator stops. ILLEGAL are,
+at their GO:
 
 - VECTOR_GO with a micro-op that the program has not written, or one that clamps or has an immediate and no
   VECTOR_BOUNDS; with no VECTOR_PARAM or VECTOR_TABLE before it, if any micro-op that the program has written
