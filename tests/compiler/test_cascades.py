@@ -20,6 +20,7 @@ from tosaic.compiler.tile.image_boxes import ImageBoxes
 from tosaic.compiler.tile.work import CascadeWork
 from tosaic.driver.session import Session
 from tosaic.hw.config import Config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode
 from tosaic.sim.program import decode_program
 
@@ -40,6 +41,17 @@ def test_stripes_compute_what_golden_computes(size: int, stride: int, kernel: in
     assert len(found) == 1
     assert len(found[0].stripes) > len(found[0].members) >= 2
     assert_equal_to_golden(graph, SMALL_MEMORY, check_hazards=True)
+
+
+def test_rows_lie_apart_where_the_array_reads_two_at_once() -> None:
+    """A word lies between the rows of a stripe that a depthwise layer reads."""
+    graph, config = inverted_bottleneck(28, 2, wide=16), get_config("small,am_bytes=8K")
+    (cascade,) = cascades(graph, config)
+    apart = {
+        place.pitch for stripe in cascade.stripes for place in stripe.work.placements.values() if place.pitch
+    }
+    assert apart == {28 * 16 + config.word_bytes}
+    assert_equal_to_golden(graph, config, check_hazards=True)
 
 
 def test_every_tensor_inside_a_cascade_can_be_compared() -> None:
