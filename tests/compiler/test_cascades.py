@@ -20,6 +20,7 @@ from tosaic.compiler.tile.image_boxes import ImageBoxes
 from tosaic.compiler.tile.work import CascadeWork
 from tosaic.driver.session import Session
 from tosaic.hw.config import Config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode
 from tosaic.sim.program import decode_program
 
@@ -40,6 +41,17 @@ def test_stripes_compute_what_golden_computes(size: int, stride: int, kernel: in
     assert len(found) == 1
     assert len(found[0].stripes) > len(found[0].members) >= 2
     assert_equal_to_golden(graph, SMALL_MEMORY, check_hazards=True)
+
+
+def test_rows_lie_apart_where_the_array_reads_two_at_once() -> None:
+    """A word lies between the rows of a stripe that a depthwise layer reads."""
+    graph, config = inverted_bottleneck(28, 2, wide=16), get_config("small,am_bytes=8K")
+    (cascade,) = cascades(graph, config)
+    apart = {
+        place.pitch for stripe in cascade.stripes for place in stripe.work.placements.values() if place.pitch
+    }
+    assert apart == {28 * 16 + config.word_bytes}
+    assert_equal_to_golden(graph, config, check_hazards=True)
 
 
 def test_every_tensor_inside_a_cascade_can_be_compared() -> None:
@@ -177,12 +189,16 @@ def test_a_tensor_that_somebody_else_reads_stays_whole() -> None:
     assert np.prod(graph.tensors[y].shape) > SMALL_MEMORY.am_bytes
 
 
-@pytest.mark.parametrize("size, wm_bytes, stripes, decoded", [(28, 4096, 1, 7), (32, 8192, 16, 6)])
+@pytest.mark.parametrize(
+    "channels, size, wm_bytes, stripes, decoded", [(24, 28, 4096, 1, 9), (32, 32, 8192, 16, 6)]
+)
 @pytest.mark.filterwarnings("ignore:each run decodes weights:UserWarning")
-def test_stripes_decode_no_weights_again(size: int, wm_bytes: int, stripes: int, decoded: int) -> None:
-    """With 4096 bytes of weight memory, 14 stripes took 73 blocks and 191,728 cycles, the layers one by one 64,398."""
+def test_stripes_decode_no_weights_again(
+    channels: int, size: int, wm_bytes: int, stripes: int, decoded: int
+) -> None:
+    """With 4096 bytes of weight memory, 14 stripes would decode 87 blocks, the layers one by one 9."""
     config = dataclasses.replace(SMALL_MEMORY, wm_bytes=wm_bytes, cabac_engines=1)
-    graph = inverted_bottleneck(size, 1, channels=32, build=SparseLayers(7))
+    graph = inverted_bottleneck(size, 1, channels=channels, build=SparseLayers(7))
     program = compile_graph(graph, config, compress="nnr-stream")
     code = program.image[program.program_address :][: program.program_bytes]
     blocks = [each for each in decode_program(code) if each.opcode == Opcode.LOAD_DECODE]

@@ -42,10 +42,10 @@ def test_a_line_is_a_bias(config, swapped):
     assert_equal_to_golden(graph, config, check_hazards=True)
 
 
-@pytest.mark.parametrize("shape", [(2, 40), (3, 5, 40), (1, 3, 5, 40), (2, 1, 3, 5, 40)])
+@pytest.mark.parametrize("shape", [(2, 40), (5, 2), (3, 5, 40), (1, 3, 5, 40), (2, 1, 3, 5, 40)])
 def test_a_line_along_the_channels_of_any_rank_is_a_bias(shape):
     layer = layer_of(shifted(shape))
-    assert [load.tensor for load in layer.program.loads] == ["x"] and layer.bias.shape == (40,)
+    assert [load.tensor for load in layer.program.loads] == ["x"] and layer.bias.shape == shape[-1:]
 
 
 @pytest.mark.parametrize(

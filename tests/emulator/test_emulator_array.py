@@ -222,15 +222,16 @@ def test_paired_rows(changed: Opcode, field: str, value: int, legal: bool) -> No
 
 
 @pytest.mark.parametrize("samples", [1, 2])
-@pytest.mark.parametrize("pixels", [300, 515])
-def test_more_pixels_than_are_multiplied_at_once(samples: int, pixels: int) -> None:
-    """2 ** 19 operands are: the same sums go out, and those of the last tile stay."""
+@pytest.mark.parametrize("pixels, width", [(300, 103), (515, 103), (515, 400)])
+def test_more_pixels_than_are_multiplied_at_once(samples: int, pixels: int, width: int) -> None:
+    """2 ** 19 operands are: the same sums go out, and those of the last tile stay. What is multiplied at once may be
+    the end of a long row and the start of the next."""
     dice, depth = random.Random(8), 400
     config = get_config("nano,weight_banks=1")
     program = program_of(
         config,
         command(Opcode.ARRAY_INPUT, row_bytes=2048, height=8),
-        command(Opcode.ARRAY_WINDOW, x_step=1, width=103),
+        command(Opcode.ARRAY_WINDOW, x_step=1, width=width),
         command(Opcode.ARRAY_KERNEL, chunks=depth),
         command(Opcode.ARRAY_GO, pixels=pixels),
         samples=samples,
@@ -246,9 +247,9 @@ def test_more_pixels_than_are_multiplied_at_once(samples: int, pixels: int) -> N
     found = program.executed()
     for sample in range(samples):
         image = program.am[sample].view(np.int8).astype(np.int64)
-        columns = np.arange(pixels) % 103
+        columns = np.arange(pixels) % width
         taken = columns[:, None] + np.arange(depth * WORD)
-        rows = np.arange(pixels) // 103
+        rows = np.arange(pixels) // width
         operands = image[taken + (2 * WORD * rows)[:, None]] * (taken < 2048) * (rows < 8)[:, None]
         sums = operands @ weights.reshape(-1, WORD).astype(np.int64)
         wanted = np.concatenate([sums, sums[-last:] + sums[:last]])

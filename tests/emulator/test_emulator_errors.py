@@ -160,6 +160,12 @@ def test_several_tiles_without_drain_or_with_accumulate(fields):
     assert f"{CONFIG.rows + 1} pixels are more than one tile of 8" in text
 
 
+@pytest.mark.parametrize("fields", [{"pixels": CONFIG.rows + 1}, {"accumulate": 1}, {"drain": 0}])
+def test_several_blocks_of_more_than_a_tile_that_drains(fields):
+    text = message(*array_go(1)[:3], (Opcode.ARRAY_GO, {"pixels": 1, "drain": 1, "more_blocks": 1} | fields))
+    assert "several blocks need one tile of pixels, with drain and without accumulate" in text
+
+
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [

@@ -114,6 +114,14 @@ def test_a_store_that_waits_for_its_bank_holds_the_bus(
     assert (stores.counted("store_stall_bus"), stores.counted("store_stall_am")) == stalls
 
 
+@pytest.mark.parametrize("beat_cycles", [1, 2, 4])
+def test_load_waits_for_the_beats_of_a_slow_bus(beat_cycles: int) -> None:
+    """All cycles but those in which a beat comes, and a few at the ends of bursts."""
+    loads = Transfers(Opcode.LOAD_GO, [48], beat_cycles=beat_cycles)
+    assert loads.counted("load_beats") == 48
+    assert abs(loads.counted("load_stall_bus") - (beat_cycles - 1) * 48) <= 5
+
+
 def test_what_a_slow_memory_saves_is_saved_before_the_bus_is_free() -> None:
     """The third burst of the first transfer waits for its bank, and the second transfer's beats begin when that is over
     and no earlier, with two of them saved."""

@@ -43,6 +43,21 @@ def test_plans_of_all_residencies(memory: str, order: list[float]) -> None:
     assert [plan.residency for plan in again] == order
 
 
+def test_less_residency_comes_first_where_it_is_clearly_better() -> None:
+    """A line that all pixels share takes memory from their boxes where it stays."""
+    build = LayerBuilder(1)
+    shapes = {"x": (1, 57, 1240), "y": (1, 1, 1240)}
+    operands = [
+        build.rescale(build.input(name, shape, DType.INT8), DType.INT32) for name, shape in shapes.items()
+    ]
+    product = build.add("MUL", [*operands, build.zero_point(DType.INT8)])
+    build.output(build.rescale(product, DType.INT8, per_channel=True))
+    task = task_of(build.finish(), Choices(get_config("small,am_bytes=8K"), cascades=False))
+    found = list(plans_of(task))
+    assert [plan.residency for plan in found] == [0.5, 0.75, 0.25, 0.125, 0.0]
+    assert found[0].cycles < 0.9 * found[1].cycles and all(plan.memories.crowded for plan in found)
+
+
 def test_with_less_residency_nothing_is_nearer() -> None:
     """Plans behind one in which everything has room are made where they are asked for, whatever they cost."""
     found = plans("256K", cascades=False)
