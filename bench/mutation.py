@@ -120,6 +120,8 @@ def draw(patterns: list[str], lines: Lines, count: int, seed: int) -> list[Mutan
 def functions_of_files() -> dict[str, list[types.FunctionType]]:
     """Every function in this process by its source file (from ROOT)."""
     found: dict[str, list[types.FunctionType]] = defaultdict(list)
+    # A command keeps what it imported from the collector, which would not tell of it.
+    gc.unfreeze()
     for function in gc.get_objects():
         if type(function) is types.FunctionType:
             found[os.path.relpath(os.path.realpath(function.__code__.co_filename), ROOT)].append(function)

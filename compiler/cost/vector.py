@@ -77,6 +77,31 @@ def pixel_slots(pixels: int, before: Sequence[int], body: Sequence[int], config:
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class HeldLines:
+    """A program that goes by channels."""
+
+    before: list[int]
+    """Cycles of VECTOR for a vector, of each micro-operation before the body."""
+    body: list[int]
+    pixels: int
+    """Vectors of a group of channels for which what it holds is the same."""
+
+    def cycles(self, rows: int, config: Config) -> int:
+        """VECTOR's cycles for `rows` vectors of a group of channels."""
+        whole, rest = divmod(rows, self.pixels)
+        total = 0
+        for times, pixels in ((whole, self.pixels), (1, rest)):
+            if times and pixels:
+                slots = pixel_slots(pixels, self.before, self.body, config)
+                total += times * pixels_cycles(pixels, slots, self.before, self.body, config)
+        return total
+
+    def groups_cycles(self, groups: int, rows: int, config: Config) -> int:
+        """The same for several groups, one GO after the other."""
+        return groups * self.cycles(rows, config) + VECTOR_GO_CYCLES
+
+
 def channels_cycles(config: Config, beats: Sequence[int], rows: int) -> int:
     """Cycles for `rows` vectors with the same parameters. `beats`: of each micro-operation, which waits for what the
     one before has computed."""

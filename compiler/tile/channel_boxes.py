@@ -11,35 +11,14 @@ from collections.abc import Iterator
 
 from tosaic.compiler.cost.boxes import moved_boxes_cycles
 from tosaic.compiler.cost.transfers import runs_cycles
-from tosaic.compiler.cost.vector import channels_cycles, pixel_slots, pixels_cycles, vectors_cycles
+from tosaic.compiler.cost.vector import HeldLines, channels_cycles, vectors_cycles
 from tosaic.compiler.fuse.moves import blocks
-from tosaic.compiler.machine_numbers import ELEMENTWISE_CHANNEL_CUTS, VECTOR_GO_CYCLES
+from tosaic.compiler.machine_numbers import ELEMENTWISE_CHANNEL_CUTS
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.buffers import Sizes
 from tosaic.compiler.place.placement import Role
 from tosaic.compiler.tile.box_search import split
 from tosaic.hw.config import Config
-
-
-@dataclasses.dataclass(frozen=True)
-class HeldLines:
-    """A program that goes by channels."""
-
-    before: list[int]
-    """Cycles of VECTOR for a vector, of each micro-operation before the body."""
-    body: list[int]
-    pixels: int
-    """Vectors of a group of channels for which what it holds is the same."""
-
-    def cycles(self, rows: int, config: Config) -> int:
-        """VECTOR's cycles for `rows` vectors of a group of channels."""
-        whole, rest = divmod(rows, self.pixels)
-        total = 0
-        for times, pixels in ((whole, self.pixels), (1, rest)):
-            if times and pixels:
-                slots = pixel_slots(pixels, self.before, self.body, config)
-                total += times * pixels_cycles(pixels, slots, self.before, self.body, config)
-        return total
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,8 +43,7 @@ class ElementCost:
             cycles = vectors_cycles(elements, self.beats, self.config)
             if self.held is not None:
                 rows, groups = elements // self.shape[-1], -(-self.shape[-1] // self.config.columns)
-                held = groups * self.held.cycles(rows, self.config) + VECTOR_GO_CYCLES
-                cycles = min(cycles, held) if rows else cycles
+                cycles = min(cycles, self.held.groups_cycles(groups, rows, self.config)) if rows else cycles
             yield number, elements, cycles
 
     def cycles(self, counts: tuple[int, ...], sizes: Sizes, *, doubled: bool) -> int:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, TypeVar
 
+from tosaic.compiler.cost.vector import HeldLines
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import blocks
 from tosaic.compiler.machine import KIND, Kind
@@ -25,7 +26,7 @@ from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.place.strides import box_span, broadcast_strides, dense_strides
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.tile.box_search import Room, cheapest, even_parts, halved
-from tosaic.compiler.tile.channel_boxes import ChannelCost, ElementCost, HeldLines
+from tosaic.compiler.tile.channel_boxes import ChannelCost, ElementCost
 from tosaic.compiler.tile.loops import Axis, merge
 
 Cost = TypeVar("Cost", bound=ElementCost)

@@ -307,6 +307,7 @@ class BridgeTransport(RegisterTransport):
         done = max((index + 1 for index, each in enumerate(asked) if each.is_taken), default=0)
         for each in asked[done:]:
             # The board refuses a request behind which it has executed another one.
+            self.repeats += 1
             each.answer = self._exchange(each)
         if not asked[-1].is_taken:
             return
@@ -315,6 +316,7 @@ class BridgeTransport(RegisterTransport):
                 # It was executed. What can be wrong with it is seen before it is sent: where it goes, and its size.
                 each.answer = RequestStatus.OK, b""
             elif not each.is_taken:
+                self.repeats += 1
                 each.answer = self._send(each.operation, each.address, each.count).answer
 
     def _require(self, asked: BridgeRequest) -> None:

@@ -145,6 +145,8 @@ def plant(fault: Fault) -> bool:
                 changed[constant.co_qualname, constant.co_firstlineno] = constant
                 pending.append(constant)
     planted = False
+    # A command keeps what it imported from the collector, which would not tell of it.
+    gc.unfreeze()
     for function in [each for each in gc.get_objects() if type(each) is types.FunctionType]:
         old = function.__code__
         if _path(old.co_filename) != str(ROOT / fault[0]):

@@ -21,7 +21,7 @@ EXAMPLES = ROOT / "examples"
 MACHINES = ("nano", "small", "base")
 BROWSERS = {"chromium": browser_page, "firefox": firefox_page}
 MODELS = {"kws_dscnn": 2, "ic_resnet8": 1}
-"""Networks of `../shared/models` by name, with the number of samples."""
+"""Networks of the folder `models` of the shared files, with the number of samples."""
 LISTEN = """(window.seen = [], Object.defineProperty(window, "tosaicResult", {
   set: ({outputs, cycles, counters, events}) => window.seen.push({cycles, counters: [...counters],
     outputs: Object.fromEntries(Object.entries(outputs).map(([name, values]) => [name, [...values]])),
