@@ -64,6 +64,12 @@ def test_pages_of_runs(tosaic, here, browser):
     assert named.out.startswith("2,") or re.match(r"[\d,]+ cycles before, [\d,]+ after: \+0", named.out)
 
 
+def test_a_table_of_cycles_leads_to_the_page_of_a_run(tosaic, here):
+    words = next_of(tosaic("bench", "tiny.tosa", "--config", "nano", *ON))
+    assert words == "run tiny.tosa --config nano --random 1 --report report.html".split()
+    assert tosaic(*words).code == 0 and (here / "report.html").is_file()
+
+
 def test_a_later_run_is_given_once(refused):
     assert refused("report", "a.json", "b.json", "--compare", "b.json", code=2).startswith(
         "Invalid value: give the later run once: as B.json or by --compare"

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tosaic.cli import options
+from tosaic.cli.afterwards import tell_next
 from tosaic.cli.files import check_file, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.driver.configuration import find_config
@@ -99,6 +100,7 @@ def bench(
     if plot is not None:
         with writing_whole(plot) as scratch:
             scratch.write_text(plot_svg(rows))
+    tell_next("run", chosen[0], "--config", configs[0], "--random", "1", "--report", "report.html")
 
 
 def _bundled() -> list[pathlib.Path]:

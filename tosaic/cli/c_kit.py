@@ -33,3 +33,4 @@ def c_kit(
         install_desk_kit(output, configs)
     root = output.resolve()
     print(f"{output}: export PKG_CONFIG_PATH={root / 'lib' / 'pkgconfig'}, or CMAKE_PREFIX_PATH={root}")
+    print("next: gcc app.c $(pkg-config --cflags --libs tosaic) -o app")

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import sys
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from tosaic.boards.silicon.liberty import LibertyError, Library, read_liberty
 from tosaic.boards.silicon.memories import MemoryFigures
 from tosaic.cli import options
+from tosaic.cli.afterwards import tell_next
 from tosaic.cli.files import check_file, make_folder, writing
 from tosaic.cli.progress import Report, progress_bar
 from tosaic.driver.configuration import find_config
@@ -135,6 +137,8 @@ def silicon(
     if stats is not None:
         with writing(stats):
             stats.write_text(json.dumps(figures, indent=1) + "\n")
+    if not networks:
+        tell_next(*sys.argv[1:], "--network", "MODEL.tosa")
 
 
 def _measure(asked: _Asked, progress: Report) -> tuple[list[str], dict[str, object]]:
