@@ -100,6 +100,9 @@ def _emit_boxes(emission: LayerEmission, plan: ElementwisePlan) -> None:
 def _emit_box(emission: LayerEmission, nest: GoNest) -> None:
     """A box, by rows or by channels where that takes fewer cycles."""
     layer, config = emission.layer, emission.config
+    if not nest.axes or (layer.by_rows is None and layer.by_channels is None):
+        emit_nest(emission.emitter, nest)
+        return
     counts, stored = [axis.count for axis in nest.axes], emission.tensors.element(layer.output)
     rows, groups = math.prod(counts[:-1]), -(-counts[-1] // config.columns)
     ways: list[tuple[int, Iterator[VectorGo]]] = [

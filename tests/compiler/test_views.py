@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
+from emulation import assert_equal_to_golden
 from layer_graphs import LayerBuilder
 
 from tosaic.compiler.ir import DType
@@ -202,3 +204,18 @@ def test_a_slice_that_a_convolution_has_for_weights_or_bias_is_no_view(operand: 
         build.output(build.add("CONV2D", [x, weight, bias, *zeros], **attributes))
 
     assert views_of(make)[1] == []
+
+
+@pytest.mark.parametrize("op", ["MUL", "ADD", "MAXIMUM"])
+def test_one_element_without_axes(op):
+    """Of a larger tensor, with another number."""
+    build = LayerBuilder(7)
+    x, y = build.input("x", (1, 3, 5, 4), DType.INT32), build.input("y", (), DType.INT32)
+    element = build.add("SLICE", [x, build.shape((0, 1, 2, 3)), build.shape((1, 1, 1, 1))])
+    number = build.add("RESHAPE", [element, build.shape(())])
+    shift = [build.zero_point(DType.INT8)] if op == "MUL" else []
+    attributes = {"nan_mode": "PROPAGATE"} if op == "MAXIMUM" else {}
+    build.output(build.add(op, [number, y, *shift], dtype=DType.INT32, **attributes))
+    values = {"x": np.arange(60, dtype=np.int32).reshape(1, 3, 5, 4), "y": np.array(-3, np.int32)}
+    for config in ("nano", "base"):
+        assert_equal_to_golden(build.finish(), config, values)
