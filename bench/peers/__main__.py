@@ -22,7 +22,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import onnx
-import torch
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -31,8 +30,8 @@ sys.path.append(str(ROOT / "bench"))
 sys.path.append(str(ROOT / "bench/topologies"))
 
 from commits import dated  # noqa: E402 (the paths come first)
-from convert import SAMPLES, network_of  # noqa: E402
 from edge_networks import NETWORKS  # noqa: E402
+from network_files import SAMPLES, network_of, write_network  # noqa: E402
 
 FOLDER, PAGE = ROOT / "build/peers", ROOT / "docs/records/peers.md"
 TOSAIC = ROOT / ".venv/bin/tosaic"
@@ -90,19 +89,6 @@ def environment(name: str) -> pathlib.Path:
         call([folder / "bin/python", "-m", "pip", "install", "-q", *REQUIREMENTS[name]])
         (folder / "made").touch()
     return folder / "bin"
-
-
-def write_floats(place: str, network: pathlib.Path) -> None:
-    """Writes NETWORK.onnx and its samples."""
-    module, shapes = network_of(place)
-    arrays = [torch.randn(SAMPLES * shape[0], *shape[1:]) for shape in shapes]
-    names = [f"input_{number}" for number in range(len(shapes))]
-    example = tuple(each[: shape[0]] for each, shape in zip(arrays, shapes, strict=True))
-    torch.onnx.export(
-        module, example, str(network.with_suffix(".onnx")), input_names=names, opset_version=17, dynamo=False
-    )
-    named = {name: each.numpy() for name, each in zip(names, arrays, strict=True)}
-    np.savez(network.with_suffix(".npz"), **named)
 
 
 class _Samples(CalibrationDataReader):
@@ -172,7 +158,7 @@ def measure(place: str) -> Row:
     row = Row(place.rpartition(":")[2])
     network = FOLDER / row.network
     if not network.with_suffix(".onnx").exists():
-        write_floats(place, network)
+        write_network(*network_of(place), network.with_suffix(".onnx"))
     samples, own, tflite = (network.with_suffix(end) for end in (".npz", ".tosa", ".tflite"))
 
     def of_own() -> None:
@@ -210,7 +196,7 @@ def _number(cycles: int | None) -> str:
     return "" if cycles is None else f"{cycles:,}"
 
 
-def _page(rows: Sequence[Row]) -> str:
+def _page(rows: Sequence[Row], command: str) -> str:
     ours = [
         f"| {row.network} | {_number(row.own)} | {_number(row.qdq)} | {_number(row.tflite)} | "
         f"{_number(row.tflite_two_cores)} |"
@@ -229,7 +215,8 @@ def _page(rows: Sequence[Row]) -> str:
         [
             "# Beside other tools",
             "",
-            f"`python bench/peers`, {dated(_head())}. {' '.join((__doc__ or '').split('shapes')[1].split())}",
+            f"`{command}`, {dated(_head())}. Each network becomes integers in three ways, of {SAMPLES} samples.",
+            "Tosaic runs them on `base` (256 multipliers, 16 bytes per cycle, emulated).",
             "",
             "| network | `tosaic quantize` | ONNX Runtime QDQ | int8 TFLite | the same, two cores |",
             "|---|--:|--:|--:|--:|",
@@ -264,7 +251,7 @@ def main() -> int:
         place = name if ":" in name else f"{ROOT / 'bench/topologies/edge_networks.py'}:{name}"
         rows.append(measure(place))
         print(rows[-1], flush=True)
-    PAGE.write_text(_page(rows))
+    PAGE.write_text(_page(rows, " ".join(["python bench/peers", *chosen.networks])))
     return 0
 
 

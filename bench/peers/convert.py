@@ -6,27 +6,15 @@ NAME is a function without arguments that returns a module and the shapes of its
 each input, with the samples along its first axis.
 """
 
-import importlib.util
 import pathlib
 import sys
 
 import numpy as np
 import torch
 
-SAMPLES, SEED = 3, 3
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "topologies"))
 
-
-def network_of(place: str) -> tuple[torch.nn.Module, list[tuple[int, ...]]]:
-    """The module as it infers, with the same random weights in every call, and the shapes of its inputs."""
-    path, _, name = place.rpartition(":")
-    sys.path.append(str(pathlib.Path(path).parent))
-    spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, path)
-    assert spec is not None and spec.loader is not None
-    networks = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(networks)
-    torch.manual_seed(SEED)
-    module, *shapes = getattr(networks, name)()
-    return module.eval(), shapes
+from network_files import SAMPLES, network_of  # noqa: E402 (the path comes first)
 
 
 def main() -> int:

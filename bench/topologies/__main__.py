@@ -17,33 +17,21 @@ import pathlib
 import subprocess
 import sys
 
-import numpy as np
-import torch
-from edge_networks import NETWORKS
+import edge_networks
+from network_files import network_of, write_network
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build/topologies"
 TABLE = pathlib.Path(__file__).with_name("cycles.csv")
-SAMPLES, SEED = 3, 3
-MAKERS = {maker.__name__: maker for maker in NETWORKS}
+NAMES = tuple(maker.__name__ for maker in edge_networks.NETWORKS)
 
 
-def write_network(name: str) -> pathlib.Path:
-    """Writes the network as an ONNX file, with samples beside it, unless it is there; the path."""
+def network_file(name: str) -> pathlib.Path:
+    """The path of the network as an ONNX file, which is written unless it is there."""
     path = FOLDER / f"{name}.onnx"
-    if path.exists() and path.with_suffix(".npz").exists():
-        return path
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    torch.manual_seed(SEED)
-    module, *shapes = MAKERS[name]()
-    module.eval()
-    samples = [torch.randn(SAMPLES, *shape) for shape in shapes]
-    names = [f"input_{number}" for number in range(len(shapes))]
-    given = tuple(each[0] for each in samples)
-    torch.onnx.export(module, given, str(path), input_names=names, opset_version=17, dynamo=False)
-    # Samples follow each other along the first axis.
-    stacked = {key: each.flatten(0, 1).numpy() for key, each in zip(names, samples, strict=True)}
-    np.savez(path.with_suffix(".npz"), **stacked)
+    if not path.with_suffix(".npz").exists():
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        write_network(*network_of(f"{pathlib.Path(edge_networks.__file__)}:{name}"), path)
     return path
 
 
@@ -90,7 +78,7 @@ def write_table(rows: dict[str, dict[str, str]]) -> None:
     with TABLE.open("w", newline="") as file:
         writer = csv.DictWriter(file, ["network", "multiplications", "before", "now"], lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows[name] for name in MAKERS if name in rows)
+        writer.writerows(rows[name] for name in NAMES if name in rows)
 
 
 def main() -> int:
@@ -104,12 +92,12 @@ def main() -> int:
     parser.add_argument("--write", action="store_true")
     chosen = parser.parse_args()
     rows, gains = read_table(), []
-    for name in chosen.networks or MAKERS:
-        network = write_network(name) if name in MAKERS else pathlib.Path(name)
+    for name in chosen.networks or NAMES:
+        network = network_file(name) if name in NAMES else pathlib.Path(name)
         cycles, multiplications = cycles_of(network, chosen.tosaic, FOLDER / chosen.column)
         row = {"network": name, "multiplications": str(multiplications), "before": "", "now": ""}
         row = rows.get(name, row) | {chosen.column: str(cycles)}
-        if name in MAKERS:
+        if name in NAMES:
             rows[name] = row
         if row["before"] and row["now"]:
             gains.append(int(row["before"]) / int(row["now"]))
