@@ -15,6 +15,13 @@ import pytest
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
+def becomes(condition: str, seconds: int) -> str:
+    """JavaScript that waits until a condition is true; undefined if it stays false so long."""
+    turns = f"for (let i = 0; i < {seconds * 20}; ++i) {{ if ({condition}) return true; "
+    waiting = "await new Promise(done => setTimeout(done, 50)); }"
+    return f"(async () => {{ {turns} {waiting} }})()"
+
+
 class Page:
     """A page of the browser."""
 
@@ -73,9 +80,7 @@ class Page:
 
     def until(self, condition: str, seconds: int = 60) -> None:
         """Waits until an expression is true."""
-        turns = f"for (let i = 0; i < {seconds * 20}; ++i) {{ if ({condition}) return true; "
-        waiting = "await new Promise(done => setTimeout(done, 50)); }"
-        assert self.evaluate(f"(async () => {{ {turns} {waiting} }})()"), condition
+        assert self.evaluate(becomes(condition, seconds)), condition
 
 
 @contextlib.contextmanager

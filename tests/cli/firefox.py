@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
+from chromium import becomes
 
 _NAMES = ("firefox", "firefox-esr")
 _LISTENS = re.compile(r"WebDriver BiDi listening on (ws://\S+)")
@@ -81,9 +82,7 @@ class Page:
 
     def until(self, condition: str, seconds: int = _SECONDS) -> None:
         """Waits until an expression is true."""
-        turns = f"for (let i = 0; i < {seconds * 20}; ++i) {{ if ({condition}) return true; "
-        waiting = "await new Promise(done => setTimeout(done, 50)); }"
-        assert self.evaluate(f"(async () => {{ {turns} {waiting} }})()"), condition
+        assert self.evaluate(becomes(condition, seconds)), condition
 
 
 @contextlib.contextmanager
