@@ -1,6 +1,6 @@
 """Weights of four bits in groups: input channels in groups of 16 to 256, each with a scale of its own for each output.
 
-In a float graph they are reals (MatMulNBits, blocked DequantizeLinear, GPTQ and AWQ exports are decoded at import), and
+In a float graph they are reals (MatMulNBits, blocked DequantizeLinear, exports by GPTQ are decoded at import), and
 their grids are found by their values: weight = scale * (q - zero_point), q from -8 to 7. Or they are made here of any
 weights, with error feedback.
 """
