@@ -13,6 +13,7 @@ from tosaic.compiler.emit.nest_go import emit_move
 from tosaic.compiler.emit.pool import emit_pool
 from tosaic.compiler.emit.reduction import ReductionEmission
 from tosaic.compiler.emit.row_search import RowSearchEmission
+from tosaic.compiler.machine_numbers import REDUCED_BOX_AM_PART
 from tosaic.compiler.place.address import Region
 from tosaic.compiler.place.placement import Copy
 from tosaic.compiler.place.placer import Memories
@@ -145,7 +146,8 @@ def _emit_layer(emitter: Emitter, work: LayerWork, first_use: FirstUse = FirstUs
         packing.begin()
     early, late = _by_use(work)
     for copy in early:
-        emitter.copy(copy)
+        for piece in _pieces(copy, work, emitter.config):
+            emitter.copy(piece)
     _copy_all(emitter, work.scales)
     match work.body:
         case ArrayBody():
@@ -167,6 +169,16 @@ def _emit_layer(emitter: Emitter, work: LayerWork, first_use: FirstUse = FirstUs
     emission.finish_fully()
     for copy in work.saved:
         emitter.copy(copy)
+
+
+def _pieces(copy: Copy, work: LayerWork, config: Config) -> list[Copy]:
+    """What is brought in, as the boxes of a reduction read it: one is reduced while the next one comes."""
+    size = copy.size_bytes
+    step = config.am_bytes // REDUCED_BOX_AM_PART if isinstance(work.body, ReductionPlan) else size
+    return [
+        Copy(copy.source + start, copy.target + start, min(step, size - start))
+        for start in range(0, size, step)
+    ]
 
 
 def _by_use(work: LayerWork) -> tuple[list[Copy], list[Copy]]:

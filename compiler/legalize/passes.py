@@ -20,6 +20,7 @@ from tosaic.compiler.legalize.narrow_constants import narrow_constants
 from tosaic.compiler.legalize.normalise import normalise
 from tosaic.compiler.legalize.oversize import split_oversize
 from tosaic.compiler.legalize.parted_channels import part_convolutions
+from tosaic.compiler.legalize.parted_concats import part_concats
 from tosaic.compiler.legalize.port_orders import order_ports
 from tosaic.compiler.legalize.short_rows import turn_short_rows
 from tosaic.compiler.legalize.sunk_transposes import sink_transposes
@@ -70,6 +71,7 @@ PASSES = (
         "add constants of few values as bytes", lambda graph, config: narrow_constants(graph), optional=True
     ),
     Pass("convolve by parts of channels", part_convolutions, optional=True),
+    Pass("put together behind what reads parts", lambda graph, config: part_concats(graph), optional=True),
     Pass("decompose operators that the machine has not", lambda graph, config: decompose(graph)),
     Pass("turn images of planes on the array", interleave_planes, optional=True),
     Pass("pool where it takes the fewest cycles", cheaper_pools, optional=True),

@@ -187,6 +187,8 @@ class LayerPlanBuilder:
         self._left_outside: set[str] = set()
         """Tensors of which boxes fetch or send the parts that they need, though they might fit."""
         self.preloads: list[Copy] = []
+        self._brought: list[str] = []
+        """Tensors that are brought in as a whole."""
         self.own_blocks: list[int] = []
         self.window: Window | None = None
         self.convolution: ConvolutionPlan | None = None
@@ -204,7 +206,9 @@ class LayerPlanBuilder:
             self._left_outside |= passing(self.placer, layer, self.reads, wanted_outside=wanted_outside)
         for name in self.reads:
             copy = self.placer.bring(name) if name not in self._left_outside else None
-            self.preloads += [copy] if copy is not None else []
+            if copy is not None:
+                self.preloads.append(copy)
+                self._brought.append(name)
         if self.tensors.storage[layer.output] in self._left_outside:
             self.placer.external(layer.output)
         else:
@@ -409,7 +413,8 @@ class LayerPlanBuilder:
         ]
         param_bytes = params.tile_bytes if params.source is not None else 0
         if self.layer.reduction is not None:
-            return LayerCut(*plan_reduction(self.placer, self.layer, external, self.planner.memo.passes))
+            known = self.planner.memo.passes
+            return LayerCut(*plan_reduction(self.placer, self.layer, external, self._brought, known))
         if self.window is None:
             return LayerCut(*plan_elementwise(self.placer, self.layer, external, param_bytes))
         return self._in_boxes(self.window, external, output, param_bytes)

@@ -88,11 +88,16 @@ def spans(
 
 
 def plan_reduction(
-    placer: Placer, layer: Layer, external: list[str], known: dict[Hashable, ReductionPlan] | None = None
+    placer: Placer,
+    layer: Layer,
+    external: list[str],
+    brought: list[str],
+    known: dict[Hashable, ReductionPlan] | None = None,
 ) -> tuple[ReductionPlan, Buffers]:
-    """The best boxes that fit beside what is resident; `external` are the storage names of what is not. `known`: passes
-    by all that chooses them, which other layers have asked for."""
-    cuts = _ReductionCuts(placer, layer, external, {} if known is None else known)
+    """The best boxes that fit beside what is resident; `external` are the storage names of what is not, `brought` those
+    of what comes as a whole for this layer. `known`: passes by all that chooses them, which other layers have asked
+    for."""
+    cuts = _ReductionCuts(placer, layer, external, brought, {} if known is None else known)
     room = Room(placer.arena)
     if not room.turns_of(cuts.sizes(cuts.largest())):
         placer.release_pending()
@@ -112,9 +117,15 @@ class _ReductionCuts:
     """Many GOs of a few vectors each wait for each other, which the prediction leaves out."""
 
     def __init__(
-        self, placer: Placer, layer: Layer, external: list[str], known: dict[Hashable, ReductionPlan]
+        self,
+        placer: Placer,
+        layer: Layer,
+        external: list[str],
+        brought: list[str],
+        known: dict[Hashable, ReductionPlan],
     ):
         self.layer, self.external, self.speed, self.known = layer, external, placer.memories.speed, known
+        self.brought = brought
         self.tensors, self.config = placer.tensors, placer.config
         assert layer.reduction is not None
         self.reduced, self.elements = layer.reduction, element_sizes(placer.tensors, layer)
@@ -132,12 +143,12 @@ class _ReductionCuts:
     def largest(self) -> tuple[int, int]:
         """The preferred boxes: an eighth of the memory, so that one is fetched while another is in use."""
         outer, extent = math.prod(self.reduced.outer), self.reduced.extent
-        if not self.external:
+        if not self.external and not self.brought:
             return outer, extent
         box = _first_box(self.reduced, 1, extent)
         row_bytes = sum(stop - start for start, stop in spans(self.reduced, box, self.elements)[0])
         step = min(outer, max(1, self.config.am_bytes // REDUCED_BOX_AM_PART // max(1, row_bytes)))
-        if row_bytes > self.config.am_bytes // REDUCED_ROW_AM_PART:
+        if self.external and row_bytes > self.config.am_bytes // REDUCED_ROW_AM_PART:
             return step, max(1, extent * (self.config.am_bytes // REDUCED_BOX_AM_PART) // row_bytes)
         return step, extent
 
