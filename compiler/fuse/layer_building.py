@@ -62,6 +62,8 @@ class LayerBuilding:
         turning = self._loaded(min(turns)) if turns else None
         assert turning is None or isinstance(turning, Load)
         program = assemble(self._values[output], self.config, turning)
+        if turns and translator.per_channel is not None:
+            raise TooComplex("parts of a tensor in turn where parameters go by channels")
         reduction, continued = None, None
         if has_array and members.root.op == "REDUCE_SUM":
             # The pixels' operands come in their order, as they do without sums.
