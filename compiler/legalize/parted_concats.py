@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from tosaic.compiler.cut.boxes import Box, NotCut
 from tosaic.compiler.cut.cut_operator import CutOperator, cut_operator
 from tosaic.compiler.ir import Graph, GraphIndex, Operator, data_inputs
+from tosaic.compiler.legalize.normalise import live_operators
 from tosaic.compiler.legalize.part_rewriting import PartRewriting
 from tosaic.compiler.machine import ELEMENT, KIND, Kind
 
@@ -31,7 +32,7 @@ def part_concats(graph: Graph) -> Graph:
     if not changed:
         return graph
     graph.operators = [new for old in graph.operators for new in changed.get(id(old), [old])]
-    graph.operators = _read(graph)
+    graph.operators = live_operators(graph)
     return graph
 
 
@@ -121,13 +122,3 @@ def _parted(
     )
     new.operators[-1].name = concat.name
     return new.operators
-
-
-def _read(graph: Graph) -> list[Operator]:
-    """The operators that others, or the outputs, depend on."""
-    needed, found = {*graph.outputs}, list[Operator]()
-    for operator in reversed(graph.operators):
-        if needed.intersection(operator.outputs):
-            found.append(operator)
-            needed.update(operator.inputs)
-    return found[::-1]

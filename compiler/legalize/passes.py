@@ -21,6 +21,7 @@ from tosaic.compiler.legalize.normalise import normalise
 from tosaic.compiler.legalize.oversize import split_oversize
 from tosaic.compiler.legalize.parted_channels import part_convolutions
 from tosaic.compiler.legalize.parted_concats import part_concats
+from tosaic.compiler.legalize.picked_operands import pick_operands
 from tosaic.compiler.legalize.port_orders import order_ports
 from tosaic.compiler.legalize.short_rows import turn_short_rows
 from tosaic.compiler.legalize.sunk_transposes import sink_transposes
@@ -49,6 +50,7 @@ PASSES = (
         lambda graph, config: interpolate_by_convolutions(graph),
         optional=True,
     ),
+    Pass("pick from what is put together", lambda graph, config: pick_operands(graph), optional=True),
     Pass("add constants to biases", lambda graph, config: add_to_biases(graph), optional=True),
     Pass(
         "work in the order of axes that turns least",

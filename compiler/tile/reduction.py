@@ -91,13 +91,14 @@ def plan_reduction(
     placer: Placer,
     layer: Layer,
     external: list[str],
-    brought: list[str],
     known: dict[Hashable, ReductionPlan] | None = None,
+    *,
+    arrives: bool = False,
 ) -> tuple[ReductionPlan, Buffers]:
-    """The best boxes that fit beside what is resident; `external` are the storage names of what is not, `brought` those
-    of what comes as a whole for this layer. `known`: passes by all that chooses them, which other layers have asked
-    for."""
-    cuts = _ReductionCuts(placer, layer, external, brought, {} if known is None else known)
+    """The best boxes that fit beside what is resident; `external` are the storage names of what is not. `known`: passes
+    by all that chooses them, which other layers have asked for. `arrives`: a resident operand comes for this layer, and
+    the first boxes may begin before the last rows are there."""
+    cuts = _ReductionCuts(placer, layer, external, {} if known is None else known, arrives=arrives)
     room = Room(placer.arena)
     if not room.turns_of(cuts.sizes(cuts.largest())):
         placer.release_pending()
@@ -121,11 +122,12 @@ class _ReductionCuts:
         placer: Placer,
         layer: Layer,
         external: list[str],
-        brought: list[str],
         known: dict[Hashable, ReductionPlan],
+        *,
+        arrives: bool,
     ):
         self.layer, self.external, self.speed, self.known = layer, external, placer.memories.speed, known
-        self.brought = brought
+        self.arrives = arrives
         self.tensors, self.config = placer.tensors, placer.config
         assert layer.reduction is not None
         self.reduced, self.elements = layer.reduction, element_sizes(placer.tensors, layer)
@@ -143,7 +145,7 @@ class _ReductionCuts:
     def largest(self) -> tuple[int, int]:
         """The preferred boxes: an eighth of the memory, so that one is fetched while another is in use."""
         outer, extent = math.prod(self.reduced.outer), self.reduced.extent
-        if not self.external and not self.brought:
+        if not self.external and not self.arrives:
             return outer, extent
         box = _first_box(self.reduced, 1, extent)
         row_bytes = sum(stop - start for start, stop in spans(self.reduced, box, self.elements)[0])
