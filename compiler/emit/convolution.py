@@ -297,7 +297,9 @@ class ConvolutionEmission:
         they may come ahead, as the bus is free, and the array then reads several words of them in a cycle."""
         tiles, config = self.plan.tiles, self.config
         streamed = not (self.emitter.bus_is_free and self.plan.divides_rows(placed.pixels, config))
-        together = config.wm_bytes // WEIGHT_PIECE_WM_PART if streamed else WEIGHT_LOAD_BYTES
+        together = config.wm_bytes // WEIGHT_PIECE_WM_PART
+        if not streamed:
+            together = min(together, WEIGHT_LOAD_BYTES)
         if self.plan.weights.unpacked:
             together = self.plan.tiles[0].group_bytes
         count = max(1, together // self.plan.layout.blob_bytes)

@@ -21,7 +21,6 @@ from tosaic.compiler.machine_numbers import WEIGHTS_KEY_ELEMENTS
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
 
-
 _CHAIN_STEPS = 4
 """Operators one behind the other that join a layer together, where each alone would need more operands."""
 

@@ -418,9 +418,7 @@ class LayerPlanBuilder:
         param_bytes = params.tile_bytes if params.source is not None else 0
         if self.layer.reduction is not None:
             known = self.planner.memo.passes
-            return LayerCut(
-                *plan_reduction(self.placer, self.layer, external, known, arrives=self._arrives)
-            )
+            return LayerCut(*plan_reduction(self.placer, self.layer, external, known, arrives=self._arrives))
         if self.window is None:
             return LayerCut(*plan_elementwise(self.placer, self.layer, external, param_bytes))
         return self._in_boxes(self.window, external, output, param_bytes)

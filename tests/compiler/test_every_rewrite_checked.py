@@ -353,6 +353,24 @@ def rotated() -> Iterator[Make]:
         yield make
 
 
+def picked() -> Iterator[Make]:
+    """Yields a box of what is put together, with a RESHAPE between: of one operand, of all of one, or of two."""
+    for axis, first, size, between in itertools.product((0, 1), (0, 1, 2, 3), (1, 2), (True, False)):
+
+        def make(b: LayerBuilder, axis=axis, first=first, size=size, between=between) -> str:
+            shape = tuple(2 if place == axis else 3 for place in range(3))
+            parts = [b.clamp(b.input(name, shape, DType.INT8), -90, 80) for name in "xyz"]
+            y = b.add("CONCAT", parts, axis=axis)
+            start, sizes = [0, 0, 0], list(b.graph.tensors[y].shape)
+            start[axis], sizes[axis] = first, size
+            if between:
+                y = b.add("RESHAPE", [y, b.shape([1, *b.graph.tensors[y].shape])])
+                start, sizes = [0, *start], [1, *sizes]
+            return b.add("SLICE", [y, b.shape(start), b.shape(sizes)])
+
+        yield make
+
+
 FAMILIES = {
     "bias terms": (bias_terms, BASE),
     "planes": (planes, BASE),
@@ -375,6 +393,7 @@ FAMILIES = {
     "parted channels": (parted_channels, BASE),
     "narrow constants": (narrow_constants, BASE),
     "rotated": (rotated, BASE),
+    "picked": (picked, BASE),
 }
 SPLIT = "split what exceeds the memory"
 CHANGED = {
@@ -399,6 +418,7 @@ CHANGED = {
     "parted channels": ("convolve by parts of channels", 4),
     "narrow constants": ("add constants of few values as bytes", 8),
     "rotated": ("put together behind what reads parts", 12),
+    "picked": ("pick from what is put together", 24),
 }
 """For each family, a pass that it is for, and how many of its graphs that pass changes."""
 FOLDS = {"fold constants, sink reshapes", "fold what these left"}

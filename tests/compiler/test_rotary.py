@@ -20,9 +20,7 @@ def rotary(tokens: int, heads: int, width: int, *, seed: int = 1, stored: DType 
     """As exporters write it: x * cos + concat(-half, half) * sin, of 16 bits."""
     b = LayerBuilder(seed)
     x, half = b.input("x", (tokens, heads, width), DType.INT16), (tokens, heads, width // 2)
-    low, high = (
-        b.add("SLICE", [x, b.shape((0, 0, start)), b.shape(half)]) for start in (0, width // 2)
-    )
+    low, high = (b.add("SLICE", [x, b.shape((0, 0, start)), b.shape(half)]) for start in (0, width // 2))
     wide = b.rescale(high, DType.INT32, shift=22)
     negated = b.add("NEGATE", [wide, b.zero_point(DType.INT32), b.zero_point(DType.INT32)])
     turned = b.add("CONCAT", [b.rescale(negated, DType.INT16, shift=40), low], axis=2)
@@ -42,7 +40,9 @@ def split(tokens: int, heads: int, width: int) -> Graph:
     x = b.input("x", (tokens, heads, 2 * width), DType.INT16)
     parts = [b.add("SLICE", [x, b.shape((0, 0, start)), b.shape(half)]) for start in (0, width)]
     lines = [b.random_constant((tokens, 1, width), DType.INT16, -999, 999) for _ in range(2)]
-    products = [b.add("MUL", [each, line, b.zero_point(DType.INT8)]) for each, line in zip(parts, lines, strict=True)]
+    products = [
+        b.add("MUL", [each, line, b.zero_point(DType.INT8)]) for each, line in zip(parts, lines, strict=True)
+    ]
     b.output(b.rescale(b.add("SUB", products), DType.INT8, shift=46))
     return b.finish()
 
