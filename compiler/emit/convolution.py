@@ -296,7 +296,7 @@ class ConvolutionEmission:
         """Weights come piece by piece: a load, an array GO and a vector GO for many tiles. They are streamed, unless
         they may come ahead, as the bus is free, and the array then reads several words of them in a cycle."""
         tiles, config = self.plan.tiles, self.config
-        streamed = not (self.emitter.bus_is_free and self.plan.divides_rows(placed.pixels, config))
+        streamed = not self._comes_ahead(placed.pixels)
         together = config.wm_bytes // WEIGHT_PIECE_WM_PART
         if not streamed:
             together = min(together, WEIGHT_LOAD_BYTES)
@@ -320,6 +320,14 @@ class ConvolutionEmission:
             last = piece[-1].blob
             done = last.first + last.channels - placed.box.c0
             self._transfers.finish_channels(self.element.bytes, placed.box, placed.target, done)
+
+    def _comes_ahead(self, pixels: int) -> bool:
+        """Whether the array had better not follow weights word by word: all of them may be there before, or those that
+        are not come as fast as it would read them."""
+        config, emitter = self.config, self.emitter
+        fits = sum(tile.bytes for tile in self.plan.tiles) <= config.wm_bytes
+        fast = emitter.speed.bytes_per_cycle(config) >= config.word_bytes
+        return emitter.bus_is_free and (fits or fast) and self.plan.divides_rows(pixels, config)
 
     def _emit_blocks(self, placed: BoxOnArray, blob: Blob, first_tile: int, blocks: int) -> None:
         """The vector GO of `blocks` tiles."""

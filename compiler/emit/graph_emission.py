@@ -1,5 +1,6 @@
 """Emits a plan: the layers of a graph one after the other, and branches between the graphs of control flow."""
 
+import math
 from collections.abc import Callable, Sequence
 
 from tosaic.compiler.emit.commands import Block, Blocks, Label
@@ -13,7 +14,6 @@ from tosaic.compiler.emit.nest_go import emit_move
 from tosaic.compiler.emit.pool import emit_pool
 from tosaic.compiler.emit.reduction import ReductionEmission
 from tosaic.compiler.emit.row_search import RowSearchEmission
-from tosaic.compiler.machine_numbers import REDUCED_BOX_AM_PART
 from tosaic.compiler.place.address import Region
 from tosaic.compiler.place.placement import Copy
 from tosaic.compiler.place.placer import Memories
@@ -146,7 +146,7 @@ def _emit_layer(emitter: Emitter, work: LayerWork, first_use: FirstUse = FirstUs
         packing.begin()
     early, late = _by_use(work)
     for copy in early:
-        for piece in _pieces(copy, work, emitter.config):
+        for piece in _pieces(copy, work):
             emitter.copy(piece)
     _copy_all(emitter, work.scales)
     match work.body:
@@ -171,10 +171,12 @@ def _emit_layer(emitter: Emitter, work: LayerWork, first_use: FirstUse = FirstUs
         emitter.copy(copy)
 
 
-def _pieces(copy: Copy, work: LayerWork, config: Config) -> list[Copy]:
+def _pieces(copy: Copy, work: LayerWork) -> list[Copy]:
     """What is brought in, as the boxes of a reduction read it: one is reduced while the next one comes."""
-    size = copy.size_bytes
-    step = config.am_bytes // REDUCED_BOX_AM_PART if isinstance(work.body, ReductionPlan) else size
+    size, reduced = copy.size_bytes, work.layer.reduction
+    step = size
+    if isinstance(work.body, ReductionPlan) and reduced is not None:
+        step = max(1, -(-size * work.body.outer_elements // math.prod(reduced.outer)))
     return [
         Copy(copy.source + start, copy.target + start, min(step, size - start))
         for start in range(0, size, step)

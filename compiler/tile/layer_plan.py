@@ -190,8 +190,8 @@ class LayerPlanBuilder:
         self._left_outside: set[str] = set()
         """Tensors of which boxes fetch or send the parts that they need, though they might fit."""
         self.preloads: list[Copy] = []
-        self._arrives = False
-        """Operands come into activation memory as a whole."""
+        self._arriving_bytes = 0
+        """Bytes of operands that come into activation memory as a whole."""
         self.own_blocks: list[int] = []
         self.window: Window | None = None
         self.convolution: ConvolutionPlan | None = None
@@ -212,7 +212,7 @@ class LayerPlanBuilder:
             copy = self.placer.bring(name, ahead=ahead) if name not in self._left_outside else None
             if copy is not None:
                 self.preloads.append(copy)
-                self._arrives = True
+                self._arriving_bytes += copy.size_bytes
         if self.tensors.storage[layer.output] in self._left_outside:
             self.placer.external(layer.output)
         else:
@@ -418,7 +418,9 @@ class LayerPlanBuilder:
         param_bytes = params.tile_bytes if params.source is not None else 0
         if self.layer.reduction is not None:
             known = self.planner.memo.passes
-            return LayerCut(*plan_reduction(self.placer, self.layer, external, known, arrives=self._arrives))
+            return LayerCut(
+                *plan_reduction(self.placer, self.layer, external, known, arriving_bytes=self._arriving_bytes)
+            )
         if self.window is None:
             return LayerCut(*plan_elementwise(self.placer, self.layer, external, param_bytes))
         return self._in_boxes(self.window, external, output, param_bytes)

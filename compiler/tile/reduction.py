@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterator
 from typing import ClassVar
 
 from tosaic.compiler.cost.moves import reduced_cycles
+from tosaic.compiler.cost.transfers import load_cycles
 from tosaic.compiler.cost.vector import ReductionPass
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import blocks
@@ -92,13 +93,12 @@ def plan_reduction(
     layer: Layer,
     external: list[str],
     known: dict[Hashable, ReductionPlan] | None = None,
-    *,
-    arrives: bool = False,
+    arriving_bytes: int = 0,
 ) -> tuple[ReductionPlan, Buffers]:
     """The best boxes that fit beside what is resident; `external` are the storage names of what is not. `known`: passes
-    by all that chooses them, which other layers have asked for. `arrives`: a resident operand comes for this layer, and
-    the first boxes may begin before the last rows are there."""
-    cuts = _ReductionCuts(placer, layer, external, {} if known is None else known, arrives=arrives)
+    by all that chooses them, which other layers have asked for. `arriving_bytes`: of resident operands that come for
+    this layer; the first boxes may begin before the last rows are there."""
+    cuts = _ReductionCuts(placer, layer, external, {} if known is None else known, arriving_bytes)
     room = Room(placer.arena)
     if not room.turns_of(cuts.sizes(cuts.largest())):
         placer.release_pending()
@@ -123,11 +123,10 @@ class _ReductionCuts:
         layer: Layer,
         external: list[str],
         known: dict[Hashable, ReductionPlan],
-        *,
-        arrives: bool,
+        arriving_bytes: int,
     ):
         self.layer, self.external, self.speed, self.known = layer, external, placer.memories.speed, known
-        self.arrives = arrives
+        self.arriving_bytes = arriving_bytes
         self.tensors, self.config = placer.tensors, placer.config
         assert layer.reduction is not None
         self.reduced, self.elements = layer.reduction, element_sizes(placer.tensors, layer)
@@ -145,12 +144,12 @@ class _ReductionCuts:
     def largest(self) -> tuple[int, int]:
         """The preferred boxes: an eighth of the memory, so that one is fetched while another is in use."""
         outer, extent = math.prod(self.reduced.outer), self.reduced.extent
-        if not self.external and not self.arrives:
+        if not self.external:
             return outer, extent
         box = _first_box(self.reduced, 1, extent)
         row_bytes = sum(stop - start for start, stop in spans(self.reduced, box, self.elements)[0])
         step = min(outer, max(1, self.config.am_bytes // REDUCED_BOX_AM_PART // max(1, row_bytes)))
-        if self.external and row_bytes > self.config.am_bytes // REDUCED_ROW_AM_PART:
+        if row_bytes > self.config.am_bytes // REDUCED_ROW_AM_PART:
             return step, max(1, extent * (self.config.am_bytes // REDUCED_BOX_AM_PART) // row_bytes)
         return step, extent
 
@@ -168,7 +167,12 @@ class _ReductionCuts:
         read = sum(size for key, size in sizes.items() if key.role is Role.OPERAND)
         written = sum(size for key, size in sizes.items() if key.role is Role.RESULT)
         boxes = self._count(tiles[0], plan.along)
-        return reduced_cycles(boxes, plan.cycles, read, written, self.config, self.speed, doubled=turns > 1)
+        # The first box waits for its part of what arrives.
+        first = self.arriving_bytes * tiles[0] // max(1, math.prod(self.reduced.outer))
+        waits = load_cycles(first, float(self.speed.bytes_per_cycle(self.config)))
+        return waits + reduced_cycles(
+            boxes, plan.cycles, read, written, self.config, self.speed, doubled=turns > 1
+        )
 
     def _count(self, outer: int, along: int) -> int:
         """Boxes of so many elements of the axes before the reduced one, and of that."""
