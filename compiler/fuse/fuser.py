@@ -17,12 +17,9 @@ from tosaic.compiler.ir import DType, Graph, Operator
 from tosaic.compiler.ir.graph import parameter_inputs
 from tosaic.compiler.ir.mapped_file import LARGE_BYTES, let_go
 from tosaic.compiler.machine import BASES, KIND, Kind
-from tosaic.compiler.machine_numbers import WEIGHTS_KEY_ELEMENTS
+from tosaic.compiler.machine_numbers import JOINED_CHAIN_STEPS, WEIGHTS_KEY_ELEMENTS
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
-
-_CHAIN_STEPS = 4
-"""Operators one behind the other that join a layer together, where each alone would need more operands."""
 
 
 @dataclasses.dataclass
@@ -141,7 +138,9 @@ class Fuser:
                 group, grew = grown, True
                 continue
             if grown and isinstance(problem, TooManyOperands):
-                wider = (self._with_sources(index, grown, assigned, steps) for steps in (1, _CHAIN_STEPS))
+                wider = (
+                    self._with_sources(index, grown, assigned, steps) for steps in (1, JOINED_CHAIN_STEPS)
+                )
                 further = next((each for each in wider if each and self._problem(root, each) is None), None)
                 if further is not None:
                     group, grew = further, True

@@ -10,8 +10,7 @@ import math
 from collections.abc import Hashable, Iterator
 from typing import ClassVar
 
-from tosaic.compiler.cost.moves import reduced_cycles
-from tosaic.compiler.cost.transfers import load_cycles
+from tosaic.compiler.cost.moves import ReductionDemand, reduced_cycles
 from tosaic.compiler.cost.vector import ReductionPass
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import blocks
@@ -167,12 +166,8 @@ class _ReductionCuts:
         read = sum(size for key, size in sizes.items() if key.role is Role.OPERAND)
         written = sum(size for key, size in sizes.items() if key.role is Role.RESULT)
         boxes = self._count(tiles[0], plan.along)
-        # The first box waits for its part of what arrives.
-        first = self.arriving_bytes * tiles[0] // max(1, math.prod(self.reduced.outer))
-        waits = load_cycles(first, float(self.speed.bytes_per_cycle(self.config)))
-        return waits + reduced_cycles(
-            boxes, plan.cycles, read, written, self.config, self.speed, doubled=turns > 1
-        )
+        demand = ReductionDemand(boxes, plan.cycles, read, written, self.arriving_bytes)
+        return reduced_cycles(demand, self.config, self.speed, doubled=turns > 1)
 
     def _count(self, outer: int, along: int) -> int:
         """Boxes of so many elements of the axes before the reduced one, and of that."""
