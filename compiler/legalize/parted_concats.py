@@ -18,8 +18,6 @@ from tosaic.compiler.machine import ELEMENT, KIND, Kind
 
 def part_concats(graph: Graph) -> Graph:
     """A graph with the same outputs; the argument is unchanged."""
-    if not any(operator.op == "CONCAT" for operator in graph.operators):
-        return graph
     graph = graph.copy()
     index, changed = graph.index(), dict[int, list[Operator]]()
     for operator in graph.operators:

@@ -13,8 +13,6 @@ from tosaic.compiler.legalize.rewriting import Rewriting
 
 def pick_operands(graph: Graph) -> Graph:
     """A graph with the same outputs; the argument is unchanged."""
-    if not {"CONCAT", "SLICE"} <= {operator.op for operator in graph.operators}:
-        return graph
     graph = graph.copy()
     index, changed = graph.index(), dict[int, list[Operator]]()
     for operator in graph.operators:
