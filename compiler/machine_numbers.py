@@ -336,6 +336,9 @@ GROUP_MOST_PIXELS = 512
 LOADS_AHEAD_ITEMS = 8
 """Loads that may be queued ahead of the last one somebody waits for. More would fill the load queue and hold up the
 dispatch of other units' work. Set by hand in 14747cf7 (2026-11-21)."""
+JOINED_CHAIN_STEPS = 4
+"""Operators, one behind the other, that join a layer together at most, where each alone would need more operands. Set
+by hand in bc326c8e (2026-11-29): a negated half between integers is three of them."""
 VECTORS_BEHIND = 64
 """Vectors that the array may have made while VECTOR is not done with those before: the queue behind it, and what comes
 while VECTOR turns from one GO to the next. Set by hand in 0d25f640 (2026-11-23), with decision 0031."""

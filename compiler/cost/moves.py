@@ -85,19 +85,29 @@ def searched_cycles(
     return rows * (SEARCH_START_CYCLES + branches + loaded + moved)
 
 
-def reduced_cycles(
-    boxes: int,
-    vector_cycles: int,
-    read_bytes: int,
-    written_bytes: int,
-    config: Config,
-    speed: MemorySpeed,
-    *,
-    doubled: bool,
-) -> int:
-    """Cycles of a reduction in boxes, for all of which VECTOR takes `vector_cycles`; each brings and sends bytes."""
-    read, written = (runs_cycles(size, 0, config, speed) for size in (read_bytes, written_bytes))
-    return moved_boxes_cycles([(boxes, vector_cycles // boxes, read, written)], speed, doubled=doubled)
+@dataclasses.dataclass(frozen=True)
+class ReductionDemand:
+    """A reduction in boxes."""
+
+    boxes: int
+    vector_cycles: int
+    """Cycles of VECTOR for all boxes."""
+    read_bytes: int
+    """Bytes that each box brings."""
+    written_bytes: int
+    """Bytes that each box sends."""
+    arriving_bytes: int
+    """Bytes of resident operands that come meanwhile: the first box waits for its part."""
+
+
+def reduced_cycles(demand: ReductionDemand, config: Config, speed: MemorySpeed, *, doubled: bool) -> int:
+    """Cycles of a reduction."""
+    boxes, first = demand.boxes, demand.arriving_bytes // demand.boxes
+    waits, read, written = (
+        runs_cycles(size, 0, config, speed) for size in (first, demand.read_bytes, demand.written_bytes)
+    )
+    each = demand.vector_cycles // boxes
+    return waits + moved_boxes_cycles([(boxes, each, read, written)], speed, doubled=doubled)
 
 
 def _rows_cycles(part: tuple[int, int, bool], config: Config, speed: MemorySpeed) -> int:

@@ -11,7 +11,7 @@ from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.layout_copy import CopyEmission
 from tosaic.compiler.emit.vector_go import Access, Dim, ParamUse, VectorGo
 from tosaic.compiler.fuse.expression import Load
-from tosaic.compiler.machine_numbers import PACKING_STEPS_AHEAD, WEIGHT_PIECE_WM_PART
+from tosaic.compiler.machine_numbers import PACKING_STEPS_AHEAD, WEIGHT_LOAD_BYTES, WEIGHT_PIECE_WM_PART
 from tosaic.compiler.place.address import Span, activation_span
 from tosaic.compiler.place.placement import Copy
 from tosaic.compiler.place.weights import MAX_COUNT, Blob
@@ -293,17 +293,22 @@ class ConvolutionEmission:
     # --- many tiles by one command
 
     def _emit_in_blocks(self, placed: BoxOnArray, first_tile: int) -> None:
-        """Weights are streamed, piece by piece: a load, an array GO and a vector GO for many tiles."""
+        """Weights come piece by piece: a load, an array GO and a vector GO for many tiles. They are streamed, unless
+        they may come ahead, as the bus is free, and the array then reads several words of them in a cycle."""
         tiles, config = self.plan.tiles, self.config
+        streamed = not self._comes_ahead(placed.pixels)
         together = config.wm_bytes // WEIGHT_PIECE_WM_PART
+        if not streamed:
+            together = min(together, WEIGHT_LOAD_BYTES)
         if self.plan.weights.unpacked:
             together = self.plan.tiles[0].group_bytes
         count = max(1, together // self.plan.layout.blob_bytes)
         for start in range(0, len(tiles), count):
             piece = tiles[start : start + count]
             size = sum(tile.bytes for tile in piece)
-            weights = self.emitter.weights(piece[0].address, size, streamed=True)
-            go = ArrayGo(piece[0], weights.address, placed.source, len(piece), weights.loaded)
+            weights = self.emitter.weights(piece[0].address, size, streamed=streamed)
+            follows = streamed and weights.loaded
+            go = ArrayGo(piece[0], weights.address, placed.source, len(piece), follows)
             emit_array(self.emitter, self.plan, go)
             # The last tile may have fewer channels.
             whole = sum(tile.blob.channels == piece[0].blob.channels for tile in piece)
@@ -315,6 +320,14 @@ class ConvolutionEmission:
             last = piece[-1].blob
             done = last.first + last.channels - placed.box.c0
             self._transfers.finish_channels(self.element.bytes, placed.box, placed.target, done)
+
+    def _comes_ahead(self, pixels: int) -> bool:
+        """Whether the array had better not follow weights word by word: all of them may be there before, or those that
+        are not come as fast as it would read them."""
+        config, emitter = self.config, self.emitter
+        fits = sum(tile.bytes for tile in self.plan.tiles) <= config.wm_bytes
+        fast = emitter.speed.bytes_per_cycle(config) >= config.word_bytes
+        return emitter.bus_is_free and (fits or fast) and self.plan.divides_rows(pixels, config)
 
     def _emit_blocks(self, placed: BoxOnArray, blob: Blob, first_tile: int, blocks: int) -> None:
         """The vector GO of `blocks` tiles."""

@@ -80,6 +80,8 @@ def _emit_boxes(emission: LayerEmission, plan: ElementwisePlan) -> None:
         found = _fetch_box(emission, plan, operands, low, counts)
         stored = result.stored(low, counts)
         stop = stored.end if resident else stored.start + stored.bytes
+        in_turn = found[len(layer.program.loads) :]
+        found = found[: len(layer.program.loads)]
         addresses = [*(address for address, _ in found), emission.target(stored.start, stop)]
         written = result.strides if resident else result.held_strides(counts)
         columns = [*(strides for _, strides in found), written]
@@ -89,8 +91,12 @@ def _emit_boxes(emission: LayerEmission, plan: ElementwisePlan) -> None:
             emission.bring_params(low[-1] // tile, -(-counts[-1] // tile))
             _emit_per_channel(emission, axes, addresses, low[-1] // tile)
         else:
-            nest = GoNest(layer.program, axes, addresses, sizes, table=emission.take_table())
-            _emit_box(emission, nest)
+            turns = []
+            for address, strides in in_turn:
+                assert strides == found[0][1]
+                turns.append(Axis(2, (address - addresses[0], *(0 for _ in sizes[1:]))))
+            table = emission.take_table()
+            _emit_box(emission, GoNest(layer.program, axes, addresses, sizes, turns, table=table))
         if not stored.dims:
             emission.finish(addresses[-1], stored.start, stored.end)
         elif not resident:

@@ -1,5 +1,6 @@
 """Emits a plan: the layers of a graph one after the other, and branches between the graphs of control flow."""
 
+import math
 from collections.abc import Callable, Sequence
 
 from tosaic.compiler.emit.commands import Block, Blocks, Label
@@ -145,7 +146,8 @@ def _emit_layer(emitter: Emitter, work: LayerWork, first_use: FirstUse = FirstUs
         packing.begin()
     early, late = _by_use(work)
     for copy in early:
-        emitter.copy(copy)
+        for piece in _pieces(copy, work):
+            emitter.copy(piece)
     _copy_all(emitter, work.scales)
     match work.body:
         case ArrayBody():
@@ -167,6 +169,18 @@ def _emit_layer(emitter: Emitter, work: LayerWork, first_use: FirstUse = FirstUs
     emission.finish_fully()
     for copy in work.saved:
         emitter.copy(copy)
+
+
+def _pieces(copy: Copy, work: LayerWork) -> list[Copy]:
+    """What is brought in, as the boxes of a reduction read it: one is reduced while the next one comes."""
+    size, reduced = copy.size_bytes, work.layer.reduction
+    step = size
+    if isinstance(work.body, ReductionPlan) and reduced is not None:
+        step = max(1, -(-size * work.body.outer_elements // math.prod(reduced.outer)))
+    return [
+        Copy(copy.source + start, copy.target + start, min(step, size - start))
+        for start in range(0, size, step)
+    ]
 
 
 def _by_use(work: LayerWork) -> tuple[list[Copy], list[Copy]]:

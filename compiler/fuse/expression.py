@@ -16,6 +16,8 @@ class Load:
     """Equal operands take turns on one stream: each reads what follows the one before."""
     bounds: tuple[int, int] | None = None
     """The least and the largest element, if more is known than its type."""
+    turn: str = dataclasses.field(default="", compare=False)
+    """Of equal operands that are parts of one tensor: the part that this one is."""
 
 
 @dataclasses.dataclass(frozen=True)

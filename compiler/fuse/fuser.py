@@ -1,6 +1,7 @@
 """Groups operators into layers: one pass of the machine each, with everything elementwise fused into its drain."""
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import math
@@ -16,7 +17,7 @@ from tosaic.compiler.ir import DType, Graph, Operator
 from tosaic.compiler.ir.graph import parameter_inputs
 from tosaic.compiler.ir.mapped_file import LARGE_BYTES, let_go
 from tosaic.compiler.machine import BASES, KIND, Kind
-from tosaic.compiler.machine_numbers import WEIGHTS_KEY_ELEMENTS
+from tosaic.compiler.machine_numbers import JOINED_CHAIN_STEPS, WEIGHTS_KEY_ELEMENTS
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
 
@@ -45,6 +46,8 @@ class Fuser:
     def __init__(self, graph: Graph, config: Config, *, fuse: bool = True):
         self.graph, self.config, self.fuse = graph, config, fuse
         self._weights: dict[int, int] = {}
+        self._skip = frozenset[int]()
+        """Operators that need no layer."""
         self._bounds = KnownBounds(graph)
         self._sums: dict[int, _Group | None] = {}
         """Sums by the operators that have been asked about (`_summed`)."""
@@ -62,7 +65,7 @@ class Fuser:
 
     def layers(self, skip: set[int]) -> list[Layer]:
         """All layers in executable order; `skip` are operators that need none (renamings, folded views)."""
-        assigned, groups = set(skip), list[tuple[int, _Group]]()
+        assigned, groups, self._skip = set(skip), list[tuple[int, _Group]](), frozenset(skip)
         for index in reversed(range(len(self.graph.operators))):
             if index in assigned:
                 continue
@@ -135,8 +138,11 @@ class Fuser:
                 group, grew = grown, True
                 continue
             if grown and isinstance(problem, TooManyOperands):
-                further = self._with_sources(index, grown, assigned)
-                if further is not None and self._problem(root, further) is None:
+                wider = (
+                    self._with_sources(index, grown, assigned, steps) for steps in (1, JOINED_CHAIN_STEPS)
+                )
+                further = next((each for each in wider if each and self._problem(root, each) is None), None)
+                if further is not None:
                     group, grew = further, True
                     continue
             rejected.add(index)
@@ -144,17 +150,22 @@ class Fuser:
                 grew = grew and bool(waiting)
                 waiting.add(index)
 
-    def _with_sources(self, index: int, group: _Group, assigned: set[int]) -> _Group | None:
-        """A group with the elementwise operators that alone make the operands of its operator `index`: these may read
-        what the group reads anyway. None where there are none."""
-        found = set[int]()
-        for name in self.graph.operators[index].inputs:
-            source = self.producer.get(name)
-            if source is None or source in assigned or not set(self.consumers[name]) <= group.operators:
-                continue
-            if name not in self.graph.outputs and self._fuses(source, self.graph.operators[index], assigned):
-                found.add(source)
-        found -= group.operators
+    def _with_sources(self, index: int, group: _Group, assigned: set[int], steps: int) -> _Group | None:
+        """A group with the elementwise operators that alone make the operands of its operator `index`, and, in more
+        `steps`, those of these: they may read what the group reads anyway. None where there are none."""
+        found, readers = set[int](), {index}
+        for _ in range(steps):
+            inside, sources = group.operators | found, set[int]()
+            for reader in readers:
+                for name in self.graph.operators[reader].inputs:
+                    source = self.producer.get(name)
+                    if source is None or source in inside or not set(self.consumers[name]) <= inside:
+                        continue
+                    if name not in self.graph.outputs and self._fuses(
+                        source, self.graph.operators[reader], assigned
+                    ):
+                        sources.add(source)
+            found, readers = found | sources, sources
         return _Group(group.operators | found, group.base) if found else None
 
     def _candidates(self, group: _Group, assigned: set[int], rejected: set[int]) -> list[int]:
@@ -312,4 +323,35 @@ class Fuser:
         except TooComplex:
             if group.base is not None:
                 raise
-            return building.build(share=True)
+            turns = self._in_turn(group)
+            with contextlib.suppress(TooComplex):
+                return building.build(share=True)
+            if not turns:
+                raise
+            return building.build(share=True, turns=turns)
+
+    def _in_turn(self, group: _Group) -> frozenset[str]:
+        """Two SLICEs of one tensor that only the operators of a group read, each once: their elements are as far from
+        each other as those of the other one are, so one stream may bring them in turn. Empty if there are none."""
+        found: dict[tuple[str, tuple[int, ...], tuple[int, ...]], str] = {}
+        tensors = self.graph.tensors
+        for reader in sorted(group.operators):
+            for name in self.graph.operators[reader].inputs:
+                place = self.producer.get(name)
+                cut = self.graph.operators[place] if place is not None else None
+                if cut is None or cut.op != "SLICE" or self.consumers[name] != [reader]:
+                    continue
+                source = self._root(cut.inputs[0])
+                if place in self._skip or name in self.graph.outputs or tensors[source].data is not None:
+                    continue
+                key = source, tensors[cut.inputs[0]].shape, tensors[name].shape
+                other = found.setdefault(key, name)
+                if other != name:
+                    return frozenset({other, name})
+        return frozenset()
+
+    def _root(self, name: str) -> str:
+        """The tensor whose elements a RESHAPE leaves in their order."""
+        while (place := self.producer.get(name)) is not None and self.graph.operators[place].op == "RESHAPE":
+            name = self.graph.operators[place].inputs[0]
+        return name

@@ -40,15 +40,16 @@ class LayerBuilding:
     def __init__(self, graph: Graph, config: Config, members: Members, bounds: KnownBounds | None = None):
         self.graph, self.config, self.members = graph, config, members
         self.bounds = bounds or KnownBounds(graph)
-        self._share = False
+        self._share, self._turns = False, frozenset[str]()
         self._values: dict[str, Value] = {}
 
-    def build(self, *, share: bool) -> Layer:
+    def build(self, *, share: bool, turns: frozenset[str] = frozenset()) -> Layer:
         """The layer. With `share` a tensor that several operators read is loaded once: a register instead of streams.
+        `turns`: two parts of a tensor that one stream brings in turn.
 
         Raises UnsupportedError where the vector unit cannot compute it, TooComplex where it might with fewer
         operators."""
-        self._share, self._values = share, {}
+        self._share, self._turns, self._values = share, turns, {}
         graph, members = self.graph, self.members
         output = members.root.outputs[0]
         has_array = self._on_array
@@ -58,7 +59,11 @@ class LayerBuilding:
         target = graph.tensors[output]
         if target.dtype not in ELEMENT:
             raise UnsupportedError(f"{members.root}: the accelerator does not store {target}")
-        program = assemble(self._values[output], self.config)
+        turning = self._loaded(min(turns)) if turns else None
+        assert turning is None or isinstance(turning, Load)
+        program = assemble(self._values[output], self.config, turning)
+        if turns and translator.per_channel is not None:
+            raise TooComplex("parts of a tensor in turn where parameters go by channels")
         reduction, continued = None, None
         if has_array and members.root.op == "REDUCE_SUM":
             # The pixels' operands come in their order, as they do without sums.
@@ -135,6 +140,8 @@ class LayerBuilding:
             raise UnsupportedError(f"{self.members.root}: the vector unit does not read {tensor}")
         line = self._line(name)
         bounds = self.bounds(name) if tensor.dtype is DType.INT32 else None
+        if name in self._turns:
+            return Load(min(self._turns), ELEMENT[tensor.dtype], shared=True, turn=name)
         return Load(name, ELEMENT[tensor.dtype] if line is None else _narrowest(line), bounds=bounds)
 
     def _line(self, name: str) -> np.ndarray | None:
@@ -162,13 +169,15 @@ class LayerBuilding:
     def _by_rows(self, program: MicroProgram, per_channel: bool) -> MicroProgram | None:
         """The program for batches of rows, where operands have a number for each row."""
         output = self.graph.tensors[self.members.root.outputs[0]]
-        if per_channel or not program.splats:
+        if per_channel or not program.splats or program.turns:
             return None
         return by_rows(self._values[output.name], program, ELEMENT[output.dtype], self.config)
 
     def _by_channels(self, program: MicroProgram) -> MicroProgram | None:
         """The program for the pixels of a group of channels, where operands differ along the channels only."""
         tensors, output = self.graph.tensors, self.graph.tensors[self.members.root.outputs[0]]
+        if program.turns:
+            return None
         lines = frozenset(
             stream
             for stream, load in enumerate(program.loads)

@@ -46,6 +46,8 @@ class MicroProgram:
     """Streams of which all lanes get the same element."""
     rows: frozenset[int] = frozenset()
     """Streams that are read once per batch, before a body that stores a vector in each repetition: see `rows.py`."""
+    turns: tuple[str, ...] = ()
+    """The two parts of a tensor that the first stream brings in turn."""
     peeled: "dict[int, tuple[MicroProgram, int]]" = dataclasses.field(
         default_factory=dict, init=False, compare=False, repr=False
     )
@@ -131,11 +133,15 @@ class UopAssembler:
         self.instructions: list[Instruction] = []
         self.average: int | None = None
         self.count = 0
+        self.turns: list[str] = []
+        """The parts of a tensor that a stream brings in turn."""
 
     def stream(self, load: Load) -> int:
         """Number of the stream that brings an operand."""
         # Every read of a load stream moves it on, so each operand has a stream of its own, unless that is
         # what it wants.
+        if load.turn:
+            self.turns.append(load.turn)
         if (load.shared or self.numbered) and load in self.loads:
             return self.loads.index(load)
         if len(self.loads) == LOAD_STREAMS:
@@ -277,12 +283,15 @@ def _added(reduced: Reduced, accumulator: Node) -> Node:
     return Node(reduced.combine, term, accumulator, a_zp=reduced.a_zp, wrap32=reduced.wrap32)
 
 
-def assemble(root: Value, config: Config) -> MicroProgram:
-    """The micro-program that stores `root`; TooComplex when it does not fit the vector unit."""
+def assemble(root: Value, config: Config, turning: Load | None = None) -> MicroProgram:
+    """The micro-program that stores `root`; TooComplex when it does not fit the vector unit. `turning`: what the first
+    stream brings in turn."""
     if not isinstance(root, Node):
         root = Node(Op.MOV, root)
     uses = Uses()
     assembler = UopAssembler(config, uses)
+    if turning is not None:
+        assembler.loads.append(turning)
     order = uses.postorder(root)
     reductions = [value for value in order if isinstance(value, Reduced)]
     if len(reductions) > 1:
@@ -310,15 +319,18 @@ def assemble(root: Value, config: Config) -> MicroProgram:
     nodes = [value for value in order if isinstance(value, Node)]
     for node in nodes:
         assembler.evaluate(node, to_memory=node is root)
+    if turning is not None and (body or len(set(assembler.turns)) != 2 or len(assembler.turns) != 2):
+        raise TooManyOperands("parts of a tensor that are not read once each, in turn")
     return MicroProgram(
         instructions=assembler.instructions,
         uops=assembler.count,
         body_start=body_start,
         body_end=body_end,
         loads=assembler.loads,
-        body_loads=body_loads,
+        body_loads=body_loads if turning is None else 1,
         bias=any(node.bias for node in [*body, *nodes] if isinstance(node, Node)),
         per_channel=any(node.per_channel for node in [*body, *nodes] if isinstance(node, Node)),
         average=assembler.average,
         lane_columns=config.lane_columns,
+        turns=tuple(assembler.turns),
     )

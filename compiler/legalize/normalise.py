@@ -29,16 +29,16 @@ def normalise(graph: Graph, *, again: bool = False) -> Graph:
     graph.operators = [as_reshape(graph, operator) for operator in graph.operators]
     _fold(graph, 0 if again else CONSTANT_GROWTH_FACTOR)
     _join_casts(graph)
-    graph.operators = _live(graph, graph.operators)
+    graph.operators = live_operators(graph)
     sink_reshapes(graph)
     raise_reshapes(graph)
     return graph
 
 
-def _live(graph: Graph, operators: list[Operator]) -> list[Operator]:
+def live_operators(graph: Graph) -> list[Operator]:
     """The operators that an output depends on."""
     needed, live = set(graph.outputs), []
-    for operator in reversed(operators):
+    for operator in reversed(graph.operators):
         if needed.intersection(operator.outputs):
             live.append(operator)
             needed.update(operator.inputs)

@@ -20,6 +20,8 @@ from tosaic.compiler.legalize.narrow_constants import narrow_constants
 from tosaic.compiler.legalize.normalise import normalise
 from tosaic.compiler.legalize.oversize import split_oversize
 from tosaic.compiler.legalize.parted_channels import part_convolutions
+from tosaic.compiler.legalize.parted_concats import part_concats
+from tosaic.compiler.legalize.picked_operands import pick_operands
 from tosaic.compiler.legalize.port_orders import order_ports
 from tosaic.compiler.legalize.short_rows import turn_short_rows
 from tosaic.compiler.legalize.sunk_transposes import sink_transposes
@@ -41,6 +43,11 @@ class Pass:
     """Inputs and outputs may have other axes behind it, as `Graph.orders` tells: a whole program's only."""
 
 
+def _of_concats(run: Callable[[Graph], Graph]) -> Callable[[Graph, Config], Graph]:
+    """A rewrite that leaves a graph without CONCATs as it is."""
+    return lambda graph, config: run(graph) if any(op.op == "CONCAT" for op in graph.operators) else graph
+
+
 PASSES = (
     Pass("fold constants, sink reshapes", lambda graph, config: normalise(graph)),
     Pass(
@@ -48,6 +55,7 @@ PASSES = (
         lambda graph, config: interpolate_by_convolutions(graph),
         optional=True,
     ),
+    Pass("pick from what is put together", _of_concats(pick_operands), optional=True),
     Pass("add constants to biases", lambda graph, config: add_to_biases(graph), optional=True),
     Pass(
         "work in the order of axes that turns least",
@@ -70,6 +78,7 @@ PASSES = (
         "add constants of few values as bytes", lambda graph, config: narrow_constants(graph), optional=True
     ),
     Pass("convolve by parts of channels", part_convolutions, optional=True),
+    Pass("put together behind what reads parts", _of_concats(part_concats), optional=True),
     Pass("decompose operators that the machine has not", lambda graph, config: decompose(graph)),
     Pass("turn images of planes on the array", interleave_planes, optional=True),
     Pass("pool where it takes the fewest cycles", cheaper_pools, optional=True),

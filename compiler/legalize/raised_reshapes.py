@@ -38,10 +38,11 @@ class _Raising:
         graph, count = self.graph, len(data_inputs(maker))
         shape = graph.tensors[operator.outputs[0]].shape
         new = FoldingBuilder(GraphBuilder.replacing(graph, operator))
-        operands = [new.reshape(name, self._under(name, maker, shape)) for name in maker.inputs[:count]]
-        raised = Operator(
-            maker.op, [*operands, *maker.inputs[count:]], operator.outputs, maker.attributes, maker.name
-        )
+        names = maker.inputs[:count]
+        # The factors of a square are one tensor still.
+        under = {name: new.reshape(name, self._under(name, maker, shape)) for name in dict.fromkeys(names)}
+        operands = [*(under[name] for name in names), *maker.inputs[count:]]
+        raised = Operator(maker.op, operands, operator.outputs, maker.attributes, maker.name)
         self.index.remove(operator)
         self.index.remove(maker)
         for added in (*new.build.operators, raised):

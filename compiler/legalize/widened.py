@@ -73,7 +73,7 @@ def _by_each_reduction(graph: Graph, index: GraphIndex) -> list[Operator]:
         (name,) = operator.outputs
         readers = index.consumers(name)
         if all(_takes(graph, reader, name) for reader in readers):
-            reductions = [reader for reader in readers if KIND.get(reader.op) is Kind.REDUCTION]
+            reductions = [reader for reader in readers if _is_reduced(graph, index, reader)]
             alone = len(reductions) == len(readers)
             done += [_again(graph, operator, reader) for reader in (reductions[1:] if alone else reductions)]
     return done
@@ -87,6 +87,18 @@ def _takes(graph: Graph, reader: Operator, name: str) -> bool:
         return True
     shape = graph.tensors[name].shape
     return KIND.get(reader.op) is Kind.ELEMENTWISE and graph.tensors[reader.outputs[0]].shape == shape
+
+
+def _is_reduced(graph: Graph, index: GraphIndex, reader: Operator) -> bool:
+    """Whether a reader is a reduction, or elementwise operators that nobody else reads lead from it to one: a layer
+    that other readers have to wait for."""
+    while KIND.get(reader.op) is Kind.ELEMENTWISE:
+        (result,) = reader.outputs
+        following = index.consumers(result)
+        if len(following) != 1 or result in graph.outputs or not _takes(graph, following[0], result):
+            return False
+        reader = following[0]
+    return KIND.get(reader.op) is Kind.REDUCTION
 
 
 def _again(graph: Graph, operator: Operator, reader: Operator) -> Operator:

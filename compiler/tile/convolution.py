@@ -81,6 +81,10 @@ class ConvolutionPlan:
         divides = not self.weight_zp
         return layout.blob_bytes, len(layout.blobs), layout.passes, self.tile_channels, window, divides
 
+    def divides_rows(self, pixels: int, config: Config) -> bool:
+        """Whether a tile of so many pixels divides the array's rows, which then read several words in a cycle."""
+        return not self.weight_zp and config.row_parts(pixels) > 1
+
     def late_weight_bytes(self, config: Config) -> int:
         """Bytes of a tile's weights for which there is no room beside those of the tile before it."""
         return max(0, 2 * self.tiles[0].group_bytes - config.wm_bytes)

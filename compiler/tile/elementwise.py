@@ -90,13 +90,16 @@ class StreamOperand:
 
 
 def operands_of(tensors: Tensors, layer: Layer) -> list[StreamOperand]:
-    """The operands of a layer that is walked in boxes, one for each load stream."""
-    target, found = tensors.shape(layer.output), []
-    for load in layer.program.loads:
-        name = load.tensor
+    """The operands of a layer that is walked in boxes, one for each load stream, and last what the first stream brings
+    in turn with its own."""
+    program, target, found = layer.program, tensors.shape(layer.output), []
+    first, second = program.turns[:1], program.turns[1:]
+    reads = [(load.tensor, load.element) for load in program.loads]
+    reads = [(each, program.loads[0].element) for each in first] + reads[len(first) :]
+    for name, element in [*reads, *((each, program.loads[0].element) for each in second)]:
         strides = broadcast_strides(tensors.shape(name), target, tensors.strides(name))
         place = tensors.storage[name], tensors.offset_bytes(name)
-        found.append(StreamOperand(*place, tuple(strides), load.element.bytes))
+        found.append(StreamOperand(*place, tuple(strides), element.bytes))
     return found
 
 

@@ -110,9 +110,7 @@ class LayerPlanner:
         straight = self._straight(layer, reads)
         beside = self.tensors.size_bytes(layer.output)
         looks_up = KIND[layer.root.op] is Kind.GATHER_SCATTER
-        small = self.config.am_bytes // AHEAD_TABLE_AM_PART
-        constants = (name for name in reads if looks_up and self.tensors[name].data is not None)
-        ahead = {name for name in constants if self.tensors.size_bytes(name) <= small}
+        ahead = {name for name in reads if looks_up and self.comes_ahead(name)}
         brought = [name for name in reads if name not in {self.tensors.storage[each] for each in straight}]
         preloads = [placer.bring(name, beside_bytes=beside, ahead=name in ahead) for name in brought]
         if self.tensors.storage[layer.output] not in placer.placements:
@@ -141,6 +139,11 @@ class LayerPlanner:
             self.result(layer, wanted_outside),
         )
         return PlannedLayer(work, taken)
+
+    def comes_ahead(self, name: str) -> bool:
+        """Whether a tensor is a constant that is small enough to come while earlier layers run."""
+        small = self.config.am_bytes // AHEAD_TABLE_AM_PART
+        return self.tensors[name].data is not None and self.tensors.size_bytes(name) <= small
 
     def _straight(self, layer: Layer, reads: list[str]) -> frozenset[str]:
         """The sources of a layout operator that LOAD brings to their places in its result, or in a block of it. They
@@ -187,6 +190,8 @@ class LayerPlanBuilder:
         self._left_outside: set[str] = set()
         """Tensors of which boxes fetch or send the parts that they need, though they might fit."""
         self.preloads: list[Copy] = []
+        self._arriving_bytes = 0
+        """Bytes of operands that come into activation memory as a whole."""
         self.own_blocks: list[int] = []
         self.window: Window | None = None
         self.convolution: ConvolutionPlan | None = None
@@ -203,8 +208,11 @@ class LayerPlanBuilder:
         if base is None and layer.reduction is None:
             self._left_outside |= passing(self.placer, layer, self.reads, wanted_outside=wanted_outside)
         for name in self.reads:
-            copy = self.placer.bring(name) if name not in self._left_outside else None
-            self.preloads += [copy] if copy is not None else []
+            ahead = self.planner.comes_ahead(name)
+            copy = self.placer.bring(name, ahead=ahead) if name not in self._left_outside else None
+            if copy is not None:
+                self.preloads.append(copy)
+                self._arriving_bytes += copy.size_bytes
         if self.tensors.storage[layer.output] in self._left_outside:
             self.placer.external(layer.output)
         else:
@@ -409,7 +417,10 @@ class LayerPlanBuilder:
         ]
         param_bytes = params.tile_bytes if params.source is not None else 0
         if self.layer.reduction is not None:
-            return LayerCut(*plan_reduction(self.placer, self.layer, external, self.planner.memo.passes))
+            known = self.planner.memo.passes
+            return LayerCut(
+                *plan_reduction(self.placer, self.layer, external, known, arriving_bytes=self._arriving_bytes)
+            )
         if self.window is None:
             return LayerCut(*plan_elementwise(self.placer, self.layer, external, param_bytes))
         return self._in_boxes(self.window, external, output, param_bytes)

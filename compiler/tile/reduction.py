@@ -10,7 +10,7 @@ import math
 from collections.abc import Hashable, Iterator
 from typing import ClassVar
 
-from tosaic.compiler.cost.moves import reduced_cycles
+from tosaic.compiler.cost.moves import ReductionDemand, reduced_cycles
 from tosaic.compiler.cost.vector import ReductionPass
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import blocks
@@ -88,11 +88,16 @@ def spans(
 
 
 def plan_reduction(
-    placer: Placer, layer: Layer, external: list[str], known: dict[Hashable, ReductionPlan] | None = None
+    placer: Placer,
+    layer: Layer,
+    external: list[str],
+    known: dict[Hashable, ReductionPlan] | None = None,
+    arriving_bytes: int = 0,
 ) -> tuple[ReductionPlan, Buffers]:
     """The best boxes that fit beside what is resident; `external` are the storage names of what is not. `known`: passes
-    by all that chooses them, which other layers have asked for."""
-    cuts = _ReductionCuts(placer, layer, external, {} if known is None else known)
+    by all that chooses them, which other layers have asked for. `arriving_bytes`: of resident operands that come for
+    this layer; the first boxes may begin before the last rows are there."""
+    cuts = _ReductionCuts(placer, layer, external, {} if known is None else known, arriving_bytes)
     room = Room(placer.arena)
     if not room.turns_of(cuts.sizes(cuts.largest())):
         placer.release_pending()
@@ -112,9 +117,15 @@ class _ReductionCuts:
     """Many GOs of a few vectors each wait for each other, which the prediction leaves out."""
 
     def __init__(
-        self, placer: Placer, layer: Layer, external: list[str], known: dict[Hashable, ReductionPlan]
+        self,
+        placer: Placer,
+        layer: Layer,
+        external: list[str],
+        known: dict[Hashable, ReductionPlan],
+        arriving_bytes: int,
     ):
         self.layer, self.external, self.speed, self.known = layer, external, placer.memories.speed, known
+        self.arriving_bytes = arriving_bytes
         self.tensors, self.config = placer.tensors, placer.config
         assert layer.reduction is not None
         self.reduced, self.elements = layer.reduction, element_sizes(placer.tensors, layer)
@@ -155,7 +166,8 @@ class _ReductionCuts:
         read = sum(size for key, size in sizes.items() if key.role is Role.OPERAND)
         written = sum(size for key, size in sizes.items() if key.role is Role.RESULT)
         boxes = self._count(tiles[0], plan.along)
-        return reduced_cycles(boxes, plan.cycles, read, written, self.config, self.speed, doubled=turns > 1)
+        demand = ReductionDemand(boxes, plan.cycles, read, written, self.arriving_bytes)
+        return reduced_cycles(demand, self.config, self.speed, doubled=turns > 1)
 
     def _count(self, outer: int, along: int) -> int:
         """Boxes of so many elements of the axes before the reduced one, and of that."""

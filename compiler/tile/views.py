@@ -100,13 +100,15 @@ class FoldedCopies:
             if layer.root.op == "SLICE" and self._can_be_apart(layer, readers.get(layer.output, []))
         }
         sharing = collections.Counter(id(layer) for name in cuts for layer in readers[name])
+        in_turn = {name for layer in layers for name in layer.program.turns}
+        assert in_turn <= cuts.keys()
         for name, cut in list(cuts.items()):
             source = cut.inputs[0]
             # Vectors that end where the rows of one part do fit those of the others, too.
             longer = sum(
                 apart_beats(self.tensors, layer, name, source) / sharing[id(layer)] for layer in readers[name]
             )
-            if longer < copy_cycles(copied_vectors(self.tensors, name)):
+            if name in in_turn or longer < copy_cycles(copied_vectors(self.tensors, name)):
                 self.tensors.put_apart(name, source, self._start_bytes(cut))
             else:
                 del cuts[name]

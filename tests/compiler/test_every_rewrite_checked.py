@@ -329,6 +329,48 @@ def parted_channels() -> Iterator[Make]:
         yield make
 
 
+def rotated() -> Iterator[Make]:
+    """Yields halves, or thirds, in another order with the first one changed, times a line, beside what they are of."""
+    for parts, axis, both, stored in itertools.product(
+        (2, 3), (0, 1, 2), (True, False), (DType.INT8, DType.INT32)
+    ):
+
+        def make(b: LayerBuilder, parts=parts, axis=axis, both=both, stored=stored) -> str:
+            shape = (6, 6, 6)
+            size = [extent // parts if place == axis else extent for place, extent in enumerate(shape)]
+            x, found = b.input("x", shape, DType.INT16), list[str]()
+            for part in range(parts)[::-1]:
+                start = [part * size[axis] if place == axis else 0 for place in range(3)]
+                found.append(b.add("SLICE", [x, b.shape(start), b.shape(size)]))
+            found[0] = b.rescale(found[0], DType.INT16, shift=31)
+            lines = [b.random_constant((1, 6, 6), DType.INT16, -3000, 3000) for _ in range(2)]
+            halves = b.add("CONCAT", found, axis=axis)
+            y = b.add("MUL", [halves, lines[0], b.zero_point(DType.INT8)])
+            if both:
+                y = b.add("ADD", [b.add("MUL", [x, lines[1], b.zero_point(DType.INT8)]), y])
+            return y if stored is DType.INT32 else b.rescale(y, stored, shift=49)
+
+        yield make
+
+
+def picked() -> Iterator[Make]:
+    """Yields a box of what is put together, with a RESHAPE between: of one operand, of all of one, or of two."""
+    for axis, first, size, between in itertools.product((0, 1), (0, 1, 2, 3), (1, 2), (True, False)):
+
+        def make(b: LayerBuilder, axis=axis, first=first, size=size, between=between) -> str:
+            shape = tuple(2 if place == axis else 3 for place in range(3))
+            parts = [b.clamp(b.input(name, shape, DType.INT8), -90, 80) for name in "xyz"]
+            y = b.add("CONCAT", parts, axis=axis)
+            start, sizes = [0, 0, 0], list(b.graph.tensors[y].shape)
+            start[axis], sizes[axis] = first, size
+            if between:
+                y = b.add("RESHAPE", [y, b.shape([1, *b.graph.tensors[y].shape])])
+                start, sizes = [0, *start], [1, *sizes]
+            return b.add("SLICE", [y, b.shape(start), b.shape(sizes)])
+
+        yield make
+
+
 FAMILIES = {
     "bias terms": (bias_terms, BASE),
     "planes": (planes, BASE),
@@ -350,6 +392,8 @@ FAMILIES = {
     "byte sums": (byte_sums, BASE),
     "parted channels": (parted_channels, BASE),
     "narrow constants": (narrow_constants, BASE),
+    "rotated": (rotated, BASE),
+    "picked": (picked, BASE),
 }
 SPLIT = "split what exceeds the memory"
 CHANGED = {
@@ -373,6 +417,8 @@ CHANGED = {
     "byte sums": ("sum rows of bytes on the array", 2),
     "parted channels": ("convolve by parts of channels", 4),
     "narrow constants": ("add constants of few values as bytes", 8),
+    "rotated": ("put together behind what reads parts", 12),
+    "picked": ("pick from what is put together", 24),
 }
 """For each family, a pass that it is for, and how many of its graphs that pass changes."""
 FOLDS = {"fold constants, sink reshapes", "fold what these left"}
@@ -504,7 +550,7 @@ def test_all_bytes_through_fused_rescales_and_clamps() -> None:
 
 HELPERS = {
     "legalize": {
-        "decompose", "passes", "rewriting", "verify",  # they run the rewrites
+        "decompose", "passes", "part_rewriting", "rewriting", "verify",  # they run the rewrites
         "integers",  # refuses
         "run_time_arithmetic", "run_time_parameters",  # what the run-time rewrites are made of, and their list
     },

@@ -62,6 +62,22 @@ def test_every_scale(op, multiplier):
     assert_equal_to_golden(softmax_start(op, (7, 5), multiplier), "nano")
 
 
+def test_a_sum_of_squares_has_a_rescale_of_its_own():
+    """What divides by the root of that sum waits for it, so it is another layer, which makes the bytes wider again."""
+    build = LayerBuilder(6)
+    wide = rescaled(build, build.input("x", (128, 576), DType.INT8), DType.INT32, 1 << 30, 24)
+    zero = build.zero_point(DType.INT8)
+    squares = rescaled(build, build.add("MUL", [wide, wide, zero]), DType.INT32, shift=40)
+    mean = rescaled(build, build.add("REDUCE_SUM", [squares], axis=1), DType.INT32, shift=50)
+    build.output(rescaled(build, build.add("MUL", [wide, mean, zero]), DType.INT8, shift=50))
+    graph = build.finish()
+    session = Session(graph, "emulator", "base")
+    session.run(feeds(graph, 1), check=True)
+    assert [layer.op for layer in session.program.layers] == ["REDUCE_SUM", "RESCALE"]
+    # 91,300 when the int32 lay in memory, and the first row waited for the last.
+    assert session.stats["cycles"] <= 36_000
+
+
 def test_elementwise_readers_share_one():
     """They are one layer, in which a second RESCALE would be a second step."""
     build = LayerBuilder(2)
