@@ -11,8 +11,10 @@ import numpy as np
 
 from tosaic.compiler.ir import Declared, Graph, State
 from tosaic.compiler.numpy_in import (  # noqa: F401  (importing them registers their rules)
+    array_methods,
     calls,
     composed,
+    counting,
     control,
     conversion,
     division,
@@ -21,6 +23,7 @@ from tosaic.compiler.numpy_in import (  # noqa: F401  (importing them registers 
     products,
     reductions,
     ufuncs,
+    writing,
 )
 from tosaic.compiler.numpy_in.forms import BOOL, MAX_RANK, Form
 from tosaic.compiler.numpy_in.intervals import INT32, Interval, of_type

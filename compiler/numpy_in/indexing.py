@@ -10,9 +10,18 @@ import numpy as np
 from tosaic.compiler.ir import DType
 from tosaic.compiler.numpy_in.conversion import convert
 from tosaic.compiler.numpy_in.forms import BOOL, MAX_RANK, Form
-from tosaic.compiler.numpy_in.intervals import Interval
+from tosaic.compiler.numpy_in.intervals import Interval, of_type
 from tosaic.compiler.numpy_in.masked import SHAPE, Masked
-from tosaic.compiler.numpy_in.moves import axis_of, broadcast, joined, moved, padded, reshaped, where
+from tosaic.compiler.numpy_in.moves import (
+    axis_of,
+    broadcast,
+    forms_of,
+    joined,
+    moved,
+    padded,
+    reshaped,
+    where,
+)
 from tosaic.compiler.numpy_in.recording import Recorder, refuse
 from tosaic.compiler.numpy_in.rules import function_rule
 from tosaic.compiler.numpy_in.tracer import TracedArray, known, lift, plain, recorder_of
@@ -169,14 +178,14 @@ def _read_at(a: TracedArray, parts: Sequence[Any]) -> TracedArray:
     place: Any = lift(a.recorder, np.int32(0))
     for part, size in zip(indices, a.shape, strict=False):
         assert part is not None
-        place = place * np.int32(size) + _inside(part, size)
+        place = place * np.int32(size) + inside(part, size)
     lines = math.prod(a.shape[:count])
     if place.value is None:
         place.content.interval = place.interval.within(Interval(0, lines - 1))
     return take(reshaped(a, (lines, *a.shape[count:])), place, axis=0)
 
 
-def _inside(index: TracedArray, size: int) -> Any:
+def inside(index: TracedArray, size: int) -> Any:
     """int32 indices from 0; refused unless all are proved to be inside."""
     if not Interval(-size, size - 1).holds(index.interval):
         refuse(
@@ -198,7 +207,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     place = axis_of(axis, array.ndim)
     size = array.shape[place]
     if index.dtype.kind not in "iu":
-        if index.dtype == BOOL:
+        if index.dtype == BOOL or (isinstance(indices, list | tuple) and not index.size):
             index = index.astype(np.int64)
         else:
             raise TypeError(
@@ -213,7 +222,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     shape = (*array.shape[:place], *index.shape, *array.shape[place + 1 :])
     if 0 in shape:
         return lift(recorder, np.zeros(shape, array.dtype))
-    places = _inside(index, size)
+    places = inside(index, size)
     if (
         array.value is not None
         and array.ndim == 1
@@ -264,9 +273,10 @@ def _gathered(a: TracedArray, places: TracedArray, axis: int, shape: Sequence[in
         index = recorder.reshape(places.wide, (1, places.size))
         if before > 1:
             index = recorder.add("TILE", [index, recorder.sizes([before, 1])])
-    values = a.wide if a.natural is Form.WIDE else a.tensor(a.natural)
-    name = recorder.add("GATHER", [recorder.reshape(values, (before, a.shape[axis], after)), index])
-    forms = {a.natural: recorder.reshape(name, shape)}
+    forms = {}
+    for form in forms_of(a) if a.natural is Form.WIDE else [a.natural]:
+        values = recorder.reshape(a.tensor(form), (before, a.shape[axis], after))
+        forms[form] = recorder.reshape(recorder.add("GATHER", [values, index]), shape)
     return TracedArray(recorder, shape, a.dtype, a.interval, forms=forms)
 
 
@@ -300,6 +310,7 @@ def setitem(a: TracedArray, index: Any, value: Any) -> None:
         raise TypeError(f"'numpy.{a.dtype}' object does not support item assignment")
     if isinstance(value, int) and not isinstance(value, bool) and a.dtype != BOOL:
         new = lift(recorder, np.asarray(value, a.dtype))
+    new = _truncated(a, new)
     if any(isinstance(each, TracedArray) for each in key):
         return _set_traced(a, key, new)
     places = np.arange(a.size).reshape(a.shape)[key]
@@ -309,8 +320,6 @@ def setitem(a: TracedArray, index: Any, value: Any) -> None:
         return a.assign(lift(a.recorder, changed))
     if a.recorder is not recorder:
         refuse("a loop's branch writes to an array from outside: pass it as one of the loop's values")
-    if new.dtype not in (BOOL,) and new.dtype.kind not in "iu":
-        refuse(f"a constant of type {new.dtype} is written to a traced array; round it to integers first")
     if not places.size:
         return
     a.assign(_written(a, places, convert(new, a.dtype)))
@@ -369,10 +378,19 @@ def _typed(a: TracedArray, value: Any) -> TracedArray:
     """A value as it is written to the array: Python's integers are checked by NumPy."""
     if isinstance(value, int) and not isinstance(value, bool) and a.dtype != BOOL:
         return lift(a.recorder, np.asarray(value, a.dtype))
-    new = lift(recorder_of(a, value), value)
-    if new.dtype != BOOL and new.dtype.kind not in "iu":
-        refuse(f"a constant of type {new.dtype} is written to a traced array; round it to integers first")
-    return convert(new, a.dtype)
+    return convert(_truncated(a, lift(recorder_of(a, value), value)), a.dtype)
+
+
+def _truncated(a: TracedArray, new: TracedArray) -> TracedArray:
+    """Known floats as NumPy writes them to integers: without their fractions."""
+    if new.dtype.kind in "biu":
+        return new
+    fits = new.dtype.kind == "f" and new.value is not None and np.isfinite(new.value).all()
+    if fits and a.dtype != BOOL and new.size:
+        whole = np.trunc(new.value)
+        if of_type(a.dtype).holds(Interval(int(whole.min()), int(whole.max()))):
+            return lift(a.recorder, whole.astype(a.dtype))
+    refuse(f"a constant of type {new.dtype} is written to a traced array; round it to integers first")
 
 
 def _set_traced(a: TracedArray, key: Key, new: TracedArray) -> None:
@@ -392,7 +410,7 @@ def _hit(a: TracedArray, parts: Sequence[Any], numbers: Sequence[int]) -> Any:
     hit: Any = None
     for axis in numbers:
         size = a.shape[axis]
-        here: Any = np.arange(size, dtype=np.int32) == _inside(lift(a.recorder, parts[axis]), size)
+        here: Any = np.arange(size, dtype=np.int32) == inside(lift(a.recorder, parts[axis]), size)
         line = reshaped(lift(a.recorder, here), [size if i == axis else 1 for i in range(a.ndim)])
         hit = line if hit is None else hit & line
     return hit

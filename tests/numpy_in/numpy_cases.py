@@ -476,16 +476,53 @@ def programs(seed: int, count: int) -> Iterator[Case]:
 
 def program(seed: int, number: int) -> Case:
     """One of them."""
-    rng = np.random.default_rng([seed, 47, number])
-    arrays = _arguments(rng)
-    steps: list[Step] = []
-    for _ in range(int(rng.integers(3, 26))):
-        name = list(STEPS)[rng.integers(len(STEPS))]
-        operands = tuple(int(i) for i in rng.integers(0, len(arrays) + len(steps), STEPS[name][0]))
-        step = (name, operands, int(rng.integers(0, 64)))
-        if _runs(arrays, [*steps, step]):
-            steps.append(step)
-    return of_steps(seed, number, steps)
+    chooser = _Chooser(np.random.default_rng([seed, 47, number]))
+    trace_function(chooser.choose, {f"x{i}": each for i, each in enumerate(chooser.arrays)})
+    return of_steps(seed, number, chooser.steps)
+
+
+class _Chooser:
+    """Chooses the steps of a program while it is traced once: those that NumPy runs, and Tosaic does not refuse."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng, self.arrays, self.steps = rng, _arguments(rng), []
+
+    def choose(self, *traced: Any) -> Any:
+        values, found = list(self.arrays), list(traced)
+        for _ in range(0 if self.steps else int(self.rng.integers(3, 26))):
+            name = list(STEPS)[self.rng.integers(len(STEPS))]
+            operands = tuple(int(i) for i in self.rng.integers(0, len(values), STEPS[name][0]))
+            step = (name, operands, int(self.rng.integers(0, 64)))
+            value, array = _next(values, step), _next(found, step)
+            if value is not None and _is_kept(value) and array is not None and _fits(array):
+                self.steps.append(step)
+                values.append(value)
+                found.append(array)
+        return traced[0]
+
+
+def _next(found: Sequence[Any], step: Step) -> Any:
+    """What a step gives; None where it raises an error."""
+    name, operands, number = step
+    try:
+        with np.errstate(all="ignore"):
+            return STEPS[name][1](number, *(found[i] for i in operands))
+    except Exception:
+        return None
+
+
+def _is_kept(value: Any) -> bool:
+    kind, size, rank = np.asarray(value).dtype.kind, np.size(value), np.ndim(value)
+    return kind in "iub" and 0 < size <= _MOST_ELEMENTS and rank <= 4
+
+
+def _fits(array: Any) -> bool:
+    """Whether it may be a result: of 64 bits only where the values fit 32."""
+    limits = np.iinfo(np.int32)
+    interval = getattr(array, "interval", None)
+    return array.dtype.itemsize < 8 or (
+        interval is not None and limits.min <= interval.low <= interval.high <= limits.max
+    )
 
 
 def of_steps(seed: int, number: int, steps: Sequence[Step]) -> Case:
@@ -506,20 +543,3 @@ def _program(steps: Sequence[Step], arrays: Sequence[Any]) -> Any:
     for name, operands, number in steps:
         found.append(STEPS[name][1](number, *(found[i % len(found)] for i in operands)))
     return tuple(found[len(arrays) :]) or (arrays[0],)
-
-
-def _runs(arrays: Sequence[np.ndarray], steps: Sequence[Step]) -> bool:
-    """Whether NumPy gives integers, and Tosaic traces them."""
-    try:
-        with np.errstate(all="ignore"):
-            last = _program(steps, [each.copy() for each in arrays])[-1]
-        if (
-            np.asarray(last).dtype.kind not in "iub"
-            or not 0 < np.size(last) <= _MOST_ELEMENTS
-            or np.ndim(last) > 4
-        ):
-            return False
-        trace_function(lambda *x: _program(steps, x), {f"x{i}": each for i, each in enumerate(arrays)})
-    except Exception:
-        return False
-    return True
