@@ -54,8 +54,16 @@ def _add_operators() -> None:
         setattr(TracedArray, f"__{name}__", lambda a, u=ufunc: u(a))
     for name in _METHODS.split():
         _add_method(name)
-    TracedArray.__pow__ = _powered
-    TracedArray.__ipow__ = lambda a, b: _powered(a, b) if a.scalar else _powered(a, b, out=(a,))
+    own = {
+        "__pow__": _powered,
+        "__ipow__": lambda a, b: _powered(a, b) if a.scalar else _powered(a, b, out=(a,)),
+        "__round__": lambda a, *_: a._known("round()", "it is a whole number already"),
+        "conj": lambda a: a,
+        "conjugate": lambda a: a,
+        "compress": lambda a, condition, axis=None: np.compress(condition, a, axis),
+    }
+    for name, method in own.items():
+        setattr(TracedArray, name, method)
 
 
 def _add_method(name: str) -> None:
@@ -93,19 +101,15 @@ def _matrix_transposed(a: TracedArray) -> TracedArray:
 
 
 def _add_attributes() -> None:
-    attributes = {
-        "mT": _matrix_transposed,
-        "nbytes": lambda a: a.size * a.itemsize,
-        "real": lambda a: a[...],
-        "imag": np.imag,
+    attributes: dict[str, Any] = {
+        "flat": (_flat, lambda a, values: np.put(a, np.arange(a.size), values)),
+        "mT": (_matrix_transposed,),
+        "nbytes": (lambda a: a.size * a.itemsize,),
+        "real": (lambda a: a[...],),
+        "imag": (np.imag,),
     }
-    for name, read in attributes.items():
-        setattr(TracedArray, name, property(read))
-    TracedArray.flat = property(_flat, lambda a, values: np.put(a, np.arange(a.size), values))
-    for name in ("conj", "conjugate"):
-        setattr(TracedArray, name, lambda a: a)
-    TracedArray.compress = lambda a, condition, axis=None: np.compress(condition, a, axis)
-    TracedArray.__round__ = lambda a, *_: a._known("round()", "it is a whole number already")
+    for name, functions in attributes.items():
+        setattr(TracedArray, name, property(*functions))
 
 
 _add_operators()

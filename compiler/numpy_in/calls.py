@@ -25,7 +25,7 @@ _FLOATS = "true_divide sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan tanh
 _FLOATS += "arcsin arccos rint reciprocal float_power deg2rad rad2deg logaddexp"
 
 
-_FLOAT_RULES = {
+_FLOAT_RULES: dict[np.ufunc, tuple[np.ufunc | None, np.ufunc]] = {
     np.less: (np.ceil, np.greater),
     np.less_equal: (np.floor, np.greater_equal),
     np.greater: (np.floor, np.less),

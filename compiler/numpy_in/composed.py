@@ -8,7 +8,6 @@ import numpy as np
 
 from tosaic.compiler.numpy_in.calls import probe
 from tosaic.compiler.numpy_in.conversion import convert
-from tosaic.compiler.numpy_in.division import bounded
 from tosaic.compiler.numpy_in.intervals import Interval
 from tosaic.compiler.numpy_in.moves import axis_of, broadcast, concatenate, padded, reshaped, where
 from tosaic.compiler.numpy_in.recording import refuse
@@ -205,7 +204,8 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     recorder = recorder_of(a, b)
     if axis is not None:
         axisa = axisb = axisc = axis
-    x, y = np.moveaxis(lift(recorder, a), axisa, -1), np.moveaxis(lift(recorder, b), axisb, -1)
+    x: Any = np.moveaxis(lift(recorder, a), axisa, -1)
+    y: Any = np.moveaxis(lift(recorder, b), axisb, -1)
     if (x.shape[-1], y.shape[-1]) != (3, 3):
         refuse("np.cross is for vectors of 3 numbers")
     turns = ((1, 2), (2, 0), (0, 1))

@@ -1,6 +1,5 @@
 """How often values occur, and into which interval each falls: bincount, histogram, digitize, searchsorted."""
 
-import math
 from typing import Any
 
 import numpy as np

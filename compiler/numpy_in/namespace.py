@@ -87,10 +87,8 @@ class _OfTraced(type):
         return hash(cls.__base__)
 
 
-_TYPES = {
-    kind: _OfTraced(kind.__name__, (kind,), {})
-    for kind in (np.ndarray, *(np.dtype(code).type for code in "bBhHiIlLqQ"))
-}
+_SCALARS: tuple[type, ...] = tuple(np.dtype(code).type for code in "bBhHiIlLqQ")
+_TYPES: dict[Any, Any] = {kind: _OfTraced(kind.__name__, (kind,), {}) for kind in (np.ndarray, *_SCALARS)}
 
 
 class _Joined:

@@ -357,8 +357,7 @@ _of_vectors("vecmat", "...i,...ij->...j")
 @function_rule(np.linalg.vecdot)
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     recorder = recorder_of(x1, x2)
-    a, b = (np.moveaxis(lift(recorder, each), axis, -1) for each in (x1, x2))
-    return einsum("...i,...i->...", a, b)
+    return einsum("...i,...i->...", *(np.moveaxis(lift(recorder, each), axis, -1) for each in (x1, x2)))
 
 
 @function_rule(np.linalg.multi_dot)

@@ -25,7 +25,7 @@ from tosaic.compiler.numpy_in.moves import (
 )
 from tosaic.compiler.numpy_in.products import matmul
 from tosaic.compiler.numpy_in.recording import refuse
-from tosaic.compiler.numpy_in.rules import OUT_OF_ONE_TYPE, FUNCTIONS, METHODS, WAYS_OUT, function_rule
+from tosaic.compiler.numpy_in.rules import FUNCTIONS, METHODS, OUT_OF_ONE_TYPE, WAYS_OUT, function_rule
 from tosaic.compiler.numpy_in.tracer import TracedArray, lift, plain, recorder_of
 from tosaic.compiler.numpy_in.ufuncs import needs_words, truth
 
@@ -492,7 +492,6 @@ def _reduce(
     a: Any,
     axis: Any = 0,
     dtype: Any = None,
-    out: Any = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = True,
@@ -536,7 +535,7 @@ def _in_order(ufunc: np.ufunc, a: TracedArray, place: int, dtype: Any) -> list[A
     return found
 
 
-def _accumulate(ufunc: np.ufunc, a: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
+def _accumulate(ufunc: np.ufunc, a: Any, axis: Any = 0, dtype: Any = None) -> Any:
     if ufunc is np.add:
         return cumsum(a, axis, dtype)
     if ufunc is np.multiply:
@@ -552,9 +551,7 @@ def _accumulate(ufunc: np.ufunc, a: Any, axis: Any = 0, dtype: Any = None, out: 
     return _scanned(values, place, ufunc).copy()
 
 
-def _reduceat(
-    ufunc: np.ufunc, a: Any, indices: Any, axis: Any = 0, dtype: Any = None, out: Any = None
-) -> Any:
+def _reduceat(ufunc: np.ufunc, a: Any, indices: Any, axis: Any = 0, dtype: Any = None) -> Any:
     """Of each slice between two indices; of one element where the second is not greater."""
     starts, place = plain(indices), axis_of(axis, a.ndim)
     ufunc.reduceat(np.ones(a.shape[place]), starts)

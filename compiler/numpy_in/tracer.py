@@ -28,7 +28,7 @@ from tosaic.compiler.numpy_in.forms import (
 )
 from tosaic.compiler.numpy_in.intervals import INT32, Interval, of_type, of_values
 from tosaic.compiler.numpy_in.recording import Recorder, refuse
-from tosaic.compiler.numpy_in.rules import OUT_OF_ONE_TYPE, FUNCTIONS, METHODS, way_out
+from tosaic.compiler.numpy_in.rules import FUNCTIONS, METHODS, OUT_OF_ONE_TYPE, way_out
 
 
 class TracedArray:
@@ -383,24 +383,22 @@ class TracedArray:
     def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> Any:
         name, rule = f"np.{function.__name__}", FUNCTIONS.get(function)
         all_known = known(*flat(arguments), *flat(keywords.values()))
-        if rule is None and not all_known:
-            refuse(f"{name} is not supported on a traced array{way_out(function.__name__)}")
-        target, given = keywords.get("out"), None
-        if rule is not None:
-            try:
-                given = inspect.signature(rule).bind(*arguments, **keywords)
-            except TypeError as error:
-                if "out" in keywords:
-                    refuse(f"out= of {name} is not supported on a traced array: out[...] = {name}(...)")
-                if not all_known:
-                    refuse(f"{name} on a traced array: {error}{way_out(function.__name__)}")
-            else:
-                target = given.arguments.get("out")
-        if target is None and not all_known:
-            return rule(*arguments, **keywords)
-        result = function(*map(_own, arguments), **{key: _own(each) for key, each in keywords.items()})
-        if target is None:
+        if all_known and keywords.get("out") is None:
+            result = function(*map(_own, arguments), **{key: _own(each) for key, each in keywords.items()})
             return lifted_results(self.recorder, result)
+        if rule is None:
+            refuse(f"{name} is not supported on a traced array{way_out(function.__name__)}")
+        try:
+            given = inspect.signature(rule).bind(*arguments, **keywords)
+        except TypeError as error:
+            if "out" in keywords:
+                refuse(f"out= of {name} is not supported on a traced array: out[...] = {name}(...)")
+            refuse(f"{name} on a traced array: {error}{way_out(function.__name__)}")
+        target = given.arguments.get("out")
+        if target is None:
+            return rule(*arguments, **keywords)
+        # For the errors that NumPy has of its type and shape.
+        result = function(*map(_own, arguments), **{key: _own(each) for key, each in keywords.items()})
         if not isinstance(target, TracedArray):
             refuse(f"out= of {name} is no array that this function made; assign the result")
         if all_known:

@@ -111,9 +111,10 @@ def absolute(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray) 
     interval = Interval(least, max(-a.interval.low, a.interval.high))
     if needs_words(dtype, interval) or _are_words(a):
         turned = negative(recorder, dtype, shape, a)
-        below = np.less(a, 0).boolean
+        below: Any = np.less(a, 0)
         pair = [
-            recorder.elementwise("SELECT", below, *both) for both in zip(turned.words, a.words, strict=True)
+            recorder.elementwise("SELECT", below.boolean, *both)
+            for both in zip(turned.words, a.words, strict=True)
         ]
         return two_words(recorder, (pair[0], pair[1]), interval, shape)
     return wrapped(recorder, recorder.add("ABS", [a.wide]), interval, dtype, shape)

@@ -14,7 +14,6 @@ from tosaic.compiler.numpy_in.recording import Recorder, refuse
 from tosaic.compiler.numpy_in.rules import METHODS, function_rule
 from tosaic.compiler.numpy_in.tracer import TracedArray, known, lift, plain, recorder_of
 
-
 _IDENTITIES = {
     np.maximum: lambda limits: limits.low,
     np.minimum: lambda limits: limits.high,
@@ -125,8 +124,8 @@ def _at(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None) -> None:
     axes = len(indices) if isinstance(indices, tuple) else 1
     if ufunc not in (np.add, np.subtract, *_IDENTITIES) or axes != target.ndim:
         refuse(
-            f"np.{ufunc.__name__}.at here: it is for {', '.join(each.__name__ for each in (np.add, *_IDENTITIES))}, with "
-            "an index for each axis; use np.where"
+            f"np.{ufunc.__name__}.at is for add, subtract, maximum, minimum and bits, with an index for each axis: "
+            "use np.where"
         )
     new = lift(recorder, np.asarray(b, target.dtype) if type(b) is int else b)
     ufunc.at(np.ones(1, target.dtype), 0, np.ones((), new.dtype))

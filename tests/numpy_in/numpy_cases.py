@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy_corners import CORNERS
 
 import tosaic
 from tosaic.compiler.numpy_in import trace_function
@@ -352,7 +353,7 @@ def _turned(x, times):
 
 
 def matrix(seed: int) -> Iterator[Case]:
-    """Each function on each type, or pair of types."""
+    """Each function on each type, or pair of types; each corner of NumPy on one type, another one for each seed."""
     rng = np.random.default_rng(seed)
     for ufunc in BINARY:
         yield from _pairs(rng, ufunc)
@@ -367,6 +368,9 @@ def matrix(seed: int) -> Iterator[Case]:
         yield Case(f"{name} {a}", function, [values(rng, (3, 4, 6), a)])
     for a, b in itertools.product(TYPES, INTEGERS):
         yield from _look_ups(rng, a, b)
+    for name, shape, function in CORNERS:
+        dtype = TYPES[rng.integers(7)]
+        yield Case(f"{name} of {dtype}", function, [values(rng, shape, dtype)])
 
 
 def _pairs(rng: np.random.Generator, ufunc: np.ufunc) -> Iterator[Case]:
