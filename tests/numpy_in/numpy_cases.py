@@ -436,6 +436,19 @@ def _written(a, number):
     return y + view.max() if view.size else y
 
 
+def _added_at(a, b, number):
+    """b added up by the places that a tells."""
+    sums = np.zeros(7 + number, np.int32)
+    np.add.at(sums, a.astype(np.int32) % (7 + number), b)
+    return sums
+
+
+def _into(a, b, c):
+    """A sum into a copy, where c tells."""
+    room = a.copy()
+    return np.subtract(a, b, out=room, where=c > 0)
+
+
 STEPS: dict[str, tuple[int, Callable[..., Any]]] = {
     **{u.__name__: (2, lambda n, a, b, u=u: u(a, b)) for u in BINARY},
     **{name: (1, lambda n, a, f=f: f(a)) for name, f in UNARY.items() if name != "divmod"},
@@ -462,6 +475,17 @@ STEPS: dict[str, tuple[int, Callable[..., Any]]] = {
     "take": (2, lambda n, a, b: np.take(a, b, axis=n % a.ndim, mode="wrap")),
     "table": (1, lambda n, a: (np.arange(256, dtype=np.int16) * (n + 1))[a & 255]),
     "written": (1, lambda n, a: _written(a, n)),
+    "fmod": (2, lambda n, a, b: np.fmod(a, b)),
+    "float": (1, lambda n, a: (a > n - 30.5) | (a == float(n))),
+    "sum where": (2, lambda n, a, b: np.sum(a, axis=n % a.ndim, where=b > n - 30, initial=n, dtype=np.int32)),
+    "max where": (2, lambda n, a, b: np.max(a, axis=n % a.ndim, where=b > 0, initial=n)),
+    "count": (1, lambda n, a: np.bincount(a.reshape(-1) & 15, minlength=16)),
+    "add at": (2, lambda n, a, b: _added_at(a, b, n)),
+    "into": (3, lambda n, a, b, c: _into(a, b, c)),
+    "columns": (1, lambda n, a: a.ravel("F")),
+    "ellipsis": (2, lambda n, a, b: np.einsum("...i,...i->...", a, b, dtype=np.int32, casting="unsafe")),
+    "flat": (1, lambda n, a: a.flat[n % a.size :: 2]),
+    "wide": (1, lambda n, a: (np.abs(np.pad(a.astype(np.int64) * 123456789, n % 3)) >> 31).astype(np.int32)),
     "masked": (2, lambda n, a, b: _masked(a, b)),
 }
 _MOST_ELEMENTS = 400
