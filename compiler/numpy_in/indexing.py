@@ -175,14 +175,19 @@ def _read_at(a: TracedArray, parts: Sequence[Any]) -> TracedArray:
     indices = [None if isinstance(each, slice) else lift(a.recorder, each) for each in parts[:count]]
     if any(each is None or each.dtype.kind not in "iu" for each in indices):
         refuse("this mix of traced indices and slices is not supported; use np.take(x, index, axis=...)")
+    lines = math.prod(a.shape[:count])
+    return take(reshaped(a, (lines, *a.shape[count:])), _places(a, indices), axis=0)
+
+
+def _places(a: TracedArray, indices: Sequence[Any]) -> Any:
+    """The numbers of the lines of the first axes that an index for each of these chooses."""
     place: Any = lift(a.recorder, np.int32(0))
     for part, size in zip(indices, a.shape, strict=False):
-        assert part is not None
-        place = place * np.int32(size) + inside(part, size)
-    lines = math.prod(a.shape[:count])
+        place = place * np.int32(size) + inside(lift(a.recorder, part), size)
     if place.value is None:
+        lines = math.prod(a.shape[: len(indices)])
         place.content.interval = place.interval.within(Interval(0, lines - 1))
-    return take(reshaped(a, (lines, *a.shape[count:])), place, axis=0)
+    return place
 
 
 def inside(index: TracedArray, size: int) -> Any:
@@ -402,7 +407,38 @@ def _set_traced(a: TracedArray, key: Key, new: TracedArray) -> None:
         each == slice(None) for i, each in enumerate(parts) if i not in numbers
     ):
         return a.assign(where(_hit(a, parts, numbers), _row(a, converted, numbers), a))
-    refuse("assignment through traced indices is not supported, but for one number; write it with np.where")
+    count = len(numbers)
+    if numbers == [*range(count)] and all(each == slice(None) for each in parts[count:]):
+        return _scattered(a, parts[:count], converted)
+    axis = numbers[0]
+    if (
+        count == 1
+        and np.ndim(parts[axis]) == 1
+        and all(each == slice(None) for each in parts if each is not parts[axis])
+    ):
+        long = broadcast(converted, (*a.shape[:axis], parts[axis].size, *a.shape[axis + 1 :]))
+        return _scattered(np.moveaxis(a, axis, 0), [parts[axis]], np.moveaxis(long, axis, 0))
+    refuse(
+        "assignment through traced indices beside slices of a part is not supported; write it with np.where"
+    )
+
+
+def _scattered(a: TracedArray, indices: Sequence[Any], new: TracedArray) -> None:
+    """Lines of the first axes, at traced places: of several at one place the last one, as in NumPy."""
+    lines, rest = math.prod(a.shape[: len(indices)]), a.shape[len(indices) :]
+    place = _places(a, indices)
+    values = broadcast(new, (*place.shape, *rest)) if new.size > 1 else new
+    hit: Any = reshaped(place, (place.size, 1)) == np.arange(lines, dtype=np.int32)
+    own = reshaped(a, (lines, *rest))
+    ones = (1,) * len(rest)
+    if new.size == 1:
+        changed = where(reshaped(np.any(hit, axis=0), (lines, *ones)), reshaped(new, ()), own)
+    else:
+        numbers = np.arange(1, place.size + 1, dtype=np.int32)[:, None]
+        last: Any = np.max(where(hit, numbers, np.int32(0)), axis=0)
+        chosen = take(reshaped(values, (place.size, *rest)), np.maximum(last - 1, 0), axis=0)
+        changed = where(reshaped(last > 0, (lines, *ones)), chosen, own)
+    a.assign(reshaped(changed, a.shape))
 
 
 def _hit(a: TracedArray, parts: Sequence[Any], numbers: Sequence[int]) -> Any:

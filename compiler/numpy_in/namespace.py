@@ -58,7 +58,7 @@ class Namespace(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         found = getattr(np, name)
         if name in _MAKERS:
-            return _maker(self._recorder, found)
+            return _maker(self._recorder, found if found is not np.empty else np.zeros)
         return _called(found)
 
 
@@ -258,7 +258,7 @@ class Replacer:
     def _made_by(self, value: Any) -> Any:
         """`from numpy import zeros`: its replacement; all else as it is."""
         if any(maker is value for maker in _MAKERS.values()):
-            return _maker(self.recorder, value)
+            return getattr(self._namespace, value.__name__)
         return _called(value)
 
 

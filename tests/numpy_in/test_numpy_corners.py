@@ -94,6 +94,18 @@ def counted_at(x):
     return counts, sums, most
 
 
+def scattered(x):
+    order, marked = np.argsort(x[0], kind="stable"), np.zeros(256, bool)
+    ranks, last = np.empty(10, np.int64), np.empty_like(np.arange(16))
+    ranks[order] = np.arange(10)
+    marked[x] = True
+    last[:] = 0
+    last[x.ravel() & 15] = np.arange(120)
+    pairs = np.zeros((16, 16), np.uint8)
+    pairs[x >> 4, x & 15] += 1
+    return ranks, marked, last, pairs
+
+
 def written(x):
     y = x.copy()
     np.fill_diagonal(y, 3)
@@ -105,7 +117,7 @@ def written(x):
 
 
 @pytest.mark.parametrize(
-    "function", [equalized, histograms, counted_at, written], ids=lambda each: each.__name__
+    "function", [equalized, histograms, counted_at, scattered, written], ids=lambda each: each.__name__
 )
 def test_calls_of_an_image(function):
     tosaic.function(function).check(IMAGE)

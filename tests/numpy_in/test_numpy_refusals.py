@@ -100,8 +100,8 @@ def written_global(x):
 
 
 def scattered(x):
-    y = np.zeros_like(x)
-    y[x & 3] = x
+    y = np.zeros((4, 4), x.dtype)
+    y[x & 3, 1:3] = 1
     return y
 
 
@@ -200,7 +200,7 @@ REFUSALS = [
     (written_global, "an array from outside of the function is written to", "use a .copy()"),
     (
         scattered,
-        "assignment through traced indices is not supported, but for one number",
+        "assignment through traced indices beside slices of a part is not supported",
         "write it with np.where",
     ),
     (beside_reshape, "an array is written to beside a reshape of it", "make one a .copy()"),
