@@ -18,7 +18,9 @@ MODULES = {
     "indexing": "Look-ups",
     "reductions": "Reductions, scans, sorting",
     "products": "Products",
+    "counting": "Counting",
     "composed": "Composed",
+    "writing": "Writing",
 }
 
 

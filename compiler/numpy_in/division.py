@@ -47,7 +47,7 @@ def floor_divide(
         return a.astype(dtype) >> dtype.type(divisor.bit_length() - 1)
     if not (INT32.holds(a.interval) and INT32.holds(b.interval)):
         most = a.interval.high // max(b.interval.low, 1)
-        return _bounded(_unsigned(a, b)[0], Interval(0, most)).astype(dtype)
+        return bounded(_unsigned(a, b)[0], Interval(0, most)).astype(dtype)
     if divisor and (found := reciprocal(a.interval, divisor)) is not None:
         k, e, m, s = found
         doubled = a.wide if k == 1 else recorder.multiply(a.wide, recorder.number(k))
@@ -89,8 +89,8 @@ def _unsigned(a: TracedArray, b: TracedArray) -> tuple[TracedArray, TracedArray]
     y: Any = b.astype(np.uint32)
     large = y > np.uint32(INT32.high)
     small: Any = np.where(large | (y == 0), np.uint32(1), y)
-    small = small if INT32.holds(small.interval) else _bounded(small.view(np.int32), Interval(1, INT32.high))
-    half: Any = _bounded((x >> np.uint32(1)).view(np.int32), Interval(0, x.interval.high >> 1))
+    small = small if INT32.holds(small.interval) else bounded(small.view(np.int32), Interval(1, INT32.high))
+    half: Any = bounded((x >> np.uint32(1)).view(np.int32), Interval(0, x.interval.high >> 1))
     quotient = (half // small.astype(np.int32)).astype(np.uint32) << np.uint32(1)
     rest = x - quotient * y
     quotient = np.where(large, (x >= y).astype(np.uint32), quotient + (rest >= y))
@@ -98,7 +98,7 @@ def _unsigned(a: TracedArray, b: TracedArray) -> tuple[TracedArray, TracedArray]
     return quotient, np.where(y == 0, np.uint32(0), x - quotient * y)
 
 
-def _bounded(a: TracedArray, interval: Interval) -> TracedArray:
+def bounded(a: TracedArray, interval: Interval) -> TracedArray:
     """The array, whose values are known to lie in an interval."""
     if a.value is not None:
         return a
@@ -110,12 +110,14 @@ def remainder(
     recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray
 ) -> TracedArray:
     divisor = _constant(b)
+    if divisor > UINT32.high and divisor & (divisor - 1) == 0:
+        return np.bitwise_and(a.astype(dtype), dtype.type(divisor - 1))
     if divisor and divisor & (divisor - 1) == 0:
         name = recorder.elementwise("BITWISE_AND", a.tensor(Form.LOW), recorder.number(divisor - 1))
         return TracedArray(recorder, shape, dtype, Interval(0, divisor - 1), forms={Form.WIDE: name})
     if not (INT32.holds(a.interval) and INT32.holds(b.interval)):
         most = max(b.interval.high - 1, 0)
-        return _bounded(_unsigned(a, b)[1], Interval(0, most)).astype(dtype)
+        return bounded(_unsigned(a, b)[1], Interval(0, most)).astype(dtype)
     quotient = floor_divide(recorder, np.dtype(np.int32), shape, a, b)
     rest = recorder.elementwise("SUB", a.wide, recorder.multiply(quotient.wide, b.wide))
     if 0 in b.interval:
@@ -123,3 +125,15 @@ def remainder(
         rest = recorder.elementwise("SELECT", by_zero, recorder.number(0), rest)
     interval = Interval(min(b.interval.low + 1, 0), max(b.interval.high - 1, 0))
     return TracedArray(recorder, shape, dtype, interval, forms={Form.WIDE: rest})
+
+
+@ufunc_rule(np.fmod)
+def fmod(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray) -> TracedArray:
+    """The remainder that has the dividend's sign: of the absolute values, turned round."""
+    rest: Any = np.remainder(_size_of(a, dtype), _size_of(b, dtype))
+    return np.where(a < 0, 0 - rest, rest).astype(dtype) if a.interval.low < 0 else rest.astype(dtype)
+
+
+def _size_of(a: TracedArray, dtype: np.dtype) -> Any:
+    """The absolute value, which the least integer has without a sign only."""
+    return np.absolute(a.astype(dtype)).view(f"u{dtype.itemsize}") if dtype.kind == "i" else a.astype(dtype)

@@ -11,16 +11,19 @@ import numpy as np
 
 from tosaic.compiler.ir import Declared, Graph, State
 from tosaic.compiler.numpy_in import (  # noqa: F401  (importing them registers their rules)
+    array_methods,
     calls,
     composed,
     control,
     conversion,
+    counting,
     division,
     indexing,
     moves,
     products,
     reductions,
     ufuncs,
+    writing,
 )
 from tosaic.compiler.numpy_in.forms import BOOL, MAX_RANK, Form
 from tosaic.compiler.numpy_in.intervals import INT32, Interval, of_type

@@ -10,9 +10,18 @@ import numpy as np
 from tosaic.compiler.ir import DType
 from tosaic.compiler.numpy_in.conversion import convert
 from tosaic.compiler.numpy_in.forms import BOOL, MAX_RANK, Form
-from tosaic.compiler.numpy_in.intervals import Interval
+from tosaic.compiler.numpy_in.intervals import Interval, of_type
 from tosaic.compiler.numpy_in.masked import SHAPE, Masked
-from tosaic.compiler.numpy_in.moves import axis_of, broadcast, joined, moved, padded, reshaped, where
+from tosaic.compiler.numpy_in.moves import (
+    axis_of,
+    broadcast,
+    forms_of,
+    joined,
+    moved,
+    padded,
+    reshaped,
+    where,
+)
 from tosaic.compiler.numpy_in.recording import Recorder, refuse
 from tosaic.compiler.numpy_in.rules import function_rule
 from tosaic.compiler.numpy_in.tracer import TracedArray, known, lift, plain, recorder_of
@@ -166,17 +175,22 @@ def _read_at(a: TracedArray, parts: Sequence[Any]) -> TracedArray:
     indices = [None if isinstance(each, slice) else lift(a.recorder, each) for each in parts[:count]]
     if any(each is None or each.dtype.kind not in "iu" for each in indices):
         refuse("this mix of traced indices and slices is not supported; use np.take(x, index, axis=...)")
+    lines = math.prod(a.shape[:count])
+    return take(reshaped(a, (lines, *a.shape[count:])), _places(a, indices), axis=0)
+
+
+def _places(a: TracedArray, indices: Sequence[Any]) -> Any:
+    """The numbers of the lines of the first axes that an index for each of these chooses."""
     place: Any = lift(a.recorder, np.int32(0))
     for part, size in zip(indices, a.shape, strict=False):
-        assert part is not None
-        place = place * np.int32(size) + _inside(part, size)
-    lines = math.prod(a.shape[:count])
+        place = place * np.int32(size) + inside(lift(a.recorder, part), size)
     if place.value is None:
+        lines = math.prod(a.shape[: len(indices)])
         place.content.interval = place.interval.within(Interval(0, lines - 1))
-    return take(reshaped(a, (lines, *a.shape[count:])), place, axis=0)
+    return place
 
 
-def _inside(index: TracedArray, size: int) -> Any:
+def inside(index: TracedArray, size: int) -> Any:
     """int32 indices from 0; refused unless all are proved to be inside."""
     if not Interval(-size, size - 1).holds(index.interval):
         refuse(
@@ -198,7 +212,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     place = axis_of(axis, array.ndim)
     size = array.shape[place]
     if index.dtype.kind not in "iu":
-        if index.dtype == BOOL:
+        if index.dtype == BOOL or (isinstance(indices, list | tuple) and not index.size):
             index = index.astype(np.int64)
         else:
             raise TypeError(
@@ -213,7 +227,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     shape = (*array.shape[:place], *index.shape, *array.shape[place + 1 :])
     if 0 in shape:
         return lift(recorder, np.zeros(shape, array.dtype))
-    places = _inside(index, size)
+    places = inside(index, size)
     if (
         array.value is not None
         and array.ndim == 1
@@ -264,9 +278,10 @@ def _gathered(a: TracedArray, places: TracedArray, axis: int, shape: Sequence[in
         index = recorder.reshape(places.wide, (1, places.size))
         if before > 1:
             index = recorder.add("TILE", [index, recorder.sizes([before, 1])])
-    values = a.wide if a.natural is Form.WIDE else a.tensor(a.natural)
-    name = recorder.add("GATHER", [recorder.reshape(values, (before, a.shape[axis], after)), index])
-    forms = {a.natural: recorder.reshape(name, shape)}
+    forms = {}
+    for form in forms_of(a) if a.natural is Form.WIDE else [a.natural]:
+        values = recorder.reshape(a.tensor(form), (before, a.shape[axis], after))
+        forms[form] = recorder.reshape(recorder.add("GATHER", [values, index]), shape)
     return TracedArray(recorder, shape, a.dtype, a.interval, forms=forms)
 
 
@@ -300,6 +315,7 @@ def setitem(a: TracedArray, index: Any, value: Any) -> None:
         raise TypeError(f"'numpy.{a.dtype}' object does not support item assignment")
     if isinstance(value, int) and not isinstance(value, bool) and a.dtype != BOOL:
         new = lift(recorder, np.asarray(value, a.dtype))
+    new = _truncated(a, new)
     if any(isinstance(each, TracedArray) for each in key):
         return _set_traced(a, key, new)
     places = np.arange(a.size).reshape(a.shape)[key]
@@ -309,8 +325,6 @@ def setitem(a: TracedArray, index: Any, value: Any) -> None:
         return a.assign(lift(a.recorder, changed))
     if a.recorder is not recorder:
         refuse("a loop's branch writes to an array from outside: pass it as one of the loop's values")
-    if new.dtype not in (BOOL,) and new.dtype.kind not in "iu":
-        refuse(f"a constant of type {new.dtype} is written to a traced array; round it to integers first")
     if not places.size:
         return
     a.assign(_written(a, places, convert(new, a.dtype)))
@@ -369,10 +383,19 @@ def _typed(a: TracedArray, value: Any) -> TracedArray:
     """A value as it is written to the array: Python's integers are checked by NumPy."""
     if isinstance(value, int) and not isinstance(value, bool) and a.dtype != BOOL:
         return lift(a.recorder, np.asarray(value, a.dtype))
-    new = lift(recorder_of(a, value), value)
-    if new.dtype != BOOL and new.dtype.kind not in "iu":
-        refuse(f"a constant of type {new.dtype} is written to a traced array; round it to integers first")
-    return convert(new, a.dtype)
+    return convert(_truncated(a, lift(recorder_of(a, value), value)), a.dtype)
+
+
+def _truncated(a: TracedArray, new: TracedArray) -> TracedArray:
+    """Known floats as NumPy writes them to integers: without their fractions."""
+    if new.dtype.kind in "biu":
+        return new
+    fits = new.dtype.kind == "f" and new.value is not None and np.isfinite(new.value).all()
+    if fits and a.dtype != BOOL and new.size:
+        whole = np.trunc(new.value)
+        if of_type(a.dtype).holds(Interval(int(whole.min()), int(whole.max()))):
+            return lift(a.recorder, whole.astype(a.dtype))
+    refuse(f"a constant of type {new.dtype} is written to a traced array; round it to integers first")
 
 
 def _set_traced(a: TracedArray, key: Key, new: TracedArray) -> None:
@@ -384,7 +407,38 @@ def _set_traced(a: TracedArray, key: Key, new: TracedArray) -> None:
         each == slice(None) for i, each in enumerate(parts) if i not in numbers
     ):
         return a.assign(where(_hit(a, parts, numbers), _row(a, converted, numbers), a))
-    refuse("assignment through traced indices is not supported, but for one number; write it with np.where")
+    count = len(numbers)
+    if numbers == [*range(count)] and all(each == slice(None) for each in parts[count:]):
+        return _scattered(a, parts[:count], converted)
+    axis = numbers[0]
+    if (
+        count == 1
+        and np.ndim(parts[axis]) == 1
+        and all(each == slice(None) for each in parts if each is not parts[axis])
+    ):
+        long = broadcast(converted, (*a.shape[:axis], parts[axis].size, *a.shape[axis + 1 :]))
+        return _scattered(np.moveaxis(a, axis, 0), [parts[axis]], np.moveaxis(long, axis, 0))
+    refuse(
+        "assignment through traced indices beside slices of a part is not supported; write it with np.where"
+    )
+
+
+def _scattered(a: TracedArray, indices: Sequence[Any], new: TracedArray) -> None:
+    """Lines of the first axes, at traced places: of several at one place the last one, as in NumPy."""
+    lines, rest = math.prod(a.shape[: len(indices)]), a.shape[len(indices) :]
+    place = _places(a, indices)
+    values = broadcast(new, (*place.shape, *rest)) if new.size > 1 else new
+    hit: Any = reshaped(place, (place.size, 1)) == np.arange(lines, dtype=np.int32)
+    own = reshaped(a, (lines, *rest))
+    ones = (1,) * len(rest)
+    if new.size == 1:
+        changed = where(reshaped(np.any(hit, axis=0), (lines, *ones)), reshaped(new, ()), own)
+    else:
+        numbers = np.arange(1, place.size + 1, dtype=np.int32)[:, None]
+        last: Any = np.max(where(hit, numbers, np.int32(0)), axis=0)
+        chosen = take(reshaped(values, (place.size, *rest)), np.maximum(last - 1, 0), axis=0)
+        changed = where(reshaped(last > 0, (lines, *ones)), chosen, own)
+    a.assign(reshaped(changed, a.shape))
 
 
 def _hit(a: TracedArray, parts: Sequence[Any], numbers: Sequence[int]) -> Any:
@@ -392,7 +446,7 @@ def _hit(a: TracedArray, parts: Sequence[Any], numbers: Sequence[int]) -> Any:
     hit: Any = None
     for axis in numbers:
         size = a.shape[axis]
-        here: Any = np.arange(size, dtype=np.int32) == _inside(lift(a.recorder, parts[axis]), size)
+        here: Any = np.arange(size, dtype=np.int32) == inside(lift(a.recorder, parts[axis]), size)
         line = reshaped(lift(a.recorder, here), [size if i == axis else 1 for i in range(a.ndim)])
         hit = line if hit is None else hit & line
     return hit

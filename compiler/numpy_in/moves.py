@@ -8,6 +8,7 @@ import numpy as np
 
 from tosaic.compiler.numpy_in.conversion import convert
 from tosaic.compiler.numpy_in.forms import BOOL, INTEGERS, NARROW, Form
+from tosaic.compiler.numpy_in.intervals import INT32
 from tosaic.compiler.numpy_in.recording import refuse
 from tosaic.compiler.numpy_in.rules import FUNCTIONS, function_rule
 from tosaic.compiler.numpy_in.tracer import TracedArray, flat, lift, plain, recorder_of
@@ -25,6 +26,16 @@ def axes_of(axis: Any, rank: int) -> list[int]:
     """The axes that an argument `axis` means, in order; None means all."""
     given = range(rank) if axis is None else axis
     return sorted(np.lib.array_utils.normalize_axis_tuple(given, rank))
+
+
+def forms_of(*arrays: TracedArray) -> list[Form]:
+    """The forms in which an operator takes arrays of one type together: few bytes, and no more than it needs."""
+    if any(each.itemsize == 8 and not INT32.holds(each.interval) for each in arrays):
+        return [Form.LOW, Form.HIGH]
+    if arrays[0].dtype == BOOL:
+        return [Form.BOOL]
+    narrow = arrays[0].dtype in NARROW and any(each.natural is Form.NARROW for each in arrays)
+    return [Form.NARROW if narrow else Form.WIDE]
 
 
 def moved(a: TracedArray, op: str, shape: Sequence[int], *operands: str, **attributes: Any) -> TracedArray:
@@ -63,8 +74,15 @@ def _renamed(a: TracedArray, shape: Sequence[int]) -> TracedArray:
 def reshape(
     a: TracedArray, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None
 ) -> Any:
-    if order != "C":
-        refuse("reshape in Fortran order is not supported; transpose first")
+    if order == "F" and a.ndim:
+        back = (
+            np.empty(a.shape, "b").reshape(newshape if shape is None else plain(shape), order="F").shape[::-1]
+        )
+        return transpose(reshape(transpose(a), back)).perhaps_view(a)
+    if order not in "CF":
+        refuse(
+            f"order={order!r} of np.reshape asks for places in memory, which traced arrays have not: say C or F"
+        )
     wanted = np.empty(a.shape, "b").reshape(newshape if shape is None else plain(shape)).shape
     if wanted == a.shape:
         return a
@@ -193,18 +211,18 @@ def joined(parts: Sequence[TracedArray], axis: int) -> TracedArray:
         some = [joined(parts[i : i + _MOST_PARTS], axis) for i in range(0, len(parts), _MOST_PARTS)]
         return joined(some, axis)
     dtype, recorder = parts[0].dtype, parts[0].recorder
-    narrow = dtype in NARROW and any(each.natural is Form.NARROW for each in parts)
-    form = Form.BOOL if dtype == BOOL else Form.NARROW if narrow else Form.WIDE
-    names = [
-        recorder.reshape(each.wide if form is Form.WIDE else each.tensor(form), each.shape) for each in parts
-    ]
     shape = list(parts[0].shape)
     shape[axis] = sum(each.shape[axis] for each in parts)
     interval = parts[0].interval
     for each in parts[1:]:
         interval = interval.union(each.interval)
-    name = names[0] if len(names) == 1 else recorder.add("CONCAT", names, axis=axis)
-    return TracedArray(recorder, shape, dtype, interval, forms={form: name})
+    forms = {
+        form: recorder.add(
+            "CONCAT", [recorder.reshape(each.tensor(form), each.shape) for each in parts], axis=axis
+        )
+        for form in forms_of(*parts)
+    }
+    return TracedArray(recorder, shape, dtype, interval, forms=forms)
 
 
 @function_rule(np.stack)
@@ -313,21 +331,36 @@ def roll(a: TracedArray, shift: Any, axis: Any = None) -> TracedArray:
 
 @function_rule(np.pad)
 def pad(array: TracedArray, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Any:
+    if mode == "constant":
+        return _padded_with(array, pad_width, plain(constant_values))
     widths = np.broadcast_to(plain(pad_width), (array.ndim, 2)).tolist()
     np.pad(np.empty(array.shape, "b"), pad_width, mode)
-    if mode == "constant" and np.ndim(constant_values) == 0:
-        return padded(array, widths, plain(constant_values))
-    if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
+    if mode not in ("edge", "reflect", "symmetric", "wrap"):
         refuse(
             f"np.pad in mode {mode!r} computes values: there is constant, edge, reflect, symmetric and wrap"
         )
-    if mode == "constant":
-        refuse("np.pad with different constants is not supported; pad twice")
     result = array.copy()
     for axis, (before, after) in enumerate(widths):
         if before or after:
             places = np.pad(np.arange(array.shape[axis]), (before, after), mode)
             result = np.take(result, places, axis=axis)
+    return result
+
+
+def _padded_with(array: TracedArray, pad_width: Any, constants: Any) -> TracedArray:
+    """With one constant, or with one for each end of each axis: later axes have the corners."""
+    np.pad(np.zeros(array.shape, array.dtype), pad_width, constant_values=constants)
+    widths = np.broadcast_to(plain(pad_width), (array.ndim, 2)).tolist()
+    if np.ndim(constants) == 0:
+        return padded(array, widths, constants)
+    result = array
+    for axis, (sizes, ends) in enumerate(
+        zip(widths, np.broadcast_to(constants, (array.ndim, 2)), strict=True)
+    ):
+        for end in (0, 1):
+            own = [[0, 0] for _ in range(array.ndim)]
+            own[axis][end] = sizes[end]
+            result = padded(result, own, ends[end])
     return result
 
 
@@ -340,12 +373,12 @@ def padded(a: TracedArray, widths: Sequence[Sequence[int]], constant: Any = 0) -
     if not any(flat(widths)):
         return a.copy()
     shape = [size + before + after for size, (before, after) in zip(a.shape, widths, strict=True)]
-    if a.natural is Form.WIDE:
-        a.wide  # noqa: B018  (refuses two words)
     record = a.recorder
-    name = record.reshape(a.tensor(a.natural), a.shape)
-    name = record.add("PAD", [name, record.sizes(flat(widths)), fill.tensor(a.natural)])
-    return TracedArray(record, shape, a.dtype, interval, forms={a.natural: name})
+    forms = {}
+    for form in forms_of(a, fill) if a.natural is Form.WIDE else [a.natural]:
+        name = record.reshape(a.tensor(form), a.shape)
+        forms[form] = record.add("PAD", [name, record.sizes(flat(widths)), fill.tensor(form)])
+    return TracedArray(record, shape, a.dtype, interval, forms=forms)
 
 
 def _places_moved(function: Callable[..., Any]) -> None:
@@ -395,11 +428,13 @@ def where(condition: Any, *choices: Any) -> TracedArray:
     if mask.value is not None and (mask.value.all() or not mask.value.any()):
         chosen = a if mask.value.all() else b
         return broadcast(chosen, shape) if chosen.shape != shape else chosen.copy()
-    narrow = a.natural is b.natural is Form.NARROW
-    form = Form.BOOL if dtype == BOOL else Form.NARROW if narrow else Form.WIDE
-    names = [each.wide if form is Form.WIDE else each.tensor(form) for each in (a, b)]
-    name = recorder.elementwise("SELECT", mask.boolean, *names)
-    made = TracedArray(recorder, shape, dtype, a.interval.union(b.interval), forms={form: name})
+    forms = forms_of(a, b)
+    if forms == [Form.NARROW] and not a.natural is b.natural is Form.NARROW:
+        forms = [Form.WIDE]
+    names = {
+        form: recorder.elementwise("SELECT", mask.boolean, a.tensor(form), b.tensor(form)) for form in forms
+    }
+    made = TracedArray(recorder, shape, dtype, a.interval.union(b.interval), forms=names)
     made.scalar = False
     return made
 
@@ -415,7 +450,7 @@ def _typed(choice: Any) -> Any:
 
 def _chosen(recorder: Any, choice: Any, dtype: np.dtype) -> TracedArray:
     if isinstance(choice, int) and not isinstance(choice, bool):
-        return lift(recorder, np.asarray(choice, dtype))
+        return lift(recorder, np.asarray(choice).astype(dtype))  # wraps, as np.where does
     return convert(lift(recorder, choice), dtype)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.numpy_in.recording import Recorder, is_users
+from tosaic.compiler.numpy_in.recording import Recorder, is_users, refuse
 from tosaic.compiler.numpy_in.tracer import TracedArray, flat, known, lift, plain, recorder_of
 
 _MAKERS = {
@@ -42,6 +42,8 @@ _OF_SEQUENCES = (
     np.column_stack,
     np.select,
     np.block,
+    np.linalg.multi_dot,
+    np.choose,
 )
 _COPIES = (np.array, np.asarray, np.ascontiguousarray)
 
@@ -56,12 +58,68 @@ class Namespace(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         found = getattr(np, name)
         if name in _MAKERS:
-            return _maker(self._recorder, found)
+            return _maker(self._recorder, found if found is not np.empty else np.zeros)
         return _called(found)
+
+
+class _OfTraced(type):
+    """Types of NumPy that a function calls, `np.int32(x)`, or asks for, `isinstance(x, np.ndarray)`."""
+
+    def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
+        own: Any = cls.__base__
+        if len(arguments) == 1 and isinstance(arguments[0], TracedArray) and issubclass(own, np.generic):
+            made = arguments[0].astype(own)
+            made.scalar = not made.shape
+            return made
+        return own(*arguments, **keywords)
+
+    def __instancecheck__(cls, item: Any) -> bool:
+        if isinstance(item, TracedArray):
+            return (
+                not item.scalar if cls.__base__ is np.ndarray else item.scalar and item.dtype == cls.__base__
+            )
+        return isinstance(item, cls.__base__)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls.__base__
+
+    def __hash__(cls) -> int:
+        return hash(cls.__base__)
+
+
+_SCALARS: tuple[type, ...] = tuple(np.dtype(code).type for code in "bBhHiIlLqQ")
+_TYPES: dict[Any, Any] = {kind: _OfTraced(kind.__name__, (kind,), {}) for kind in (np.ndarray, *_SCALARS)}
+
+
+class _Joined:
+    """`np.r_` and `np.c_`."""
+
+    def __init__(self, plain_one: Any) -> None:
+        self._plain, self._columns = plain_one, plain_one is np.c_
+
+    def __getitem__(self, key: Any) -> Any:
+        items = key if isinstance(key, tuple) else (key,)
+        if not any(isinstance(each, TracedArray) for each in items):
+            return self._plain[key]
+        if any(isinstance(each, str) for each in items):
+            refuse("np.r_ and np.c_ with a text are not supported on traced arrays; np.concatenate")
+        recorder = recorder_of(*items)
+        parts = [lift(recorder, self._plain[each] if isinstance(each, slice) else each) for each in items]
+        if self._columns:
+            grown = [each if each.ndim > 1 else np.reshape(each, (each.size, 1)) for each in parts]
+            return np.concatenate(grown, -1)
+        kind = np.result_type(
+            *(item if type(item) is int else part.dtype for item, part in zip(items, parts, strict=True))
+        )
+        return np.concatenate([np.atleast_1d(each).astype(kind) for each in parts])
 
 
 def _called(found: Any) -> Any:
     """What NumPy offers, as it is called with traced arrays."""
+    if isinstance(found, type) and found in _TYPES:
+        return _TYPES[found]
+    if found is np.r_ or found is np.c_:
+        return _Joined(found)
     if isinstance(found, np.ufunc):
         return UfuncOfLists(found)
     return _caller(found) if isinstance(found, _DISPATCHER) else found
@@ -78,7 +136,7 @@ class UfuncOfLists:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._ufunc, name)
-        if name not in ("reduce", "accumulate", "outer"):
+        if name not in ("reduce", "accumulate", "reduceat", "outer"):
             return found
         return lambda *arguments, **keywords: found(*map(_lifted_list, arguments), **keywords)
 
@@ -200,7 +258,7 @@ class Replacer:
     def _made_by(self, value: Any) -> Any:
         """`from numpy import zeros`: its replacement; all else as it is."""
         if any(maker is value for maker in _MAKERS.values()):
-            return _maker(self.recorder, value)
+            return getattr(self._namespace, value.__name__)
         return _called(value)
 
 

@@ -7,6 +7,7 @@ the result's width only.
 import dataclasses
 import itertools
 import math
+import string
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ from tosaic.compiler.numpy_in.moves import (
     transposed,
 )
 from tosaic.compiler.numpy_in.recording import Recorder, refuse
-from tosaic.compiler.numpy_in.rules import function_rule, ufunc_rule
+from tosaic.compiler.numpy_in.rules import FUNCTIONS, UFUNCS, function_rule, ufunc_rule
 from tosaic.compiler.numpy_in.tracer import TracedArray, lift, recorder_of
 from tosaic.compiler.numpy_in.ufuncs import needs_words
 
@@ -216,7 +217,7 @@ def vdot(a: Any, b: Any) -> Any:
     return matmul(reshaped(x, (x.size,)), reshaped(y, (y.size,)))
 
 
-@function_rule(np.outer)
+@function_rule(np.outer, np.linalg.outer)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     recorder = recorder_of(a, b)
     x, y = lift(recorder, a), lift(recorder, b)
@@ -336,33 +337,104 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     recorder = recorder_of(a, v)
     x, y = lift(recorder, a), lift(recorder, v)
-    if y.size > x.size:
-        refuse("np.correlate with a longer second array is not supported; give the longer one first")
+    if y.size > x.size:  # NumPy exchanges them, and turns the result round
+        return convolve(y, x[::-1], mode)[::-1].copy()
     return convolve(x, y[::-1], mode)
 
 
+def _of_vectors(name: str, subscripts: str) -> None:
+    """Products that NumPy has since 2.0 or 2.2."""
+    ufunc = getattr(np, name, None)
+    if ufunc is not None:
+        UFUNCS[ufunc] = lambda a, b: einsum(subscripts, a, b)
+
+
+_of_vectors("vecdot", "...i,...i->...")
+_of_vectors("matvec", "...ij,...j->...i")
+_of_vectors("vecmat", "...i,...ij->...j")
+
+
+@function_rule(np.linalg.vecdot)
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    recorder = recorder_of(x1, x2)
+    return einsum("...i,...i->...", *(np.moveaxis(lift(recorder, each), axis, -1) for each in (x1, x2)))
+
+
+@function_rule(np.linalg.multi_dot)
+def multi_dot(arrays: Any, *, out: Any = None) -> Any:
+    recorder = recorder_of(arrays)
+    result, *rest = (lift(recorder, each) for each in arrays)
+    for each in rest:
+        result = dot(result, each)
+    return result
+
+
+FUNCTIONS[np.linalg.matmul] = lambda x1, x2, /: np.matmul(x1, x2)
+FUNCTIONS[np.linalg.diagonal] = lambda x, /, *, offset=0: np.diagonal(x, offset, -2, -1)
+FUNCTIONS[np.linalg.trace] = lambda x, /, *, offset=0, dtype=None: np.trace(x, offset, -2, -1, dtype)
+
+
 @function_rule(np.einsum)
-def einsum(subscripts: Any, *operands: Any, optimize: Any = False) -> Any:
+def einsum(
+    subscripts: Any,
+    *operands: Any,
+    out: Any = None,
+    optimize: Any = False,
+    dtype: Any = None,
+    casting: str = "safe",
+) -> Any:
     """Pair by pair from the left; letters that nothing else needs are summed first."""
     if not isinstance(subscripts, str):
         refuse("np.einsum without a text of subscripts is not supported; write one")
     recorder = recorder_of(*operands)
     arrays = [lift(recorder, each) for each in operands]
+    like = [np.empty(each.shape, each.dtype) for each in arrays]
+    kind = np.einsum(subscripts, *like, dtype=dtype, casting=casting).dtype
+    if kind == BOOL or kind not in INTEGERS:
+        refuse(f"np.einsum in {kind} is not supported: convert the operands (astype) to integers")
+    terms, result = _letters(subscripts, arrays)
+    sizes: dict[str, int] = {}
+    for term, each in zip(terms, arrays, strict=True):
+        sizes |= {c: max(size, sizes.get(c, 1)) for c, size in zip(term, each.shape, strict=True)}
+    pairs = [_axis_for_each(term, each, sizes) for term, each in zip(terms, arrays, strict=True)]
+    terms, arrays = [term for term, _ in pairs], [convert(each, kind) for _, each in pairs]
+    while len(arrays) > 1:
+        term, array = _contracted(terms[:2], arrays[:2], set(result).union(*terms[2:]), kind)
+        terms, arrays = [term, *terms[2:]], [array, *arrays[2:]]
+    term, array = _summed(terms[0], arrays[0], set(result), kind)
+    wanted = [sizes[c] for c in result]
+    for c in result:
+        if c not in term:  # an axis that has one element everywhere
+            term, array = term + c, reshaped(array, (*array.shape, 1))
+    array = _ordered(array, [term.index(c) for c in result]) if term != result else array.copy()
+    return array if list(array.shape) == wanted else broadcast(array, wanted)
+
+
+def _letters(subscripts: str, arrays: Sequence[TracedArray]) -> tuple[list[str], str]:
+    """The operands' terms and the result's, with letters for the axes that an ellipsis stands for."""
     given, arrow, result = subscripts.replace(" ", "").partition("->")
     terms = given.split(",")
+    free = [c for c in string.ascii_letters if c not in subscripts]
+    counts = [each.ndim - len(term.replace("...", "")) for term, each in zip(terms, arrays, strict=True)]
+    most = max((n for n, term in zip(counts, terms, strict=True) if "..." in term), default=0)
     if not arrow:
-        result = "".join(sorted(c for c in set(given) - {","} if given.count(c) == 1))
-    if "." in subscripts or any(len(set(term)) != len(term) for term in terms):
-        refuse(f"np.einsum({subscripts!r}): an ellipsis and a letter twice in a term are not supported")
-    np.einsum(subscripts, *(np.empty(each.shape, each.dtype) for each in arrays))
-    dtype = np.result_type(*(each.dtype for each in arrays))
-    if dtype == BOOL or dtype not in INTEGERS:
-        refuse(f"np.einsum in {dtype} is not supported: convert the operands (astype) to integers")
-    while len(arrays) > 1:
-        term, array = _contracted(terms[:2], arrays[:2], set(result).union(*terms[2:]), dtype)
-        terms, arrays = [term, *terms[2:]], [array, *arrays[2:]]
-    term, array = _summed(terms[0], arrays[0], set(result), dtype)
-    return _ordered(array, [term.index(c) for c in result]) if term != result else convert(array, dtype)
+        letters = given.replace(".", "").replace(",", "")
+        result = "..." * ("..." in given) + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+    spelled = "".join(free[:most])
+    terms = [term.replace("...", spelled[most - n :]) for n, term in zip(counts, terms, strict=True)]
+    return terms, result.replace("...", spelled)
+
+
+def _axis_for_each(term: str, a: TracedArray, sizes: dict[str, int]) -> tuple[str, TracedArray]:
+    """A term with each letter once: a diagonal of those that are there twice; without axes that are repeated."""
+    once = "".join(dict.fromkeys(term))
+    if once != term:
+        places = np.einsum(f"{term}->{once}", np.arange(a.size).reshape(a.shape))
+        a = np.take(reshaped(a, (a.size,)), places)
+    kept = [i for i, c in enumerate(once) if a.shape[i] > 1 or sizes[c] == 1]
+    if len(kept) < len(once):
+        once, a = "".join(once[i] for i in kept), reshaped(a, [a.shape[i] for i in kept])
+    return once, a
 
 
 def _summed(term: str, a: TracedArray, keep: set[str], dtype: np.dtype) -> tuple[str, TracedArray]:

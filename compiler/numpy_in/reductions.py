@@ -25,8 +25,8 @@ from tosaic.compiler.numpy_in.moves import (
 )
 from tosaic.compiler.numpy_in.products import matmul
 from tosaic.compiler.numpy_in.recording import refuse
-from tosaic.compiler.numpy_in.rules import FUNCTIONS, METHODS, WAYS_OUT, function_rule
-from tosaic.compiler.numpy_in.tracer import TracedArray, lift, recorder_of
+from tosaic.compiler.numpy_in.rules import FUNCTIONS, METHODS, OUT_OF_ONE_TYPE, WAYS_OUT, function_rule
+from tosaic.compiler.numpy_in.tracer import TracedArray, lift, plain, recorder_of
 from tosaic.compiler.numpy_in.ufuncs import needs_words, truth
 
 BLOCK = 32
@@ -41,14 +41,35 @@ WAYS_OUT |= {
     "average": ": it gives floats; (x * weights).sum(axis, dtype=np.int32) // n is an integer",
     "median": ": it gives floats; np.sort(x, axis)[n // 2] is an integer",
     "percentile": ": it gives floats; np.sort(x, axis)[place] is an integer",
-    "bincount": ": its shape depends on values; (x[:, None] == np.arange(n)).sum(0)",
-    "histogram": ": its edges are floats; (x[:, None] == np.arange(n)).sum(0)",
-    "digitize": "; (x[:, None] >= edges).sum(1)",
     "std": ": it gives floats; sum squares in integers",
     "var": ": it gives floats; sum squares in integers",
-    "round": ": it is for floats; (x + half) >> shift rounds integers",
+    **dict.fromkeys(("quantile", "nanmedian"), ": it gives floats; np.sort(x, axis)[place] is an integer"),
     **dict.fromkeys(
-        ("unique", "nonzero", "argwhere", "flatnonzero", "compress", "extract"),
+        ("partition", "argpartition"), ": NumPy leaves its order open; np.sort, np.argsort(kind='stable')"
+    ),
+    **dict.fromkeys(("gcd", "lcm"), ": its steps depend on values; tosaic.while_loop with np.where"),
+    **dict.fromkeys(
+        (
+            "interp",
+            "gradient",
+            "trapezoid",
+            "fft",
+            "ifft",
+            "rfft",
+            "norm",
+            "det",
+            "inv",
+            "solve",
+            "cov",
+            "corrcoef",
+        ),
+        ": it gives floats; write it in fixed point with // or >>",
+    ),
+    **dict.fromkeys(
+        ("vectorize", "apply_along_axis", "apply_over_axes"), "; call the function on whole arrays"
+    ),
+    **dict.fromkeys(
+        ("unique", "nonzero", "argwhere", "flatnonzero", "extract", "trim_zeros"),
         ": its shape depends on values; np.where keeps the shape",
     ),
 }
@@ -76,9 +97,33 @@ def _reduced_shape(a: TracedArray, axes: Sequence[int]) -> list[int]:
     return [1 if i in axes else size for i, size in enumerate(a.shape)]
 
 
-@function_rule(np.sum)
-def sum_(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> TracedArray:
+def _where(a: Any, where_: Any, other: Any) -> Any:
+    """The array with `other`, which changes nothing, in the place of what a reduction leaves out."""
+    return a if where_ is True else where(where_, a, a.dtype.type(other))
+
+
+def _initial(a: TracedArray, initial: Any, kind: np.dtype) -> TracedArray:
+    """What a reduction begins with, in its type."""
+    if isinstance(initial, int):
+        return lift(a.recorder, np.asarray(initial, kind))
+    return convert(lift(a.recorder, initial), kind)
+
+
+@function_rule(np.sum, np.nansum)
+def sum_(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    recorder = recorder_of(a, initial, where)
+    a = _where(lift(recorder, a), where, 0)
     kind = np.sum(np.ones(1, a.dtype), dtype=dtype).dtype
+    if initial is not None:
+        return np.add(sum_(a, axis, kind, keepdims=keepdims), _initial(a, initial, kind))
     axes = axes_of(axis, a.ndim)
     count = count_of(a.shape, axes)
     values = convert(a, kind) if kind.itemsize < 8 else a
@@ -117,39 +162,62 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Traced
     return sum_(truth(a), axis, keepdims=keepdims)
 
 
-def _extreme(op: str, of_bools: str, *functions: Callable[..., Any]) -> Callable[..., Any]:
-    def rule(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> TracedArray:
+def _extreme(op: str, of_bools: str, pick: np.ufunc, *functions: Callable[..., Any]) -> Callable[..., Any]:
+    def rule(
+        a: Any,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
+        a = lift(recorder_of(a, initial, where), a)
         axes = axes_of(axis, a.ndim)
+        if initial is not None or where is not True:
+            return of_some(a, axes, keepdims, initial, where)
         if a.dtype == BOOL:
             forms = {Form.BOOL: _reduced(a, of_bools, axes, Form.BOOL)}
         elif a.dtype == np.uint32 and a.interval.high > INT32.high:
             sign = np.uint32(2**31)
             return rule((a ^ sign).view(np.int32), axis, keepdims=keepdims).view(np.uint32) ^ sign
+        elif a.itemsize == 8 and not INT32.holds(a.interval):
+            for each in reversed(axes):
+                a = _folded(a, each, pick, True)
+            return _dropped(a, axes, keepdims)
         else:
             form = Form.NARROW if a.natural is Form.NARROW and a.dtype.kind == "i" else Form.WIDE
             forms = {form: _reduced(a, op, axes, form)}
         whole = TracedArray(a.recorder, _reduced_shape(a, axes), a.dtype, a.interval, forms=forms)
         return _dropped(whole, axes, keepdims)
 
+    def of_some(a: TracedArray, axes: Sequence[int], keepdims: bool, initial: Any, chosen: Any) -> Any:
+        if initial is None:
+            functions[0](np.ones(1, a.dtype), where=np.ones(1, bool))
+        first = _initial(a, initial, a.dtype)
+        kept = a if chosen is True else where(chosen, a, first)
+        return pick(rule(kept, tuple(axes), keepdims=keepdims), first)
+
     return function_rule(*functions)(rule)
 
 
-greatest = _extreme("REDUCE_MAX", "REDUCE_ANY", np.max, np.amax)
-least = _extreme("REDUCE_MIN", "REDUCE_ALL", np.min, np.amin)
+greatest = _extreme("REDUCE_MAX", "REDUCE_ANY", np.maximum, np.max, np.amax, np.nanmax)
+least = _extreme("REDUCE_MIN", "REDUCE_ALL", np.minimum, np.min, np.amin, np.nanmin)
 
 
 @function_rule(np.any)
-def any_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-    return greatest(truth(a), axis, keepdims=keepdims)
+def any_(a: Any, axis: Any = None, *, keepdims: bool = False, where: Any = True) -> Any:
+    recorder = recorder_of(a, where)
+    return greatest(_where(truth(lift(recorder, a)), where, False), axis, keepdims=keepdims)
 
 
 @function_rule(np.all)
-def all_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-    return least(truth(a), axis, keepdims=keepdims)
+def all_(a: Any, axis: Any = None, *, keepdims: bool = False, where: Any = True) -> Any:
+    recorder = recorder_of(a, where)
+    return least(_where(truth(lift(recorder, a)), where, True), axis, keepdims=keepdims)
 
 
 @function_rule(np.ptp)
-def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+def ptp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     return greatest(a, axis, keepdims=keepdims) - least(a, axis, keepdims=keepdims)
 
 
@@ -163,12 +231,22 @@ def _folded(a: TracedArray, axis: int, ufunc: np.ufunc, keepdims: bool) -> Trace
     return _dropped(a, [axis], keepdims)
 
 
-@function_rule(np.prod)
-def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-    result = convert(a, np.prod(np.ones(1, a.dtype), dtype=dtype).dtype)
+@function_rule(np.prod, np.nanprod)
+def prod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    a = _where(lift(recorder_of(a, initial, where), a), where, 1)
+    kind = np.prod(np.ones(1, a.dtype), dtype=dtype).dtype
+    result: Any = convert(a, kind)
     for each in reversed(axes_of(axis, a.ndim)):
         result = _folded(result, each, np.multiply, keepdims)
-    return result
+    return result if initial is None else np.multiply(result, _initial(a, initial, kind))
 
 
 # --- scans
@@ -224,10 +302,6 @@ def _summed_up(a: TracedArray, axis: int) -> TracedArray:
     return reshaped(reshaped(part, (before, count * block, after))[:, :size], a.shape)
 
 
-if hasattr(np, "cumulative_sum"):
-    FUNCTIONS[np.cumulative_sum] = lambda x, axis=None, dtype=None: cumsum(x, axis, dtype)
-
-
 @function_rule(np.cumprod)
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     values, place = (reshaped(a, (a.size,)), 0) if axis is None else (a, axis_of(axis, a.ndim))
@@ -236,10 +310,28 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
     ).copy()
 
 
+def _cumulative(name: str, scan: Callable[..., Any]) -> None:
+    function = getattr(np, name, None)
+
+    def rule(x: TracedArray, *, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        if x.ndim != 1 and axis is None:
+            getattr(np, name)(np.empty(x.shape, x.dtype))
+        return scan(x, axis, dtype)
+
+    if function is not None:
+        FUNCTIONS[function] = rule
+
+
+_cumulative("cumulative_sum", cumsum)
+_cumulative("cumulative_prod", cumprod)
+
+
 @function_rule(np.diff)
 def diff(a: Any, n: int = 1, axis: Any = -1, prepend: Any = None, append: Any = None) -> Any:
     recorder = recorder_of(a, prepend, append)
     a = lift(recorder, a)
+    if a.ndim == 0 or n < 0:
+        np.diff(np.empty(a.shape, a.dtype), n)
     place = axis_of(axis, a.ndim)
     parts = [lift(recorder, each) for each in (prepend, a, append) if each is not None]
     line = [1 if i == place else size for i, size in enumerate(a.shape)]
@@ -288,17 +380,6 @@ def _place(a: TracedArray, axis: Any, keepdims: bool, extreme: Callable[..., Any
     return reshaped(found, [1] * a.ndim if axis is None else (*shape[:place], 1, *shape[place:]))
 
 
-@function_rule(np.searchsorted)
-def searchsorted(a: Any, v: Any, side: str = "left") -> Any:
-    """How many of the sorted elements are less, or at most, for each value."""
-    recorder = recorder_of(a, v)
-    edges, values = lift(recorder, a), lift(recorder, v)
-    if edges.ndim != 1 or side not in ("left", "right"):
-        refuse("np.searchsorted takes sorted elements of one axis, and side 'left' or 'right'")
-    each = reshaped(values, (*values.shape, 1))
-    return np.sum(each > edges if side == "left" else each >= edges, axis=-1)
-
-
 @function_rule(np.isin)
 def isin(element: Any, test_elements: Any, invert: bool = False) -> Any:
     recorder = recorder_of(element, test_elements)
@@ -313,6 +394,7 @@ def isin(element: Any, test_elements: Any, invert: bool = False) -> Any:
 
 @function_rule(np.sort)
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> TracedArray:
+    np.sort(np.empty(a.shape, a.dtype), axis, kind, order)
     values, place = (reshaped(a, (a.size,)), 0) if axis is None else (a, axis_of(axis, a.ndim))
     if a.dtype == BOOL:
         return sort(values.astype(np.int8), place) != 0
@@ -389,6 +471,10 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stab
 # --- methods of ufuncs
 
 
+_IN_ORDER = (np.subtract, np.floor_divide, np.remainder, np.left_shift, np.right_shift, np.logical_xor)
+"""Reduced and accumulated one element after the other."""
+_MOST_STEPS = 256
+OUT_OF_ONE_TYPE |= {np.max, np.amax, np.min, np.amin, np.maximum, np.minimum, np.fmax, np.fmin, *_IN_ORDER}
 _REDUCTIONS = {
     np.add: np.sum,
     np.multiply: np.prod,
@@ -397,13 +483,38 @@ _REDUCTIONS = {
     np.logical_and: np.all,
     np.logical_or: np.any,
 }
-_ASSOCIATIVE = (np.add, np.multiply, np.maximum, np.minimum, np.bitwise_and, np.bitwise_or, np.bitwise_xor)
+_ASSOCIATIVE = (np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin)
+_ASSOCIATIVE += (np.bitwise_and, np.bitwise_or, np.bitwise_xor)
 
 
-def _reduce(ufunc: np.ufunc, a: Any, axis: Any = 0, dtype: Any = None, keepdims: bool = False) -> Any:
+def _reduce(
+    ufunc: np.ufunc,
+    a: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    more: dict[str, Any] = {} if initial is None else {"initial": initial}
+    if where is not True:
+        more["where"] = where
     if ufunc in _REDUCTIONS:
-        more = {} if dtype is None else {"dtype": dtype}
+        if dtype is not None and ufunc in (np.add, np.multiply):
+            more["dtype"] = dtype
+        elif dtype is not None and ufunc in (np.maximum, np.minimum):
+            a = convert(a, np.dtype(dtype))
         return _REDUCTIONS[ufunc](a, axis=axis, keepdims=keepdims, **more)
+    if more:
+        refuse(f"initial= and where= of np.{ufunc.__name__}.reduce are not supported: use np.where")
+    if ufunc in _IN_ORDER:
+        place = axis_of(0 if a.ndim == 1 and axis is None else axis, a.ndim)
+        last = _in_order(ufunc, a, place, dtype)[-1]
+        return (
+            reshaped(last, [1 if i == place else size for i, size in enumerate(a.shape)])
+            if keepdims
+            else last
+        )
     if ufunc not in _ASSOCIATIVE:
         refuse(f"np.{ufunc.__name__}.reduce is not supported on a traced array; write a loop over the axis")
     result = a if dtype is None else convert(a, np.dtype(dtype))
@@ -412,23 +523,50 @@ def _reduce(ufunc: np.ufunc, a: Any, axis: Any = 0, dtype: Any = None, keepdims:
     return result
 
 
+def _in_order(ufunc: np.ufunc, a: TracedArray, place: int, dtype: Any) -> list[Any]:
+    """The results so far after each element of an axis."""
+    kind = ufunc.reduce(np.ones(2, a.dtype), dtype=dtype).dtype
+    if a.shape[place] > _MOST_STEPS:
+        refuse(f"np.{ufunc.__name__} of {a.shape[place]} elements one after the other: use tosaic.while_loop")
+    before = (slice(None),) * place
+    found: list[Any] = [convert(a[(*before, 0)], kind)]
+    for i in range(1, a.shape[place]):
+        found.append(ufunc(found[-1], convert(a[(*before, i)], kind)))
+    return found
+
+
 def _accumulate(ufunc: np.ufunc, a: Any, axis: Any = 0, dtype: Any = None) -> Any:
-    if ufunc not in _ASSOCIATIVE:
-        refuse(
-            f"np.{ufunc.__name__}.accumulate is not supported on a traced array; write a loop over the axis"
-        )
     if ufunc is np.add:
         return cumsum(a, axis, dtype)
     if ufunc is np.multiply:
         return cumprod(a, axis, dtype)
+    place = axis_of(axis, a.ndim)
+    if ufunc in _IN_ORDER:
+        return stack(_in_order(ufunc, a, place, dtype), place)
+    if ufunc not in _ASSOCIATIVE:
+        refuse(
+            f"np.{ufunc.__name__}.accumulate is not supported on a traced array; write a loop over the axis"
+        )
     values = a if dtype is None else convert(a, np.dtype(dtype))
-    return _scanned(values, axis_of(axis, a.ndim), ufunc).copy()
+    return _scanned(values, place, ufunc).copy()
 
 
-def _outer(ufunc: np.ufunc, a: Any, b: Any) -> Any:
+def _reduceat(ufunc: np.ufunc, a: Any, indices: Any, axis: Any = 0, dtype: Any = None) -> Any:
+    """Of each slice between two indices; of one element where the second is not greater."""
+    starts, place = plain(indices), axis_of(axis, a.ndim)
+    ufunc.reduceat(np.ones(a.shape[place]), starts)
+    kind = ufunc.reduce(np.ones(1, a.dtype), dtype=dtype).dtype
+    before, found = (slice(None),) * place, []
+    for first, last in zip(starts, [*starts[1:], a.shape[place]], strict=True):
+        part = a[(*before, slice(int(first), max(int(last), int(first) + 1)))]
+        found.append(convert(_reduce(ufunc, part, place, dtype), kind))
+    return stack(found, place)
+
+
+def _outer(ufunc: np.ufunc, a: Any, b: Any, dtype: Any = None) -> Any:
     recorder = recorder_of(a, b)
     first, second = lift(recorder, a), lift(recorder, b)
-    return ufunc(reshaped(first, first.shape + (1,) * second.ndim), second)
+    return ufunc(reshaped(first, first.shape + (1,) * second.ndim), second, dtype=dtype)
 
 
-METHODS |= {"reduce": _reduce, "accumulate": _accumulate, "outer": _outer}
+METHODS |= {"reduce": _reduce, "accumulate": _accumulate, "reduceat": _reduceat, "outer": _outer}

@@ -20,8 +20,15 @@ METHODS: dict[str, Rule] = {}
 """By method of ufuncs ("__call__", "reduce"): rule(ufunc, *inputs, **keywords)."""
 FUNCTIONS: dict[Rule, Rule] = {}
 """By NumPy function, and by method of the traced array: the rule in its place."""
+OUT_OF_ONE_TYPE: set[Rule] = set()
+"""NumPy functions, and ufuncs that reduce, whose out= has to have the type of the array."""
 WAYS_OUT: dict[str, str] = {}
 """By NumPy function without a rule: what to write instead."""
+
+
+def way_out(name: str) -> str:
+    """What a refusal says to write in the place of a NumPy function."""
+    return WAYS_OUT.get(name, "; docs/numpy.md lists what is")
 
 
 def ufunc_rule(*ufuncs: np.ufunc) -> Callable[[Rule], Rule]:

@@ -28,7 +28,7 @@ from tosaic.compiler.numpy_in.forms import (
 )
 from tosaic.compiler.numpy_in.intervals import INT32, Interval, of_type, of_values
 from tosaic.compiler.numpy_in.recording import Recorder, refuse
-from tosaic.compiler.numpy_in.rules import FUNCTIONS, METHODS, WAYS_OUT
+from tosaic.compiler.numpy_in.rules import FUNCTIONS, METHODS, OUT_OF_ONE_TYPE, way_out
 
 
 class TracedArray:
@@ -351,7 +351,7 @@ class TracedArray:
             if self.value is not None:
                 method = getattr(plain(self), name)
                 return lambda *given: lifted_results(self.recorder, method(*map(plain, given)))
-            refuse(f"ndarray.{name} is not supported on a traced array{WAYS_OUT.get(name, '')}")
+            refuse(f"ndarray.{name} is not supported on a traced array{way_out(name)}")
         raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
 
     # --- NumPy's protocols
@@ -360,38 +360,59 @@ class TracedArray:
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **keywords: Any
     ) -> Any:
         if method not in METHODS:
-            refuse(f"np.{ufunc.__name__}.{method} is not supported on a traced array")
+            refuse(f"np.{ufunc.__name__}.{method} is not supported on a traced array{way_out(method)}")
         if out is None:
             return METHODS[method](ufunc, *inputs, **keywords)
         target = out[0]
-        if method != "__call__" or len(out) > 1 or not isinstance(target, TracedArray):
+        if len(out) > 1 or not isinstance(target, TracedArray):
             refuse(
                 f"np.{ufunc.__name__} of a traced array into an ndarray (`+=`, out=): make the target with "
                 "np.zeros_like of a traced array, or write a = a + b"
             )
-        target.fill_from(METHODS[method](ufunc, *inputs, into=target, **keywords))
+        if method == "__call__":
+            keywords["into"] = target
+        else:
+            own = {key: _own(each) for key, each in keywords.items()}
+            getattr(ufunc, method)(*map(_own, inputs), out=_own(target), **own)
+            if ufunc in OUT_OF_ONE_TYPE:
+                _check_one_type(f"np.{ufunc.__name__}.{method}", inputs[0], target)
+            keywords.setdefault("dtype", target.dtype)
+        target.fill_from(METHODS[method](ufunc, *inputs, **keywords))
         return target
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> Any:
-        if known(*flat(arguments), *flat(keywords.values())):
-            result = function(
-                *map(plain, arguments), **{key: plain(value) for key, value in keywords.items()}
-            )
+        name, rule = f"np.{function.__name__}", FUNCTIONS.get(function)
+        all_known = known(*flat(arguments), *flat(keywords.values()))
+        if function is np.empty_like:
+            function = np.zeros_like  # what it holds would be another number at each tracing
+        if all_known and keywords.get("out") is None:
+            result = function(*map(_own, arguments), **{key: _own(each) for key, each in keywords.items()})
             return lifted_results(self.recorder, result)
-        name = f"np.{function.__name__}"
-        rule = FUNCTIONS.get(function)
         if rule is None:
-            refuse(f"{name} is not supported on a traced array{WAYS_OUT.get(function.__name__, '')}")
-        if keywords.get("out") is not None:
-            refuse(
-                f"out= of {name} is not supported on a traced array; assign the result: out[...] = {name}(...)"
-            )
-        given = {key: value for key, value in keywords.items() if key != "out"}
+            refuse(f"{name} is not supported on a traced array{way_out(function.__name__)}")
         try:
-            inspect.signature(rule).bind(*arguments, **given)
+            given = inspect.signature(rule).bind(*arguments, **keywords)
         except TypeError as error:
-            refuse(f"{name} on a traced array: {error}")
-        return rule(*arguments, **given)
+            if "out" in keywords:
+                refuse(f"out= of {name} is not supported on a traced array: out[...] = {name}(...)")
+            refuse(f"{name} on a traced array: {error}{way_out(function.__name__)}")
+        target = given.arguments.get("out")
+        if target is None:
+            return rule(*arguments, **keywords)
+        # For the errors that NumPy has of its type and shape.
+        result = function(*map(_own, arguments), **{key: _own(each) for key, each in keywords.items()})
+        if not isinstance(target, TracedArray):
+            refuse(f"out= of {name} is no array that this function made; assign the result")
+        if all_known:
+            target.assign(lift(self.recorder, result))
+            return target
+        given.arguments["out"] = None
+        if "dtype" in given.signature.parameters and given.arguments.get("dtype") is None:
+            given.arguments["dtype"] = target.dtype
+        if function in OUT_OF_ONE_TYPE:
+            _check_one_type(name, next(iter(given.arguments.values())), target)
+        target.fill_from(rule(*given.args, **given.kwargs))
+        return target
 
     # --- methods of ndarray that are no functions of NumPy
 
@@ -399,7 +420,9 @@ class TracedArray:
         wanted = np.dtype(dtype)
         return self if not copy and wanted == self.dtype else FUNCTIONS[TracedArray.astype](self, wanted)
 
-    def view(self, dtype: Any) -> "TracedArray":
+    def view(self, dtype: Any = None) -> "TracedArray":
+        if dtype is None:
+            return self[...]
         wanted = np.dtype(dtype)
         if wanted.itemsize != self.itemsize or wanted.kind not in "iu" or self.dtype.kind not in "iu":
             refuse(
@@ -446,58 +469,6 @@ class TracedArray:
         FUNCTIONS[TracedArray.__setitem__](self, index, value)
 
 
-_METHODS = "sum prod max min any all argmax argmin cumsum cumprod argsort clip dot take repeat diagonal trace"
-"""Those of ndarray that are functions of NumPy."""
-
-
-def _add_operators() -> None:
-    """Python's operators are ufuncs; methods of ndarray are functions of NumPy."""
-    binary = {
-        "add": np.add,
-        "sub": np.subtract,
-        "mul": np.multiply,
-        "floordiv": np.floor_divide,
-        "mod": np.remainder,
-        "pow": np.power,
-        "truediv": np.true_divide,
-        "lshift": np.left_shift,
-        "rshift": np.right_shift,
-        "xor": np.bitwise_xor,
-        "and": np.bitwise_and,
-        "or": np.bitwise_or,
-        "matmul": np.matmul,
-        "divmod": np.divmod,
-    }
-    for name, ufunc in binary.items():
-        setattr(TracedArray, f"__{name}__", lambda a, b, u=ufunc: u(a, b))
-        setattr(TracedArray, f"__r{name}__", lambda a, b, u=ufunc: u(b, a))
-        if name != "divmod":
-            setattr(
-                TracedArray, f"__i{name}__", lambda a, b, u=ufunc: u(a, b) if a.scalar else u(a, b, out=(a,))
-            )
-    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
-        long = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater"}
-        ufunc = getattr(np, long.get(name, "greater_equal"))
-        setattr(TracedArray, f"__{name}__", lambda a, b, u=ufunc: u(a, b))
-    for name, ufunc in {
-        "neg": np.negative,
-        "pos": np.positive,
-        "abs": np.absolute,
-        "invert": np.invert,
-    }.items():
-        setattr(TracedArray, f"__{name}__", lambda a, u=ufunc: u(a))
-    for name in (*_METHODS.split(), "squeeze", "swapaxes"):
-        _add_method(name)
-
-
-def _add_method(name: str) -> None:
-    function = getattr(np, name)
-    setattr(TracedArray, name, lambda a, *given, **keywords: function(a, *given, **keywords))
-
-
-_add_operators()
-
-
 # --- arrays out of anything
 
 
@@ -520,6 +491,21 @@ def plain(item: Any) -> Any:
         value = item._known("a shape, an axis or a count", "NumPy's shapes must not depend on inputs")
         return value[()] if item.scalar else value
     return type(item)(map(plain, item)) if isinstance(item, list | tuple) else item
+
+
+def _check_one_type(name: str, array: Any, out: TracedArray) -> None:
+    if getattr(array, "dtype", None) != out.dtype:
+        refuse(
+            f"out= of {name} is {out.dtype}, its array {getattr(array, 'dtype', 'a list')}: astype one of them"
+        )
+
+
+def _own(item: Any) -> Any:
+    """NumPy's own in the place of traced arrays: of which no values are known, zeros."""
+    if isinstance(item, TracedArray):
+        found = np.zeros(item.shape, item.dtype) if item.value is None else np.array(item.value)
+        return found[()] if item.scalar else found
+    return type(item)(map(_own, item)) if isinstance(item, list | tuple) else item
 
 
 def lift(recorder: Recorder, item: Any) -> TracedArray:

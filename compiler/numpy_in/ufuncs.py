@@ -95,8 +95,7 @@ def square(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray) ->
 
 @ufunc_rule(np.negative)
 def negative(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray) -> TracedArray:
-    name = recorder.elementwise("SUB", recorder.number(0), a.wide)
-    return wrapped(recorder, name, -a.interval, dtype, shape)
+    return subtract(recorder, dtype, shape, lift(recorder, dtype.type(0)), a)
 
 
 @ufunc_rule(np.positive, np.conjugate, np.floor, np.ceil, np.trunc)
@@ -110,6 +109,14 @@ def absolute(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray) 
         return a.copy()
     least = 0 if a.interval.high >= 0 else -a.interval.high
     interval = Interval(least, max(-a.interval.low, a.interval.high))
+    if needs_words(dtype, interval) or _are_words(a):
+        turned = negative(recorder, dtype, shape, a)
+        below: Any = np.less(a, 0)
+        pair = [
+            recorder.elementwise("SELECT", below.boolean, *both)
+            for both in zip(turned.words, a.words, strict=True)
+        ]
+        return two_words(recorder, (pair[0], pair[1]), interval, shape)
     return wrapped(recorder, recorder.add("ABS", [a.wide]), interval, dtype, shape)
 
 
@@ -291,6 +298,9 @@ def _bitwise(ufunc: np.ufunc, op: str, logical: str) -> None:
         if a.dtype == b.dtype == dtype and dtype in NARROW and a.natural is b.natural is Form.NARROW:
             name = recorder.elementwise(op, a.narrow, b.narrow)
             return TracedArray(recorder, shape, dtype, interval, forms={Form.NARROW: name})
+        if dtype.itemsize == 8 and not (INT32.holds(a.interval) and INT32.holds(b.interval)):
+            low, high = (recorder.elementwise(op, *both) for both in zip(a.words, b.words, strict=True))
+            return two_words(recorder, (low, high), interval, shape, dtype)
         return wrapped(recorder, recorder.elementwise(op, a.wide, b.wide), interval, dtype, shape)
 
 
@@ -311,6 +321,9 @@ def invert(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray) ->
     if dtype == BOOL:
         return boolean(recorder, shape, recorder.add("LOGICAL_NOT", [a.boolean]))
     interval = -a.interval - Interval(1, 1)
+    if _are_words(a):
+        low, high = (recorder.add("BITWISE_NOT", [word]) for word in a.words)
+        return two_words(recorder, (low, high), interval, shape)
     return wrapped(recorder, recorder.add("BITWISE_NOT", [a.wide]), interval, dtype, shape)
 
 
@@ -416,3 +429,21 @@ def _words_shifted(
         name = recorder.multiply(product[0].wide, product[1].wide, count)
         return TracedArray(recorder, shape, dtype, interval, forms={Form.WIDE: name})
     return two_words(recorder, words.shifted(recorder, a.words, count), interval, shape)
+
+
+# --- what floats may be
+
+
+def _always(found: bool, *ufuncs: np.ufunc) -> None:
+    @ufunc_rule(*ufuncs)
+    def rule(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray) -> TracedArray:
+        return lift(recorder, np.full(shape, found))
+
+
+_always(False, np.isnan, np.isinf)
+_always(True, np.isfinite)
+
+
+@ufunc_rule(np.signbit)
+def signbit(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray) -> Any:
+    return a < 0

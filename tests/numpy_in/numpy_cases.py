@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy_corners import CORNERS
 
 import tosaic
 from tosaic.compiler.numpy_in import trace_function
@@ -352,7 +353,7 @@ def _turned(x, times):
 
 
 def matrix(seed: int) -> Iterator[Case]:
-    """Each function on each type, or pair of types."""
+    """Each function on each type, or pair of types; each corner of NumPy on one type, another one for each seed."""
     rng = np.random.default_rng(seed)
     for ufunc in BINARY:
         yield from _pairs(rng, ufunc)
@@ -367,6 +368,9 @@ def matrix(seed: int) -> Iterator[Case]:
         yield Case(f"{name} {a}", function, [values(rng, (3, 4, 6), a)])
     for a, b in itertools.product(TYPES, INTEGERS):
         yield from _look_ups(rng, a, b)
+    for name, shape, function in CORNERS:
+        dtype = TYPES[rng.integers(7)]
+        yield Case(f"{name} of {dtype}", function, [values(rng, shape, dtype)])
 
 
 def _pairs(rng: np.random.Generator, ufunc: np.ufunc) -> Iterator[Case]:
@@ -432,6 +436,19 @@ def _written(a, number):
     return y + view.max() if view.size else y
 
 
+def _added_at(a, b, number):
+    """b added up by the places that a tells."""
+    sums = np.zeros(7 + number, np.int32)
+    np.add.at(sums, a.astype(np.int32) % (7 + number), b)
+    return sums
+
+
+def _into(a, b, c):
+    """A sum into a copy, where c tells."""
+    room = a.copy()
+    return np.subtract(a, b, out=room, where=c > 0)
+
+
 STEPS: dict[str, tuple[int, Callable[..., Any]]] = {
     **{u.__name__: (2, lambda n, a, b, u=u: u(a, b)) for u in BINARY},
     **{name: (1, lambda n, a, f=f: f(a)) for name, f in UNARY.items() if name != "divmod"},
@@ -455,9 +472,21 @@ STEPS: dict[str, tuple[int, Callable[..., Any]]] = {
     "concatenate": (2, lambda n, a, b: np.concatenate([a, b], n % a.ndim)),
     "matmul": (2, lambda n, a, b: a @ b),
     "outer": (2, lambda n, a, b: np.outer(a.reshape(-1)[:4], b.reshape(-1)[:4])),
-    "take": (2, lambda n, a, b: np.take(a, b, axis=n % a.ndim, mode="wrap")),
+    # NumPy wraps an index by one subtraction after the other: one of 32 bits takes it minutes.
+    "take": (2, lambda n, a, b: np.take(a, b.astype(np.int32) % 999 - 500, axis=n % a.ndim, mode="wrap")),
     "table": (1, lambda n, a: (np.arange(256, dtype=np.int16) * (n + 1))[a & 255]),
     "written": (1, lambda n, a: _written(a, n)),
+    "fmod": (2, lambda n, a, b: np.fmod(a, b)),
+    "float": (1, lambda n, a: (a > n - 30.5) | (a == float(n))),
+    "sum where": (2, lambda n, a, b: np.sum(a, axis=n % a.ndim, where=b > n - 30, initial=n, dtype=np.int32)),
+    "max where": (2, lambda n, a, b: np.max(a, axis=n % a.ndim, where=b > 0, initial=n)),
+    "count": (1, lambda n, a: np.bincount(a.reshape(-1) & 15, minlength=16)),
+    "add at": (2, lambda n, a, b: _added_at(a, b, n)),
+    "into": (3, lambda n, a, b, c: _into(a, b, c)),
+    "columns": (1, lambda n, a: a.ravel("F")),
+    "ellipsis": (2, lambda n, a, b: np.einsum("...i,...i->...", a, b, dtype=np.int32, casting="unsafe")),
+    "flat": (1, lambda n, a: a.flat[n % a.size :: 2]),
+    "wide": (1, lambda n, a: (np.abs(np.pad(a.astype(np.int64) * 123456789, n % 3)) >> 31).astype(np.int32)),
     "masked": (2, lambda n, a, b: _masked(a, b)),
 }
 _MOST_ELEMENTS = 400
@@ -476,16 +505,53 @@ def programs(seed: int, count: int) -> Iterator[Case]:
 
 def program(seed: int, number: int) -> Case:
     """One of them."""
-    rng = np.random.default_rng([seed, 47, number])
-    arrays = _arguments(rng)
-    steps: list[Step] = []
-    for _ in range(int(rng.integers(3, 26))):
-        name = list(STEPS)[rng.integers(len(STEPS))]
-        operands = tuple(int(i) for i in rng.integers(0, len(arrays) + len(steps), STEPS[name][0]))
-        step = (name, operands, int(rng.integers(0, 64)))
-        if _runs(arrays, [*steps, step]):
-            steps.append(step)
-    return of_steps(seed, number, steps)
+    chooser = _Chooser(np.random.default_rng([seed, 47, number]))
+    trace_function(chooser.choose, {f"x{i}": each for i, each in enumerate(chooser.arrays)})
+    return of_steps(seed, number, chooser.steps)
+
+
+class _Chooser:
+    """Chooses the steps of a program while it is traced once: those that NumPy runs, and Tosaic does not refuse."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng, self.arrays, self.steps = rng, _arguments(rng), []
+
+    def choose(self, *traced: Any) -> Any:
+        values, found = list(self.arrays), list(traced)
+        for _ in range(0 if self.steps else int(self.rng.integers(3, 26))):
+            name = list(STEPS)[self.rng.integers(len(STEPS))]
+            operands = tuple(int(i) for i in self.rng.integers(0, len(values), STEPS[name][0]))
+            step = (name, operands, int(self.rng.integers(0, 64)))
+            value, array = _next(values, step), _next(found, step)
+            if value is not None and _is_kept(value) and array is not None and _fits(array):
+                self.steps.append(step)
+                values.append(value)
+                found.append(array)
+        return traced[0]
+
+
+def _next(found: Sequence[Any], step: Step) -> Any:
+    """What a step gives; None where it raises an error."""
+    name, operands, number = step
+    try:
+        with np.errstate(all="ignore"):
+            return STEPS[name][1](number, *(found[i] for i in operands))
+    except Exception:
+        return None
+
+
+def _is_kept(value: Any) -> bool:
+    kind, size, rank = np.asarray(value).dtype.kind, np.size(value), np.ndim(value)
+    return kind in "iub" and 0 < size <= _MOST_ELEMENTS and rank <= 4
+
+
+def _fits(array: Any) -> bool:
+    """Whether it may be a result: of 64 bits only where the values fit 32."""
+    limits = np.iinfo(np.int32)
+    interval = getattr(array, "interval", None)
+    return array.dtype.itemsize < 8 or (
+        interval is not None and limits.min <= interval.low <= interval.high <= limits.max
+    )
 
 
 def of_steps(seed: int, number: int, steps: Sequence[Step]) -> Case:
@@ -506,20 +572,3 @@ def _program(steps: Sequence[Step], arrays: Sequence[Any]) -> Any:
     for name, operands, number in steps:
         found.append(STEPS[name][1](number, *(found[i % len(found)] for i in operands)))
     return tuple(found[len(arrays) :]) or (arrays[0],)
-
-
-def _runs(arrays: Sequence[np.ndarray], steps: Sequence[Step]) -> bool:
-    """Whether NumPy gives integers, and Tosaic traces them."""
-    try:
-        with np.errstate(all="ignore"):
-            last = _program(steps, [each.copy() for each in arrays])[-1]
-        if (
-            np.asarray(last).dtype.kind not in "iub"
-            or not 0 < np.size(last) <= _MOST_ELEMENTS
-            or np.ndim(last) > 4
-        ):
-            return False
-        trace_function(lambda *x: _program(steps, x), {f"x{i}": each for i, each in enumerate(arrays)})
-    except Exception:
-        return False
-    return True

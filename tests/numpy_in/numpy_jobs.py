@@ -32,11 +32,14 @@ def judge_cases(job: Job) -> Done:
     """How many verdicts of each kind, and what was wrong by the number of its case."""
     tally: collections.Counter[str] = collections.Counter()
     wrong, chosen = {}, job.settings
-    for number in range(chosen["first"], chosen["first"] + chosen["count"]):
+    first, last = chosen["first"], chosen["first"] + chosen["count"]
+    # Each case of the matrix goes on with the generator of the ones before it, so it is made once for a slice.
+    made = itertools.islice(matrix(job.seed), first, last) if chosen["kind"] == "matrix" else None
+    for number in range(first, last):
         targets = _targets(number, chosen["rtl_every"])
         tally["on the RTL"] += len(targets) > len(BOTH)
         try:
-            case = case_of(chosen["kind"], job.seed, number)
+            case = next(made) if made else program(job.seed, number)
             verdict, label = judge(case, targets), case.label
         except Exception as error:  # What goes wrong with one case must not hide what goes wrong with others.
             verdict, label = Verdict("WRONG", f"{type(error).__name__}: {error}"), "stopped"

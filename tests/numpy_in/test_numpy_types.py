@@ -51,15 +51,15 @@ def test_the_campaign_counts_its_cases():
 
 
 def test_a_program_without_some_of_its_steps_is_a_program():
-    (case,) = programs(15, 1)
-    assert judge(of_steps(15, 0, case.steps[1::2])).kind == "exact"
+    (case,) = programs(17, 1)
+    assert judge(of_steps(17, 0, case.steps[1::2])).kind == "exact"
 
 
 def test_a_wrong_rule_would_be_found():
     """The judge itself: a function that is not the same for traced arrays as for NumPy's is not exact."""
 
     def lying(x):
-        return np.minimum(x, 3) if isinstance(x, np.ndarray) else np.maximum(x, 3)
+        return np.minimum(x, 3) if type(x) is np.ndarray else np.maximum(x, 3)
 
     cases = [case for case in programs(13, 1)]
     verdict = judge(type(cases[0])("lying", lying, [np.arange(6, dtype=np.int8)]))

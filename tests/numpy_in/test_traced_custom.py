@@ -63,7 +63,7 @@ def test_layers_are_compared_with_the_kernels_results():
 def test_golden_notices_a_kernel_that_is_traced_to_something_else():
     @tosaic.register_custom("liar", DOMAIN, traced=True)
     def liar(operands, attributes, results):
-        return [operands[0] + np.int8(isinstance(operands[0], np.ndarray))]
+        return [operands[0] + np.int8(type(operands[0]) is np.ndarray)]
 
     graph = graph_of(("liar", b"", ["x"], {"y": ((3, 10), DType.INT8)}), outputs=["y"])
     with pytest.raises(
