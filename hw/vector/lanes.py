@@ -21,11 +21,11 @@ class Lanes(wiring.Component):
         control (LaneControl, in): the pipeline's.
         loaded (8 W, in): a word of the activation memory: of a load in stage 2, or what `fetched` says.
         fetched (FetchedWord, in): which parameters, or word of the table, `loaded` is.
-        selected (a bit per lane, in): stage 9: the lanes of this beat; only they write a register.
+        selected (a bit per lane, in): stage 10: the lanes of this beat; only they write a register.
         take_accumulators (1, in): `accumulators` belong to the slot that is issued.
         accumulators (32 W, in): a vector of the array.
         first_column (0..lane_columns-1, in): stage 0: which of its columns a lane works for.
-        results (vector_bits per lane, out): stage 10: the lanes' results.
+        results (vector_bits per lane, out): stage 11: the lanes' results.
     """
 
     def __init__(self, config: Config):
