@@ -21,6 +21,21 @@ AXI_ID = 0
 """`arid` of the LOAD unit."""
 
 
+class Descriptor(data.StructLayout):
+    """What the retire side needs to know of a burst, by the names of `Burst` and its `Purpose`."""
+
+    def __init__(self, config: Config):
+        burst = Burst(config)
+        purposes = ("to_wm", "to_decoder", "streamed", "packed")
+        places = ("ends_block", "local_address", "last_beat", "first_lane", "last_lane")
+        super().__init__(
+            {
+                **{name: burst["purpose"].shape[name].shape for name in purposes},
+                **{name: burst[name].shape for name in places},
+            }
+        )
+
+
 class LoadUnit(DmaUnit):
     """Executes LOAD_* instructions.
 
@@ -60,9 +75,9 @@ class LoadUnit(DmaUnit):
         )
         word = 8 * config.word_bytes
         self.addresses = SkidBuffer(data.StructLayout({"address": MEMORY_ADDRESS_BITS, "length": BEAT_BITS}))
-        # Bursts that are issued and not retired; the oldest one is `head`.
-        self.descriptors = SyncFIFOBuffered(width=Burst(config).size, depth=OUTSTANDING_BURSTS + 1)
-        self.head = data.View(Burst(config), self.descriptors.r_data)
+        # Bursts that are issued and not retired. Off the critical path: the oldest one is `head`, in registers.
+        self.descriptors = SyncFIFOBuffered(width=Descriptor(config).size, depth=OUTSTANDING_BURSTS + 1)
+        self.head, self.head_valid = Signal(Descriptor(config), reset_less=True), Signal()
         self.beats = SkidBuffer(data.StructLayout({"data": word, "resp": 2}))
         # The oldest beat retires: it leaves its buffer, and its write is prepared. `asking`: the prepared write is
         # for the AM and waits for its grant. `leaves`: the prepared write, if there is one, is made in this cycle.
@@ -99,6 +114,10 @@ class LoadUnit(DmaUnit):
         burst, read, issues = self.burst, self.axi, self.issues
         m.submodules.addresses, m.submodules.descriptors = self.addresses, self.descriptors
         address, length = self.addresses.input.payload.address, self.addresses.input.payload.length
+        descriptor = data.View(Descriptor(self.config), self.descriptors.w_data)
+        for name in Descriptor(self.config).members:
+            source = burst if name in Burst(self.config).members else burst.purpose
+            m.d.comb += descriptor[name].eq(source[name])
         fits = Signal(init=1)
         beats_under_way = self.beats_under_way
         m.d.comb += [
@@ -111,7 +130,6 @@ class LoadUnit(DmaUnit):
             ),
             self.completion.block_issued.eq(issues & burst.ends_block & burst.purpose.to_decoder),
             self.descriptors.w_en.eq(issues),
-            self.descriptors.w_data.eq(burst),
             self.addresses.input.valid.eq(issues),
             address.eq(burst.address),
             length.eq(burst.last_beat),
@@ -146,16 +164,18 @@ class LoadUnit(DmaUnit):
             self.bad.eq(beats.output.payload.resp != 0),
             # A beat that is unpacked retires when it was used; after a fault nothing is unpacked.
             beats.output.ready.eq(
-                descriptors.r_rdy
-                & Mux(self.head.purpose.packed & ~(self.halted | self.bad), self.used, self.leaves)
+                self.head_valid
+                & Mux(self.head.packed & ~(self.halted | self.bad), self.used, self.leaves)
             ),
             self.retires.eq(beats.output.valid & beats.output.ready),
             self.ends_burst.eq(index == self.head.last_beat),
-            descriptors.r_en.eq(self.retires & self.ends_burst),
-            self.stall_bus.eq(descriptors.r_rdy & ~beats.output.valid),
+            descriptors.r_en.eq(~self.head_valid | (self.retires & self.ends_burst)),
+            self.stall_bus.eq((descriptors.r_rdy | self.head_valid) & ~beats.output.valid),
             # A burst is complete in the cycle in which its last write is made.
             self.completion.completed.eq(ended_burst & self.leaves),
         ]
+        with m.If(descriptors.r_en):
+            m.d.sync += [self.head.eq(descriptors.r_data), self.head_valid.eq(descriptors.r_rdy)]
         with m.If(self.leaves):
             m.d.sync += ended_burst.eq(self.retires & self.ends_burst)
         with m.If(self.retires):
@@ -178,12 +198,12 @@ class LoadUnit(DmaUnit):
             address.eq(Mux(is_first, head.local_address, self.next_address)),
             writes.eq(
                 beats.output.valid
-                & self.descriptors.r_rdy
-                & ~(halted | self.bad | head.purpose.to_decoder | head.purpose.packed)
+                & self.head_valid
+                & ~(halted | self.bad | head.to_decoder | head.packed)
             ),
-            writes_am.eq((writes & ~head.purpose.to_wm) | (decoded.valid & ~(halted | self.decoded_to_wm))),
+            writes_am.eq((writes & ~head.to_wm) | (decoded.valid & ~(halted | self.decoded_to_wm))),
             writes_wm.eq(
-                (writes & head.purpose.to_wm)
+                (writes & head.to_wm)
                 | (((decoded.valid & self.decoded_to_wm) | self.unpacked.valid) & ~halted)
             ),
             leaves.eq(~self.asking | am.grant),
@@ -198,7 +218,7 @@ class LoadUnit(DmaUnit):
             self.streamed_word.eq(
                 leaves
                 & (
-                    (writes & head.purpose.to_wm & head.purpose.streamed)
+                    (writes & head.to_wm & head.streamed)
                     | (self.unpacked.valid & self.unpacks_streamed & ~halted)
                 )
             ),
@@ -210,13 +230,13 @@ class LoadUnit(DmaUnit):
             self.wm.address.eq(address[exact_log2(word_bytes) :]),
             self.wm.data.eq(Mux(self.unpacked.valid, self.unpacked.payload, am.data)),
         ]
-        moves_on = self.retires & ~(head.purpose.to_decoder | head.purpose.packed)
+        moves_on = self.retires & ~(head.to_decoder | head.packed)
         with m.If(moves_on | (decoded.valid & decoded.ready) | (self.unpacked.valid & leaves)):
             m.d.sync += self.next_address.eq(address + word_bytes)
         with m.If(self.begins_row):
             m.d.sync += [
                 self.next_address.eq(head.local_address),
-                self.unpacks_streamed.eq(head.purpose.streamed),
+                self.unpacks_streamed.eq(head.streamed),
             ]
 
     def _unpack_rows(self, m: Module) -> None:
@@ -228,8 +248,8 @@ class LoadUnit(DmaUnit):
             # Not while a write before them waits for its grant: a burst that ended meanwhile would never be complete.
             unpacker.beats.valid.eq(
                 beats.output.valid
-                & self.descriptors.r_rdy
-                & head.purpose.packed
+                & self.head_valid
+                & head.packed
                 & ~(self.halted | self.bad | self.asking)
             ),
             unpacker.beats.payload.eq(beats.output.payload.data),
@@ -248,7 +268,7 @@ class LoadUnit(DmaUnit):
         m.d.comb += [
             self.block_room.eq(decoder.room),
             decoder.requested.eq(Mux(self.issues & burst.purpose.to_decoder, beats_of(burst), 0)),
-            decoder.words.valid.eq(self.retires & self.head.purpose.to_decoder & ~(self.halted | self.bad)),
+            decoder.words.valid.eq(self.retires & self.head.to_decoder & ~(self.halted | self.bad)),
             decoder.words.payload.eq(self.beats.output.payload.data),
             self.completion.block_decoded.eq(block_ended & self.leaves),
             self.illegal_block.eq(decoder.illegal),
