@@ -28,8 +28,8 @@ VECTOR_WRITE_CYCLES = VECTOR_STORE_STAGE + 1
 VECTOR_END_CYCLES = VECTOR_WRITE_CYCLES + 1
 """Cycles from the last issue until all that it leads to is complete."""
 VECTOR_LATENCY_CYCLES = VECTOR_STORE_STAGE - 2
-"""Fewest cycles from the issue of a slot that writes a register, in the stage before that of a store's data, to the issue
-of one that reads it, in stage 1."""
+"""Fewest cycles from the issue of a slot that writes a register to the issue of one that reads it: the write is made
+in stage VECTOR_STORE_STAGE - 2, the read from stage 1 on."""
 VECTOR_NEXT_EARLY_CYCLES = 1
 """Cycles by which VECTOR takes a command before the GO in front of it is complete. None reads memory within two, and
 what a GO or a stream changes is not asked for any more by the last write."""

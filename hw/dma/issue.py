@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 from ..config import Config
 from ..interfaces import COUNT_BITS, SEMAPHORE_BITS, Command
 from ..isa import Opcode, Space, Unit, layout, width
-from .bursts import SPAN_BITS, Transfer
+from .bursts import Transfer
 from .decode import BlockJob
 from .pack import pack
 

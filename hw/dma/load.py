@@ -12,7 +12,7 @@ from ..constants import AXI_INCR, BURST_BEATS, OUTSTANDING_BEATS, OUTSTANDING_BU
 from ..interfaces import LOCAL_ADDRESS_BITS, MEMORY_ADDRESS_BITS, AmWrite, AxiRead, WmWrite
 from ..isa import Error, Unit
 from ..skid import SkidBuffer
-from .bursts import BEAT_BITS, Burst, beats_of, lanes_of
+from .bursts import BEAT_BITS, BurstPart, beats_of, lanes_of
 from .decode import BlockDecoder
 from .unit import DmaUnit
 from .unpack import Unpacker
@@ -21,19 +21,11 @@ AXI_ID = 0
 """`arid` of the LOAD unit."""
 
 
-class Descriptor(data.StructLayout):
-    """What the retire side needs to know of a burst, by the names of `Burst` and its `Purpose`."""
-
-    def __init__(self, config: Config):
-        burst = Burst(config)
-        purposes = ("to_wm", "to_decoder", "streamed", "packed")
-        places = ("ends_block", "local_address", "last_beat", "first_lane", "last_lane")
-        super().__init__(
-            {
-                **{name: burst["purpose"].shape[name].shape for name in purposes},
-                **{name: burst[name].shape for name in places},
-            }
-        )
+_DESCRIBED = (
+    *("to_wm", "to_decoder", "streamed", "packed", "ends_block"),
+    *("local_address", "last_beat", "first_lane", "last_lane"),
+)
+"""What retiring needs to know of a burst."""
 
 
 class LoadUnit(DmaUnit):
@@ -76,8 +68,9 @@ class LoadUnit(DmaUnit):
         word = 8 * config.word_bytes
         self.addresses = SkidBuffer(data.StructLayout({"address": MEMORY_ADDRESS_BITS, "length": BEAT_BITS}))
         # Bursts that are issued and not retired. Off the critical path: the oldest one is `head`, in registers.
-        self.descriptors = SyncFIFOBuffered(width=Descriptor(config).size, depth=OUTSTANDING_BURSTS + 1)
-        self.head, self.head_valid = Signal(Descriptor(config), reset_less=True), Signal()
+        self.descriptor = BurstPart(config, *_DESCRIBED)
+        self.descriptors = SyncFIFOBuffered(width=self.descriptor.size, depth=OUTSTANDING_BURSTS + 1)
+        self.head, self.head_valid = Signal(self.descriptor, reset_less=True), Signal()
         self.beats = SkidBuffer(data.StructLayout({"data": word, "resp": 2}))
         # The oldest beat retires: it leaves its buffer, and its write is prepared. `asking`: the prepared write is
         # for the AM and waits for its grant. `leaves`: the prepared write, if there is one, is made in this cycle.
@@ -114,10 +107,6 @@ class LoadUnit(DmaUnit):
         burst, read, issues = self.burst, self.axi, self.issues
         m.submodules.addresses, m.submodules.descriptors = self.addresses, self.descriptors
         address, length = self.addresses.input.payload.address, self.addresses.input.payload.length
-        descriptor = data.View(Descriptor(self.config), self.descriptors.w_data)
-        for name in Descriptor(self.config).members:
-            source = burst if name in Burst(self.config).members else burst.purpose
-            m.d.comb += descriptor[name].eq(source[name])
         fits = Signal(init=1)
         beats_under_way = self.beats_under_way
         m.d.comb += [
@@ -130,6 +119,7 @@ class LoadUnit(DmaUnit):
             ),
             self.completion.block_issued.eq(issues & burst.ends_block & burst.purpose.to_decoder),
             self.descriptors.w_en.eq(issues),
+            self.descriptors.w_data.eq(self.descriptor.of(burst)),
             self.addresses.input.valid.eq(issues),
             address.eq(burst.address),
             length.eq(burst.last_beat),
@@ -164,8 +154,7 @@ class LoadUnit(DmaUnit):
             self.bad.eq(beats.output.payload.resp != 0),
             # A beat that is unpacked retires when it was used; after a fault nothing is unpacked.
             beats.output.ready.eq(
-                self.head_valid
-                & Mux(self.head.packed & ~(self.halted | self.bad), self.used, self.leaves)
+                self.head_valid & Mux(self.head.packed & ~(self.halted | self.bad), self.used, self.leaves)
             ),
             self.retires.eq(beats.output.valid & beats.output.ready),
             self.ends_burst.eq(index == self.head.last_beat),
@@ -197,9 +186,7 @@ class LoadUnit(DmaUnit):
             is_last.eq(self.ends_burst & ~self.writes_decoded),
             address.eq(Mux(is_first, head.local_address, self.next_address)),
             writes.eq(
-                beats.output.valid
-                & self.head_valid
-                & ~(halted | self.bad | head.to_decoder | head.packed)
+                beats.output.valid & self.head_valid & ~(halted | self.bad | head.to_decoder | head.packed)
             ),
             writes_am.eq((writes & ~head.to_wm) | (decoded.valid & ~(halted | self.decoded_to_wm))),
             writes_wm.eq(
@@ -247,10 +234,7 @@ class LoadUnit(DmaUnit):
         m.d.comb += [
             # Not while a write before them waits for its grant: a burst that ended meanwhile would never be complete.
             unpacker.beats.valid.eq(
-                beats.output.valid
-                & self.head_valid
-                & head.packed
-                & ~(self.halted | self.bad | self.asking)
+                beats.output.valid & self.head_valid & head.packed & ~(self.halted | self.bad | self.asking)
             ),
             unpacker.beats.payload.eq(beats.output.payload.data),
             unpacker.last.eq(head.ends_block & self.ends_burst),

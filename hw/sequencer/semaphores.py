@@ -86,7 +86,10 @@ class Semaphores(wiring.Component):
             for unit in range(sources)
         ]
         self.asked = [
-            (Signal(self.index_bits, name=f"asked_semaphore{unit}"), Signal(COUNT_BITS, name=f"asked_count{unit}"))
+            (
+                Signal(self.index_bits, name=f"asked_semaphore{unit}"),
+                Signal(COUNT_BITS, name=f"asked_count{unit}"),
+            )
             for unit in range(UNITS)
         ]
         # What each unit signalled to other cores, and they do not have yet: a bit per core.
@@ -114,7 +117,7 @@ class Semaphores(wiring.Component):
         m.d.comb += granted.eq(enough.any())
         for unit, port in enumerate(ports):
             m.d.comb += [port.ok.eq(grants[unit]), self.waiting[unit].eq(port.wait & ~port.ok)]
-            # Off the critical path: a unit's command comes late, out of its queue's memory. It asks for the same ones still.
+            # Off the critical path: a command comes late, out of its queue's memory. A unit asks on for the same.
             semaphore, count = self.asked[unit]
             m.d.sync += [semaphore.eq(port.semaphore), count.eq(port.count)]
             changes.append((grants[unit], semaphore, count))

@@ -106,16 +106,13 @@ class Lanes(wiring.Component):
         """Accumulators arrive with the issue, loads three cycles later: the accumulators wait. Of a vector that has
         several beats the first register keeps all, and from then on there is what the beat's columns need."""
         columns = self.config.lane_columns
-        taken, held = self.take_accumulators, self.accumulators
-        for stage in range(4):
-            of_beat = stage > 0 and columns > 1
-            source = _of_column(held, columns, self.first_column) if of_beat and stage == 1 else held
+        held = Signal(len(self.accumulators), name="s0_accumulators", reset_less=True)
+        with m.If(self.take_accumulators):
+            m.d.sync += held.eq(self.accumulators)
+        for stage in range(1, 4):
+            source = _of_column(held, columns, self.first_column) if columns > 1 and stage == 1 else held
             held = Signal(len(source), name=f"s{stage}_accumulators", reset_less=True)
-            with m.If(taken | of_beat):
-                m.d.sync += held.eq(source)
-            took = Signal(name=f"s{stage}_taken")
-            m.d.sync += took.eq(taken)
-            taken = took
+            m.d.sync += held.eq(source)
         return held
 
     def _write_parameters(

@@ -17,8 +17,8 @@ Products = Mapping[tuple[int, int], Value]
 
 
 def part_products(x: Value, factor: Value) -> dict[tuple[int, int], Value]:
-    """What `partial_sums` makes x * factor of, both signed, `factor` of FACTOR_BITS. An x of two parts has four products,
-    else it has three parts and six; of each there are the bits that do not lie beyond the product's."""
+    """What `partial_sums` makes x * factor of, both signed, `factor` of FACTOR_BITS. An x of two parts has four
+    products, one of three has six; of each there are the bits that do not lie beyond the product's."""
     chunks = -(-len(x) // CHUNK_BITS)
     x_parts = [x[CHUNK_BITS * i : CHUNK_BITS * (i + 1)] for i in range(chunks - 1)]
     x_parts.append(x[CHUNK_BITS * (chunks - 1) :].as_signed())
@@ -44,7 +44,9 @@ def partial_sums(products: Products) -> tuple[Value, Value, Value]:
     # `crossed` is signed: where it is negative, its sign in the bits above it belongs to the sum as well.
     sign = crossed[-1].replicate(bits - _PAIR_BITS)
     first = outer[CHUNK_BITS:] + Cat(crossed, products[2, 1])
-    upper = Cat(other[CHUNK_BITS:], sign) + sign_extend(products[2, 0], PRODUCT_BITS - _PAIR_BITS).as_unsigned()
+    upper = (
+        Cat(other[CHUNK_BITS:], sign) + sign_extend(products[2, 0], PRODUCT_BITS - _PAIR_BITS).as_unsigned()
+    )
     return outer[:CHUNK_BITS], first[:bits], Cat(other[:CHUNK_BITS], upper[: bits - CHUNK_BITS])
 
 

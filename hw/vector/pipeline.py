@@ -71,8 +71,8 @@ PackedBeat = data.StructLayout({"group": Group, "ends": 1})
 
 
 class Pipeline(wiring.Component):
-    """Stage k (0 to VECTOR_STORE_STAGE) holds what was issued k + 1 cycles ago, in stage 0 its load is granted; nothing ever waits. The
-    lanes do everything a cycle later than they are told: their inputs have registers.
+    """Stage k (0 to VECTOR_STORE_STAGE) holds what was issued k + 1 cycles ago, in stage 0 its load is granted; nothing
+    ever waits. The lanes do everything a cycle later than they are told: their inputs have registers.
 
     Ports:
         issue (1, in), issued (IssuedSlot, in): a beat of a slot is issued.

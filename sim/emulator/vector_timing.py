@@ -151,7 +151,13 @@ class VectorTiming:
         following = timeline.now + VECTOR_START_CYCLES
         for first in range(0, go.vectors, go.slots):
             if first and go.next_params:
-                following += VECTOR_END_CYCLES - VECTOR_NEXT_EARLY_CYCLES - 1 + self._params_cycles + VECTOR_START_CYCLES
+                following += (
+                    VECTOR_END_CYCLES
+                    - VECTOR_NEXT_EARLY_CYCLES
+                    - 1
+                    + self._params_cycles
+                    + VECTOR_START_CYCLES
+                )
             slots = min(go.slots, go.vectors - first)
             for step in itertools.chain.from_iterable(parts):
                 # Slot k waits for the slot issued `slots` issues before it.

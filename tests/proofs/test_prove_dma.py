@@ -34,7 +34,9 @@ def splitter():
         Assume(given.rows != 0),
         # A GO without bytes is illegal.
         Assume((given.row_bytes != 0) | given.illegal | given.purpose.is_signal),
-        Assert(implies(dut.row_valid & ~dut.row.illegal & ~dut.row.purpose.is_signal, dut.row.row_bytes != 0)),
+        Assert(
+            implies(dut.row_valid & ~dut.row.illegal & ~dut.row.purpose.is_signal, dut.row.row_bytes != 0)
+        ),
         Assert(implies(dut.row_valid, dut.span == (dut.row.row_bytes - 1)[: len(dut.span)])),
         Assert(
             implies(
