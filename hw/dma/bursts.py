@@ -151,7 +151,6 @@ class BurstSplitter(wiring.Component):
         self.row = Signal(Transfer(config.core_mask_bits), reset_less=True)
         # Where a row may begin: up to `last_start`, or nowhere.
         self.last_start, self.no_start = Signal(MEMORY_ADDRESS_BITS, reset_less=True), Signal(reset_less=True)
-        self.span = Signal(SPAN_BITS, reset_less=True)  # bytes of a row minus 1
         self.row_valid = Signal()
         self.row_is_last = Signal(reset_less=True)
         self.row_advances = Signal()
@@ -172,7 +171,8 @@ class BurstSplitter(wiring.Component):
         lane_bits = len(self.first_lane)
         m.d.comb += [
             start.eq(self.mem_base + self.row.memory_address),
-            end.eq(start[:lane_bits] + self.span),
+            # Of the last byte. The first lane comes sooner than a sum over all of the row's bytes.
+            end.eq(self.row.row_bytes + (start[:lane_bits] - 1)),
             self.busy.eq(self.row_valid | self.burst_valid),
         ]
         self._check_row(m, start[:lane_bits])
@@ -191,7 +191,7 @@ class BurstSplitter(wiring.Component):
         m.d.comb += [
             outside.eq(self.no_start | (row.memory_address > self.last_start)),
             misaligned.eq(
-                start_lane.any() | row.local_address[:lane_bits].any() | ~self.span[:lane_bits].all()
+                start_lane.any() | row.local_address[:lane_bits].any() | row.row_bytes[:lane_bits].any()
             ),
         ]
         with m.If(self.row_advances):
@@ -217,7 +217,6 @@ class BurstSplitter(wiring.Component):
         with m.If(self.transfers.valid & self.transfers.ready):
             m.d.sync += [
                 row.eq(given),
-                self.span.eq(given.row_bytes - 1),
                 Cat(self.last_start, self.no_start).eq(self.mem_size - given.row_bytes),
                 self.row_valid.eq(1),
                 self.row_is_last.eq(given.purpose.is_signal | (given.rows == 1)),

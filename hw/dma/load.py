@@ -12,20 +12,13 @@ from ..constants import AXI_INCR, BURST_BEATS, OUTSTANDING_BEATS, OUTSTANDING_BU
 from ..interfaces import LOCAL_ADDRESS_BITS, MEMORY_ADDRESS_BITS, AmWrite, AxiRead, WmWrite
 from ..isa import Error, Unit
 from ..skid import SkidBuffer
-from .bursts import BEAT_BITS, BurstPart, beats_of, lanes_of
+from .bursts import BEAT_BITS, Burst, beats_of, lanes_of
 from .decode import BlockDecoder
 from .unit import DmaUnit
 from .unpack import Unpacker
 
 AXI_ID = 0
 """`arid` of the LOAD unit."""
-
-
-_DESCRIBED = (
-    *("to_wm", "to_decoder", "streamed", "packed", "ends_block"),
-    *("local_address", "last_beat", "first_lane", "last_lane"),
-)
-"""What retiring needs to know of a burst."""
 
 
 class LoadUnit(DmaUnit):
@@ -68,9 +61,9 @@ class LoadUnit(DmaUnit):
         word = 8 * config.word_bytes
         self.addresses = SkidBuffer(data.StructLayout({"address": MEMORY_ADDRESS_BITS, "length": BEAT_BITS}))
         # Bursts that are issued and not retired. Off the critical path: the oldest one is `head`, in registers.
-        self.descriptor = BurstPart(config, *_DESCRIBED)
-        self.descriptors = SyncFIFOBuffered(width=self.descriptor.size, depth=OUTSTANDING_BURSTS + 1)
-        self.head, self.head_valid = Signal(self.descriptor, reset_less=True), Signal()
+        self.descriptors = SyncFIFOBuffered(width=Burst(config).size, depth=OUTSTANDING_BURSTS + 1)
+        self.oldest = SkidBuffer(Burst(config))
+        self.head, self.head_valid = self.oldest.output.payload, self.oldest.output.valid
         self.beats = SkidBuffer(data.StructLayout({"data": word, "resp": 2}))
         # The oldest beat retires: it leaves its buffer, and its write is prepared. `asking`: the prepared write is
         # for the AM and waits for its grant. `leaves`: the prepared write, if there is one, is made in this cycle.
@@ -119,7 +112,7 @@ class LoadUnit(DmaUnit):
             ),
             self.completion.block_issued.eq(issues & burst.ends_block & burst.purpose.to_decoder),
             self.descriptors.w_en.eq(issues),
-            self.descriptors.w_data.eq(self.descriptor.of(burst)),
+            self.descriptors.w_data.eq(burst),
             self.addresses.input.valid.eq(issues),
             address.eq(burst.address),
             length.eq(burst.last_beat),
@@ -135,14 +128,16 @@ class LoadUnit(DmaUnit):
         # for an issue in this cycle, and ignores a beat that retires.
         one_fits = beats_under_way <= OUTSTANDING_BEATS - BURST_BEATS
         two_fit = beats_under_way <= OUTSTANDING_BEATS - 2 * BURST_BEATS
+        # Nor is it known early that a beat retires.
+        requested = beats_under_way + Mux(issues, beats_of(burst), 0)
         m.d.sync += [
             fits.eq(Mux(issues, two_fit, one_fits)),
-            beats_under_way.eq(beats_under_way + Mux(issues, beats_of(burst), 0) - self.retires),
+            beats_under_way.eq(Mux(self.retires, requested - 1, requested)),
         ]
 
     def _retire_beats(self, m: Module) -> None:
         """The oldest beat belongs to the oldest descriptor. It retires unless a write before it waits for its grant."""
-        m.submodules.beats = beats = self.beats
+        m.submodules.beats, m.submodules.oldest = beats, _ = self.beats, self.oldest
         read, descriptors = self.axi, self.descriptors
         index, ended_burst = Signal(BEAT_BITS), Signal()
         m.d.comb += [
@@ -154,17 +149,19 @@ class LoadUnit(DmaUnit):
             self.bad.eq(beats.output.payload.resp != 0),
             # A beat that is unpacked retires when it was used; after a fault nothing is unpacked.
             beats.output.ready.eq(
-                self.head_valid & Mux(self.head.packed & ~(self.halted | self.bad), self.used, self.leaves)
+                self.head_valid
+                & Mux(self.head.purpose.packed & ~(self.halted | self.bad), self.used, self.leaves)
             ),
             self.retires.eq(beats.output.valid & beats.output.ready),
             self.ends_burst.eq(index == self.head.last_beat),
-            descriptors.r_en.eq(~self.head_valid | (self.retires & self.ends_burst)),
+            descriptors.r_en.eq(self.oldest.input.ready),
+            self.oldest.input.valid.eq(descriptors.r_rdy),
+            self.oldest.input.payload.eq(descriptors.r_data),
+            self.oldest.output.ready.eq(self.retires & self.ends_burst),
             self.stall_bus.eq((descriptors.r_rdy | self.head_valid) & ~beats.output.valid),
             # A burst is complete in the cycle in which its last write is made.
             self.completion.completed.eq(ended_burst & self.leaves),
         ]
-        with m.If(descriptors.r_en):
-            m.d.sync += [self.head.eq(descriptors.r_data), self.head_valid.eq(descriptors.r_rdy)]
         with m.If(self.leaves):
             m.d.sync += ended_burst.eq(self.retires & self.ends_burst)
         with m.If(self.retires):
@@ -186,11 +183,13 @@ class LoadUnit(DmaUnit):
             is_last.eq(self.ends_burst & ~self.writes_decoded),
             address.eq(Mux(is_first, head.local_address, self.next_address)),
             writes.eq(
-                beats.output.valid & self.head_valid & ~(halted | self.bad | head.to_decoder | head.packed)
+                beats.output.valid
+                & self.head_valid
+                & ~(halted | self.bad | head.purpose.to_decoder | head.purpose.packed)
             ),
-            writes_am.eq((writes & ~head.to_wm) | (decoded.valid & ~(halted | self.decoded_to_wm))),
+            writes_am.eq((writes & ~head.purpose.to_wm) | (decoded.valid & ~(halted | self.decoded_to_wm))),
             writes_wm.eq(
-                (writes & head.to_wm)
+                (writes & head.purpose.to_wm)
                 | (((decoded.valid & self.decoded_to_wm) | self.unpacked.valid) & ~halted)
             ),
             leaves.eq(~self.asking | am.grant),
@@ -205,7 +204,7 @@ class LoadUnit(DmaUnit):
             self.streamed_word.eq(
                 leaves
                 & (
-                    (writes & head.to_wm & head.streamed)
+                    (writes & head.purpose.to_wm & head.purpose.streamed)
                     | (self.unpacked.valid & self.unpacks_streamed & ~halted)
                 )
             ),
@@ -217,13 +216,13 @@ class LoadUnit(DmaUnit):
             self.wm.address.eq(address[exact_log2(word_bytes) :]),
             self.wm.data.eq(Mux(self.unpacked.valid, self.unpacked.payload, am.data)),
         ]
-        moves_on = self.retires & ~(head.to_decoder | head.packed)
+        moves_on = self.retires & ~(head.purpose.to_decoder | head.purpose.packed)
         with m.If(moves_on | (decoded.valid & decoded.ready) | (self.unpacked.valid & leaves)):
             m.d.sync += self.next_address.eq(address + word_bytes)
         with m.If(self.begins_row):
             m.d.sync += [
                 self.next_address.eq(head.local_address),
-                self.unpacks_streamed.eq(head.streamed),
+                self.unpacks_streamed.eq(head.purpose.streamed),
             ]
 
     def _unpack_rows(self, m: Module) -> None:
@@ -234,7 +233,10 @@ class LoadUnit(DmaUnit):
         m.d.comb += [
             # Not while a write before them waits for its grant: a burst that ended meanwhile would never be complete.
             unpacker.beats.valid.eq(
-                beats.output.valid & self.head_valid & head.packed & ~(self.halted | self.bad | self.asking)
+                beats.output.valid
+                & self.head_valid
+                & head.purpose.packed
+                & ~(self.halted | self.bad | self.asking)
             ),
             unpacker.beats.payload.eq(beats.output.payload.data),
             unpacker.last.eq(head.ends_block & self.ends_burst),
@@ -252,7 +254,14 @@ class LoadUnit(DmaUnit):
         m.d.comb += [
             self.block_room.eq(decoder.room),
             decoder.requested.eq(Mux(self.issues & burst.purpose.to_decoder, beats_of(burst), 0)),
-            decoder.words.valid.eq(self.retires & self.head.to_decoder & ~(self.halted | self.bad)),
+            # A beat that retires; what is unpacked is for no decoder.
+            decoder.words.valid.eq(
+                self.beats.output.valid
+                & self.head_valid
+                & self.leaves
+                & self.head.purpose.to_decoder
+                & ~(self.halted | self.bad)
+            ),
             decoder.words.payload.eq(self.beats.output.payload.data),
             self.completion.block_decoded.eq(block_ended & self.leaves),
             self.illegal_block.eq(decoder.illegal),

@@ -37,7 +37,6 @@ def splitter():
         Assert(
             implies(dut.row_valid & ~dut.row.illegal & ~dut.row.purpose.is_signal, dut.row.row_bytes != 0)
         ),
-        Assert(implies(dut.row_valid, dut.span == (dut.row.row_bytes - 1)[: len(dut.span)])),
         Assert(
             implies(
                 dut.row_valid,
