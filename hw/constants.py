@@ -31,8 +31,8 @@ VECTOR_LATENCY_CYCLES = VECTOR_STORE_STAGE - 2
 """Fewest cycles from the issue of a slot that writes a register to the issue of one that reads it: the write is made
 in stage VECTOR_STORE_STAGE - 2, the read from stage 1 on."""
 VECTOR_NEXT_EARLY_CYCLES = 1
-"""Cycles by which VECTOR takes a command before the GO in front of it is complete. None reads memory within two, and
-what a GO or a stream changes is not asked for any more by the last write."""
+"""Cycles by which VECTOR takes a command before the GO in front of it is complete. None reads memory in the next cycle,
+in which the last write is made, and what a GO or a stream changes is asked for no more by then."""
 VECTOR_SIGNAL_EARLY_CYCLES = 6
 """Likewise a SIGNAL. The WAIT gets its token three cycles later, the command behind it follows in the next one, and no
 unit reads memory within three more."""

@@ -86,17 +86,14 @@ class Burst(data.StructLayout):
 
 
 class BurstPart(data.StructLayout):
-    """Some fields of a burst and of its purpose, for those who need no others."""
+    """Some fields of a burst, for those who need no others."""
 
     def __init__(self, config: Config, *names: str) -> None:
-        burst = Burst(config)
-        purpose = Purpose(config.core_mask_bits)
-        super().__init__({name: (burst if name in burst.members else purpose)[name].shape for name in names})
+        super().__init__({name: Burst(config)[name].shape for name in names})
 
     def of(self, burst: data.View) -> Value:
         """These fields of a burst."""
-        whole = burst.shape().members  # type: ignore[union-attr]
-        return Cat((burst if name in whole else burst.purpose)[name] for name in self.members)
+        return Cat(burst[name] for name in self.members)
 
 
 def beats_of(burst: data.View) -> Value:
