@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 
-from .constants import ARRAY_FIFO_VECTORS
+from .constants import ARRAY_FIFO_VECTORS, VECTOR_LATENCY_CYCLES
 from .legal import faults
 
 ADDED_SIZES = {"event_counters": 1, "fetch_instructions": 32}
@@ -59,7 +59,7 @@ class Config:
     """Bits of a lane: 48 for int16 convolutions and what else has int48 tensors, 34 for all other networks."""
     vector_uops: int = 16
     """Micro-operations the vector unit's program memory holds."""
-    vector_latency_cycles: int = 10
+    vector_latency_cycles: int = VECTOR_LATENCY_CYCLES
     """Cycles between the starts of two dependent micro-operations; the vector unit needs 10."""
     queue_commands: int = 32
     """Depth of each unit's command queue."""

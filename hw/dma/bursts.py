@@ -54,7 +54,7 @@ class Transfer(data.StructLayout):
                 "illegal": unsigned(1),  # reported as ILLEGAL when its turn comes
                 "memory_address": unsigned(MEMORY_ADDRESS_BITS),
                 "local_address": unsigned(LOCAL_ADDRESS_BITS),
-                "span": unsigned(SPAN_BITS),  # row_bytes - 1
+                "row_bytes": unsigned(SPAN_BITS),
                 "rows": unsigned(width(Opcode.LOAD_GO, "rows")),
                 "memory_pitch": unsigned(width(Opcode.LOAD_PITCH, "memory_pitch")),
                 "local_pitch": unsigned(width(Opcode.LOAD_PITCH, "local_pitch")),
@@ -83,6 +83,17 @@ class Burst(data.StructLayout):
                 "last_lane": unsigned(lane_bits),
             }
         )
+
+
+class BurstPart(data.StructLayout):
+    """Some fields of a burst, for those who need no others."""
+
+    def __init__(self, config: Config, *names: str) -> None:
+        super().__init__({name: Burst(config)[name].shape for name in names})
+
+    def of(self, burst: data.View) -> Value:
+        """These fields of a burst."""
+        return Cat(burst[name] for name in self.members)
 
 
 def beats_of(burst: data.View) -> Value:
@@ -135,8 +146,8 @@ class BurstSplitter(wiring.Component):
         lane_bits = exact_log2(config.word_bytes)
         # Stage 1: a transfer; its addresses are those of the row that goes to stage 2 next.
         self.row = Signal(Transfer(config.core_mask_bits), reset_less=True)
-        # Where a row may begin: below `room`, or nowhere.
-        self.room, self.no_room = Signal(MEMORY_ADDRESS_BITS, reset_less=True), Signal(reset_less=True)
+        # Where a row may begin: up to `last_start`, or nowhere.
+        self.last_start, self.no_start = Signal(MEMORY_ADDRESS_BITS, reset_less=True), Signal(reset_less=True)
         self.row_valid = Signal()
         self.row_is_last = Signal(reset_less=True)
         self.row_advances = Signal()
@@ -157,7 +168,8 @@ class BurstSplitter(wiring.Component):
         lane_bits = len(self.first_lane)
         m.d.comb += [
             start.eq(self.mem_base + self.row.memory_address),
-            end.eq(start[:lane_bits] + self.row.span),
+            # Of the last byte. The first lane comes sooner than a sum over all of the row's bytes.
+            end.eq(self.row.row_bytes + (start[:lane_bits] - 1)),
             self.busy.eq(self.row_valid | self.burst_valid),
         ]
         self._check_row(m, start[:lane_bits])
@@ -174,9 +186,9 @@ class BurstSplitter(wiring.Component):
         row, lane_bits = self.row, len(start_lane)
         misaligned, outside = Signal(), Signal()
         m.d.comb += [
-            outside.eq(self.no_room | (row.memory_address >= self.room)),
+            outside.eq(self.no_start | (row.memory_address > self.last_start)),
             misaligned.eq(
-                start_lane.any() | row.local_address[:lane_bits].any() | ~row.span[:lane_bits].all()
+                start_lane.any() | row.local_address[:lane_bits].any() | row.row_bytes[:lane_bits].any()
             ),
         ]
         with m.If(self.row_advances):
@@ -202,7 +214,7 @@ class BurstSplitter(wiring.Component):
         with m.If(self.transfers.valid & self.transfers.ready):
             m.d.sync += [
                 row.eq(given),
-                Cat(self.room, self.no_room).eq(self.mem_size - given.span),
+                Cat(self.last_start, self.no_start).eq(self.mem_size - given.row_bytes),
                 self.row_valid.eq(1),
                 self.row_is_last.eq(given.purpose.is_signal | (given.rows == 1)),
             ]

@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 from ..config import Config
 from ..interfaces import COUNT_BITS, SEMAPHORE_BITS, Command
 from ..isa import Opcode, Space, Unit, layout, width
-from .bursts import SPAN_BITS, Transfer
+from .bursts import Transfer
 from .decode import BlockJob
 from .pack import pack
 
@@ -118,7 +118,7 @@ class CommandIssue(wiring.Component):
             "illegal": ~is_signal & (~legal | (is_go & ((streamed & ~to_wm) | wrong_packed))),
             "memory_address": go.memory_address,
             "local_address": go.local_address,
-            "span": (go.row_bytes - 1)[:SPAN_BITS],
+            "row_bytes": go.row_bytes,
             # A DECODE is one row, and where a GO has its rows it has the number of its weights.
             "rows": Mux(is_decode, 1, go.rows)[: len(go.rows)],
             "memory_pitch": self.memory_pitch,

@@ -60,9 +60,10 @@ class LoadUnit(DmaUnit):
         )
         word = 8 * config.word_bytes
         self.addresses = SkidBuffer(data.StructLayout({"address": MEMORY_ADDRESS_BITS, "length": BEAT_BITS}))
-        # Bursts that are issued and not retired; the oldest one is `head`.
+        # Bursts that are issued and not retired. Off the critical path: the oldest one is `head`, in registers.
         self.descriptors = SyncFIFOBuffered(width=Burst(config).size, depth=OUTSTANDING_BURSTS + 1)
-        self.head = data.View(Burst(config), self.descriptors.r_data)
+        self.oldest = SkidBuffer(Burst(config))
+        self.head, self.head_valid = self.oldest.output.payload, self.oldest.output.valid
         self.beats = SkidBuffer(data.StructLayout({"data": word, "resp": 2}))
         # The oldest beat retires: it leaves its buffer, and its write is prepared. `asking`: the prepared write is
         # for the AM and waits for its grant. `leaves`: the prepared write, if there is one, is made in this cycle.
@@ -127,14 +128,16 @@ class LoadUnit(DmaUnit):
         # for an issue in this cycle, and ignores a beat that retires.
         one_fits = beats_under_way <= OUTSTANDING_BEATS - BURST_BEATS
         two_fit = beats_under_way <= OUTSTANDING_BEATS - 2 * BURST_BEATS
+        # Nor is it known early that a beat retires.
+        requested = beats_under_way + Mux(issues, beats_of(burst), 0)
         m.d.sync += [
             fits.eq(Mux(issues, two_fit, one_fits)),
-            beats_under_way.eq(beats_under_way + Mux(issues, beats_of(burst), 0) - self.retires),
+            beats_under_way.eq(Mux(self.retires, requested - 1, requested)),
         ]
 
     def _retire_beats(self, m: Module) -> None:
         """The oldest beat belongs to the oldest descriptor. It retires unless a write before it waits for its grant."""
-        m.submodules.beats = beats = self.beats
+        m.submodules.beats, m.submodules.oldest = beats, _ = self.beats, self.oldest
         read, descriptors = self.axi, self.descriptors
         index, ended_burst = Signal(BEAT_BITS), Signal()
         m.d.comb += [
@@ -146,13 +149,16 @@ class LoadUnit(DmaUnit):
             self.bad.eq(beats.output.payload.resp != 0),
             # A beat that is unpacked retires when it was used; after a fault nothing is unpacked.
             beats.output.ready.eq(
-                descriptors.r_rdy
+                self.head_valid
                 & Mux(self.head.purpose.packed & ~(self.halted | self.bad), self.used, self.leaves)
             ),
             self.retires.eq(beats.output.valid & beats.output.ready),
             self.ends_burst.eq(index == self.head.last_beat),
-            descriptors.r_en.eq(self.retires & self.ends_burst),
-            self.stall_bus.eq(descriptors.r_rdy & ~beats.output.valid),
+            descriptors.r_en.eq(self.oldest.input.ready),
+            self.oldest.input.valid.eq(descriptors.r_rdy),
+            self.oldest.input.payload.eq(descriptors.r_data),
+            self.oldest.output.ready.eq(self.retires & self.ends_burst),
+            self.stall_bus.eq((descriptors.r_rdy | self.head_valid) & ~beats.output.valid),
             # A burst is complete in the cycle in which its last write is made.
             self.completion.completed.eq(ended_burst & self.leaves),
         ]
@@ -178,7 +184,7 @@ class LoadUnit(DmaUnit):
             address.eq(Mux(is_first, head.local_address, self.next_address)),
             writes.eq(
                 beats.output.valid
-                & self.descriptors.r_rdy
+                & self.head_valid
                 & ~(halted | self.bad | head.purpose.to_decoder | head.purpose.packed)
             ),
             writes_am.eq((writes & ~head.purpose.to_wm) | (decoded.valid & ~(halted | self.decoded_to_wm))),
@@ -228,7 +234,7 @@ class LoadUnit(DmaUnit):
             # Not while a write before them waits for its grant: a burst that ended meanwhile would never be complete.
             unpacker.beats.valid.eq(
                 beats.output.valid
-                & self.descriptors.r_rdy
+                & self.head_valid
                 & head.purpose.packed
                 & ~(self.halted | self.bad | self.asking)
             ),
@@ -248,7 +254,14 @@ class LoadUnit(DmaUnit):
         m.d.comb += [
             self.block_room.eq(decoder.room),
             decoder.requested.eq(Mux(self.issues & burst.purpose.to_decoder, beats_of(burst), 0)),
-            decoder.words.valid.eq(self.retires & self.head.purpose.to_decoder & ~(self.halted | self.bad)),
+            # A beat that retires; what is unpacked is for no decoder.
+            decoder.words.valid.eq(
+                self.beats.output.valid
+                & self.head_valid
+                & self.leaves
+                & self.head.purpose.to_decoder
+                & ~(self.halted | self.bad)
+            ),
             decoder.words.payload.eq(self.beats.output.payload.data),
             self.completion.block_decoded.eq(block_ended & self.leaves),
             self.illegal_block.eq(decoder.illegal),

@@ -10,7 +10,7 @@ from ..constants import AXI_INCR
 from ..interfaces import AM_READ_LATENCY, LOCAL_ADDRESS_BITS, MEMORY_ADDRESS_BITS, AmRead, AxiWrite
 from ..isa import Error, Unit
 from ..memory.blocks import Queue
-from .bursts import BEAT_BITS, Burst, lanes_of
+from .bursts import BEAT_BITS, BurstPart, lanes_of
 from .late_queue import LateQueue
 from .unit import DmaUnit
 
@@ -47,7 +47,8 @@ class StoreUnit(DmaUnit):
         super().__init__(Unit.STORE, config, {"axi": Out(AxiWrite(config)), "am": Out(AmRead(config))})
         word_bytes = config.word_bytes
         # Bursts whose beats are not all read. That one is comes late, with the grant of its last read.
-        self.pending = LateQueue(width=Burst(config).size, depth=_BURSTS_AHEAD)
+        self.reading = BurstPart(config, "local_address", "last_beat", "first_lane", "last_lane")
+        self.pending = LateQueue(width=self.reading.size, depth=_BURSTS_AHEAD)
         self.beat_mark = data.StructLayout({"last": 1, "strobe": word_bytes})
         beat = data.StructLayout({"mark": self.beat_mark, "data": 8 * word_bytes})
         self.beats = Queue(width=beat.size, depth=BEATS_BUFFERED + 1)
@@ -80,7 +81,7 @@ class StoreUnit(DmaUnit):
         m.d.comb += [
             self.can_issue.eq((~valid | write.awready) & self.pending.w_rdy & self.completion.room),
             self.pending.w_en.eq(self.issues),
-            self.pending.w_data.eq(burst),
+            self.pending.w_data.eq(self.reading.of(burst)),
             write.awid.eq(AXI_ID),
             write.awaddr.eq(address),
             write.awlen.eq(length),
@@ -95,7 +96,7 @@ class StoreUnit(DmaUnit):
 
     def _read(self, m: Module) -> None:
         """One access per beat of the oldest burst, while `credit` promises the answer a place in the buffer."""
-        head, am, pending = data.View(Burst(self.config), self.pending.r_data), self.am, self.pending
+        head, am, pending = data.View(self.reading, self.pending.r_data), self.am, self.pending
         index, credit, is_first = self.index, self.credit, self.is_first
         next_address = Signal(LOCAL_ADDRESS_BITS, reset_less=True)
         # Of the beat that is asked for. Off the critical path: its lanes follow from these a cycle later.

@@ -76,7 +76,7 @@ class Semaphores(wiring.Component):
             }
         )
         # The state, for the tests' proofs: the counters, and that they become zero; what each unit signalled and is not
-        # yet counted; whether a unit's comparison found enough tokens.
+        # yet counted; whether a unit's comparison found enough tokens, and which ones it asked for.
         self.index_bits = max(config.semaphores - 1, 1).bit_length()
         self.counters = memory.Memory(shape=COUNTER_BITS, depth=1 << self.index_bits, init=[])
         sources = UNITS + (self._mask_bits > 0)
@@ -84,6 +84,13 @@ class Semaphores(wiring.Component):
         self.signalled = [
             (Signal(self.index_bits, name=f"semaphore{unit}"), Signal(COUNT_BITS, name=f"count{unit}"))
             for unit in range(sources)
+        ]
+        self.asked = [
+            (
+                Signal(self.index_bits, name=f"asked_semaphore{unit}"),
+                Signal(COUNT_BITS, name=f"asked_count{unit}"),
+            )
+            for unit in range(UNITS)
         ]
         # What each unit signalled to other cores, and they do not have yet: a bit per core.
         self.for_others = [Signal(self._mask_bits, name=f"for_others{unit}") for unit in range(UNITS)]
@@ -110,7 +117,10 @@ class Semaphores(wiring.Component):
         m.d.comb += granted.eq(enough.any())
         for unit, port in enumerate(ports):
             m.d.comb += [port.ok.eq(grants[unit]), self.waiting[unit].eq(port.wait & ~port.ok)]
-            changes.append((grants[unit], port.semaphore, port.count))
+            # Off the critical path: a command comes late, out of its queue's memory. A unit asks on for the same.
+            semaphore, count = self.asked[unit]
+            m.d.sync += [semaphore.eq(port.semaphore), count.eq(port.count)]
+            changes.append((grants[unit], semaphore, count))
 
             mine = port.signal
             if self._mask_bits:

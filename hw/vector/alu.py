@@ -1,8 +1,8 @@
-"""One lane's arithmetic, stages 1 to 8: from the operands to the result."""
+"""One lane's arithmetic, stages 1 to 9: from the operands to the result."""
 
 import dataclasses
 
-from amaranth.hdl import C, Cat, Module, Mux, Signal, signed
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -13,7 +13,7 @@ from .addend import make_addend
 from .extend import sign_extend
 from .lane_control import LaneControl
 from .layouts import TABLE_ENTRIES
-from .multiplier import CHUNK_BITS, FACTOR_BITS, PRODUCT_BITS, partial_sums
+from .multiplier import CHUNK_BITS, FACTOR_BITS, PRODUCT_BITS, part_products, partial_sums
 from .shifter import shift_right
 
 
@@ -43,9 +43,9 @@ class Alu(wiring.Component):
         a, b (vector_bits, in): stage 3: the operands.
         bias (32, in): stage 1: the lane's.
         multiplier (32, in), shift (VECTOR_UOP.shift, in): stage 2: the lane's.
-        table_entry (0..TABLE_ENTRIES-1, out): stage 4: the entry to read.
-        table_low, table_high (16, in): stage 5: the entry.
-        result (vector_bits, out): stage 9: the result.
+        table_entry (0..TABLE_ENTRIES-1, out): stage 5: the entry to read.
+        table_low, table_high (16, in): stage 6: the entry.
+        result (vector_bits, out): stage 10: the result.
     """
 
     def __init__(self, config: Config):
@@ -72,8 +72,8 @@ class Alu(wiring.Component):
         s4 = self._factors(m)
         q, carry = self._product(m, s4)
         addend = self._addend(m, s4)
-        # Stage 7: y. A place below the lowest one adds 1 and `carry`: this carries into the sum.
-        y = Signal(signed(self.config.vector_bits), name="s8_y", reset_less=True)
+        # Stage 8: y. A place below the lowest one adds 1 and `carry`: this carries into the sum.
+        y = Signal(signed(self.config.vector_bits), name="s9_y", reset_less=True)
         m.d.sync += y.eq((Cat(C(1, 1), q) + Cat(carry, addend))[1 : len(y) + 1])
         self._limit(m, y)
         return m
@@ -119,70 +119,77 @@ class Alu(wiring.Component):
         return s4
 
     def _product(self, m: Module, s4: Factors) -> tuple[Signal, Signal]:
-        """Stages 4 to 6: the shifted product, or what lies between two entries of the table; the carry. Of stage 7."""
+        """Stages 4 to 7: the shifted product, or what lies between two entries of the table; the carry. Of stage 8."""
         control, bits, x = self.control, self.config.vector_bits, s4.x
-        parts = partial_sums(x, s4.factor)
-        sums = [Signal(part.shape(), name=f"s5_part_{i}", reset_less=True) for i, part in enumerate(parts)]
-        s5_amount, s6_amount = Signal(6, reset_less=True), Signal(6, reset_less=True)
-        s5_negative, s6_negative = Signal(reset_less=True), Signal(reset_less=True)
-        s5_fraction, s6_fraction = Signal(7, reset_less=True), Signal(7, reset_less=True)
+        products = {
+            (i, k): _later(m, product, f"product_{i}_{k}", 4, 5)
+            for (i, k), product in part_products(x, s4.factor).items()
+        }
+        parts = partial_sums(products)
+        sums = [Signal(part.shape(), name=f"s6_part_{i}", reset_less=True) for i, part in enumerate(parts)]
         product, slope = Signal(signed(PRODUCT_BITS), reset_less=True), Signal(signed(17), reset_less=True)
         m.d.sync += [register.eq(part) for register, part in zip(sums, parts, strict=True)]
         m.d.sync += [
-            s5_amount.eq(s4.amount),
-            s5_negative.eq(x[-1]),
-            s5_fraction.eq(x[:7]),
             product.eq(Cat(sums[0], (sums[1] + sums[2])[: PRODUCT_BITS - CHUNK_BITS])),
-            slope.eq(Mux(control.s5.table16, self.table_high - self.table_low, 0)),
-            s6_amount.eq(s5_amount),
-            s6_negative.eq(s5_negative),
-            s6_fraction.eq(s5_fraction),
+            slope.eq(Mux(control.s6.table16, self.table_high - self.table_low, 0)),
         ]
+        amount, negative = _later(m, s4.amount, "amount", 4, 7), _later(m, x[-1], "negative", 4, 7)
+        fraction = _later(m, x[:7], "fraction", 4, 7)
         q, carry = Signal(bits, reset_less=True), Signal(reset_less=True)
-        shifted, guard, filled = shift_right(m, product, s6_amount, bits, ~s6_negative)
-        nudged = control.s6.double_round & s6_amount[5] & filled
+        shifted, guard, filled = shift_right(m, product, amount, bits, ~negative)
+        nudged = control.s7.double_round & amount[5] & filled
         m.d.sync += [
-            q.eq(shifted | sign_extend(slope * s6_fraction, bits)),
+            q.eq(shifted | sign_extend(slope * fraction, bits)),
             carry.eq(
-                (control.s6.round & Mux(nudged, ~s6_negative, guard))
-                | control.s6.one
-                | (control.s6.abs & s6_negative)
+                (control.s7.round & Mux(nudged, ~negative, guard))
+                | control.s7.one
+                | (control.s7.abs & negative)
             ),
         ]
         return q, carry
 
     def _addend(self, m: Module, s4: Factors) -> Signal:
-        """Stages 4 to 6: the addend, inverted, or a table's entry; with the zero point. Of stage 7."""
+        """Stages 4 to 7: the addend, inverted, or a table's entry; with the zero point. Of stage 8."""
         control, bits = self.control, self.config.vector_bits
         s5_addend = Signal(bits, reset_less=True)
-        s6_addend, s7_addend = Signal(signed(bits), reset_less=True), Signal(signed(bits), reset_less=True)
+        s7_addend, s8_addend = Signal(signed(bits), reset_less=True), Signal(signed(bits), reset_less=True)
         short, long = Cat(s4.x[:7], ~s4.x[7], C(0, 1)), Cat(s4.x[7:15], ~s4.x[15])
-        m.d.comb += self.table_entry.eq(Mux(control.s4.table8, short, long))
+        m.d.comb += self.table_entry.eq(_later(m, Mux(control.s4.table8, short, long), "entry", 4, 5))
         make_addend(m, s5_addend, control.s4, s4.x, s4.b)
         entry = Signal(signed(24))
-        with m.If(control.s5.table16):
+        with m.If(control.s6.table16):
             m.d.comb += entry.eq(Cat(C(0, 7), self.table_low).as_signed())
-        with m.Elif(control.s5.table8):
+        with m.Elif(control.s6.table8):
             m.d.comb += entry.eq(self.table_low)
-        inverted = s5_addend ^ control.s5.invert.replicate(bits)
+        inverted = _later(m, s5_addend, "addend", 5, 6) ^ control.s6.invert.replicate(bits)
         m.d.sync += [
-            s6_addend.eq(inverted | sign_extend(entry, bits)),
-            s7_addend.eq(s6_addend + control.s6_out_zp),
+            s7_addend.eq(inverted | sign_extend(entry, bits)),
+            s8_addend.eq(s7_addend + control.s7_out_zp),
         ]
-        return s7_addend
+        return s8_addend
 
     def _limit(self, m: Module, y: Signal) -> None:
-        """Stage 8: clamp, wrap. What does not fit in 32 bits is beyond the limit of its sign."""
+        """Stage 9: clamp, wrap. What does not fit in 32 bits is beyond the limit of its sign."""
         control, bits = self.control, self.config.vector_bits
-        result = Signal(signed(bits), name="s9_result", reset_less=True)
-        low, high = y[:32].as_signed() < control.s8_low, y[:32].as_signed() > control.s8_high
+        result = Signal(signed(bits), name="s10_result", reset_less=True)
+        low, high = y[:32].as_signed() < control.s9_low, y[:32].as_signed() > control.s9_high
         wide, below, above = Signal(), Signal(), Signal()
         m.d.comb += [
             wide.eq(y[31:] != y[31].replicate(bits - 31)),
-            below.eq(control.s8_clamp & Mux(wide, y[-1], low)),
-            above.eq(control.s8_clamp & Mux(wide, ~y[-1], high)),
+            below.eq(control.s9_clamp & Mux(wide, y[-1], low)),
+            above.eq(control.s9_clamp & Mux(wide, ~y[-1], high)),
             self.result.eq(result),
         ]
-        limited = Mux(below, control.s8_low[:32], Mux(above, control.s8_high[:32], y[:32]))
-        extended = below | above | control.s8_wrap32
+        limited = Mux(below, control.s9_low[:32], Mux(above, control.s9_high[:32], y[:32]))
+        extended = below | above | control.s9_wrap32
         m.d.sync += result.eq(Cat(limited, Mux(extended, limited[-1].replicate(bits - 32), y[32:])))
+
+
+def _later(m: Module, value: Value, name: str, stage: int, later: int) -> Value:
+    """What is `value` in a stage, in a later one."""
+    while stage < later:
+        stage += 1
+        register = Signal.like(value, name=f"s{stage}_{name}", reset_less=True)
+        m.d.sync += register.eq(value)
+        value = register
+    return value

@@ -16,9 +16,10 @@ class VectorCommands(wiring.Component):
     Ports:
         commands (Command, in), lookahead (Lookahead, in): the unit's queue, and the command that comes after.
         tokens (Tokens, out): the semaphores.
-        complete (1, in): all that was started is complete. Every command waits for it, but for VECTOR_WAIT and
+        may_follow (1, in): all that was started is as good as complete. Every command waits for it, but for
+            VECTOR_WAIT and
         may_signal (1, in): for this, a VECTOR_SIGNAL;
-        may_set_up (1, in): and for this, VECTOR_UOP and VECTOR_BOUNDS. Both are high where `complete` is.
+        may_set_up (1, in): and for this, VECTOR_UOP and VECTOR_BOUNDS. Both are high where `may_follow` is.
         streams_illegal (1, in): a GO would be illegal with the streams as they are set up.
         streams_settled (1, in): `streams_illegal` is right; a GO waits for it.
         missing (1, in): a GO would be illegal, for it uses what was not set up (see Definitions).
@@ -37,7 +38,7 @@ class VectorCommands(wiring.Component):
                 "commands": In(Command),
                 "lookahead": In(Lookahead()),
                 "tokens": Out(Tokens(config.core_mask_bits)),
-                "complete": In(1),
+                "may_follow": In(1),
                 "may_signal": In(1),
                 "may_set_up": In(1),
                 "streams_illegal": In(1),
@@ -89,7 +90,7 @@ class VectorCommands(wiring.Component):
             self.has_table.eq(self.commands.valid & is_[Opcode.VECTOR_TABLE]),
             self.taken.eq(self.commands.ready & valid & ~refused),
             may_go.eq(
-                (self.complete & (self.streams_settled | ~is_[Opcode.VECTOR_GO]))
+                (self.may_follow & (self.streams_settled | ~is_[Opcode.VECTOR_GO]))
                 | (self.may_signal & is_[Opcode.VECTOR_SIGNAL])
                 | (self.may_set_up & (is_[Opcode.VECTOR_UOP] | is_[Opcode.VECTOR_BOUNDS]))
             ),
@@ -109,7 +110,7 @@ class VectorCommands(wiring.Component):
                 m.d.sync += [self.error.eq(1), halted.eq(1)]
         # What a command starts hangs only on what this command waits for: the streams settle late.
         legal = valid & ~illegal
-        alone = legal & self.complete
+        alone = legal & self.may_follow
         m.d.comb += [
             self.tokens.signal.eq(legal & self.may_signal & is_signal & ~self.tokens.signal_full),
             self.write_uop.eq(legal & self.may_set_up & is_[Opcode.VECTOR_UOP]),

@@ -17,12 +17,12 @@ class Lane(wiring.Component):
 
     Ports:
         control (LaneControl, in): what to do.
-        selected (1, in): stage 9: the lane belongs to the beat.
+        selected (1, in): stage 10: the lane belongs to the beat.
         element (vector_bits, in): stage 2: the lane's element of the loaded word, extended.
         accumulator (32, in): stage 2: the array's output for this lane.
         write_parameters (ParameterWrite per column, in): bias, multiplier and shift of each of the lane's columns.
         write_table (TableWrite, in): the lane's table.
-        result (vector_bits, out): stage 9: the result.
+        result (vector_bits, out): stage 10: the result.
     """
 
     def __init__(self, config: Config):
@@ -55,7 +55,7 @@ class Lane(wiring.Component):
             operands.element.eq(self.element),
             operands.accumulator.eq(self.accumulator),
             operands.result.eq(alu.result),
-            table.read.eq(self.control.s4_table),
+            table.read.eq(self.control.s5_table),
             table.entry.eq(alu.table_entry),
             alu.a.eq(operands.a),
             alu.b.eq(operands.b),

@@ -26,9 +26,9 @@ AddendFlags = data.StructLayout(
 )
 """Stage 4: what is added to the product, see `addend`; `table8`: the table's index has 8 bits."""
 TableFlags = data.StructLayout(_flags("invert", "table8", "table16"))
-"""Stage 5: the addend is inverted; an entry of the table is added, of one kind or the other."""
+"""Stage 6: the addend is inverted; an entry of the table is added, of one kind or the other."""
 RoundFlags = data.StructLayout(_flags("round", "double_round", "one", "abs"))
-"""Stage 6: the carry into the sum: a rounding; 1; 1 if x is negative."""
+"""Stage 7: the carry into the sum: a rounding; 1; 1 if x is negative."""
 
 
 def lane_column_shape(config: Config) -> range:
@@ -55,14 +55,14 @@ class LaneControl(wiring.Signature):
         s2_shift (VECTOR_UOP.shift, out): shift of all lanes.
         s3 (FactorFlags, out): what x is multiplied with and shifted by.
         s4 (AddendFlags, out): what is added.
-        s4_table (1, out): the table is read.
-        s5 (TableFlags, out): whether an entry of the table is added.
-        s6 (RoundFlags, out): the carry into the sum.
-        s6_out_zp (VECTOR_UOP.out_zp, out): added to the result.
-        s8_clamp (1, out): the result is clamped to `s8_low`..`s8_high`.
-        s8_wrap32 (1, out): the result is sign-extended from 32 bits.
-        s8_low (VECTOR_BOUNDS.low, out), s8_high (VECTOR_BOUNDS.high, out): the limits.
-        s9_write (1, out), s9_address (register address, out): the result goes to this register.
+        s5_table (1, out): the table is read.
+        s6 (TableFlags, out): whether an entry of the table is added.
+        s7 (RoundFlags, out): the carry into the sum.
+        s7_out_zp (VECTOR_UOP.out_zp, out): added to the result.
+        s9_clamp (1, out): the result is clamped to `s9_low`..`s9_high`.
+        s9_wrap32 (1, out): the result is sign-extended from 32 bits.
+        s9_low (VECTOR_BOUNDS.low, out), s9_high (VECTOR_BOUNDS.high, out): the limits.
+        s10_write (1, out), s10_address (register address, out): the result goes to this register.
     """
 
     def __init__(self, config: Config):
@@ -88,15 +88,15 @@ class LaneControl(wiring.Signature):
                 "s2_shift": Out(uop["shift"]),
                 "s3": Out(FactorFlags),
                 "s4": Out(AddendFlags),
-                "s4_table": Out(1),
-                "s5": Out(TableFlags),
-                "s6": Out(RoundFlags),
-                "s6_out_zp": Out(uop["out_zp"]),
-                "s8_clamp": Out(1),
-                "s8_wrap32": Out(1),
-                "s8_low": Out(bounds["low"]),
-                "s8_high": Out(bounds["high"]),
-                "s9_write": Out(1),
-                "s9_address": Out(address),
+                "s5_table": Out(1),
+                "s6": Out(TableFlags),
+                "s7": Out(RoundFlags),
+                "s7_out_zp": Out(uop["out_zp"]),
+                "s9_clamp": Out(1),
+                "s9_wrap32": Out(1),
+                "s9_low": Out(bounds["low"]),
+                "s9_high": Out(bounds["high"]),
+                "s10_write": Out(1),
+                "s10_address": Out(address),
             }
         )

@@ -21,11 +21,11 @@ class Lanes(wiring.Component):
         control (LaneControl, in): the pipeline's.
         loaded (8 W, in): a word of the activation memory: of a load in stage 2, or what `fetched` says.
         fetched (FetchedWord, in): which parameters, or word of the table, `loaded` is.
-        selected (a bit per lane, in): stage 9: the lanes of this beat; only they write a register.
+        selected (a bit per lane, in): stage 10: the lanes of this beat; only they write a register.
         take_accumulators (1, in): `accumulators` belong to the slot that is issued.
         accumulators (32 W, in): a vector of the array.
         first_column (0..lane_columns-1, in): stage 0: which of its columns a lane works for.
-        results (vector_bits per lane, out): stage 10: the lanes' results.
+        results (vector_bits per lane, out): stage 11: the lanes' results.
     """
 
     def __init__(self, config: Config):
@@ -106,16 +106,13 @@ class Lanes(wiring.Component):
         """Accumulators arrive with the issue, loads three cycles later: the accumulators wait. Of a vector that has
         several beats the first register keeps all, and from then on there is what the beat's columns need."""
         columns = self.config.lane_columns
-        taken, held = self.take_accumulators, self.accumulators
-        for stage in range(4):
-            of_beat = stage > 0 and columns > 1
-            source = _of_column(held, columns, self.first_column) if of_beat and stage == 1 else held
+        held = Signal(len(self.accumulators), name="s0_accumulators", reset_less=True)
+        with m.If(self.take_accumulators):
+            m.d.sync += held.eq(self.accumulators)
+        for stage in range(1, 4):
+            source = _of_column(held, columns, self.first_column) if columns > 1 and stage == 1 else held
             held = Signal(len(source), name=f"s{stage}_accumulators", reset_less=True)
-            with m.If(taken | of_beat):
-                m.d.sync += held.eq(source)
-            took = Signal(name=f"s{stage}_taken")
-            m.d.sync += took.eq(taken)
-            taken = took
+            m.d.sync += held.eq(source)
         return held
 
     def _write_parameters(

@@ -16,10 +16,10 @@ class Operands(wiring.Component):
 
     Ports:
         control (LaneControl, in): what to do.
-        selected (1, in): stage 9: the lane belongs to the beat, and may write a register.
+        selected (1, in): stage 10: the lane belongs to the beat, and may write a register.
         element (vector_bits, in): stage 2: the lane's element of the loaded word, extended.
         accumulator (32, in): stage 2: the array's output for this lane.
-        result (vector_bits, in): stage 9: what is written to the register.
+        result (vector_bits, in): stage 10: what is written to the register.
         a, b (vector_bits, out): stage 3: the operands.
     """
 
@@ -46,8 +46,8 @@ class Operands(wiring.Component):
             registers.a_address.eq(control.s1_a_address),
             registers.b_enable.eq(control.s1_b_enable),
             registers.b_address.eq(control.s1_b_address),
-            registers.write.eq(control.s9_write & self.selected),
-            registers.address.eq(control.s9_address),
+            registers.write.eq(control.s10_write & self.selected),
+            registers.address.eq(control.s10_address),
             registers.value.eq(self.result),
         ]
 

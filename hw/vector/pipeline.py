@@ -6,7 +6,12 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ..config import Config
-from ..constants import VECTOR_SETUP_EARLY_CYCLES, VECTOR_SIGNAL_EARLY_CYCLES
+from ..constants import (
+    VECTOR_NEXT_EARLY_CYCLES,
+    VECTOR_SETUP_EARLY_CYCLES,
+    VECTOR_SIGNAL_EARLY_CYCLES,
+    VECTOR_STORE_STAGE,
+)
 from ..isa import Element, Op, Opcode
 from ..layouts import shapes
 from ..one_hot import any_of, one_of
@@ -23,8 +28,6 @@ from .lane_control import (
 from .layouts import Arithmetic, Finish, IssueFields, Limits, LoopPlace, Select
 from .program import TableRead
 
-STORE_STAGE = 11
-"""Stage in which a slot's write is prepared; it is made in the next cycle."""
 UNSIGNED = [element for element in Element if element.name.startswith("U")]
 
 
@@ -68,18 +71,18 @@ PackedBeat = data.StructLayout({"group": Group, "ends": 1})
 
 
 class Pipeline(wiring.Component):
-    """Stage k (0 to 11) holds what was issued k + 1 cycles ago, in stage 0 its load is granted; nothing ever waits. The
-    lanes do everything a cycle later than they are told: their inputs have registers.
+    """Stage k (0 to VECTOR_STORE_STAGE) holds what was issued k + 1 cycles ago, in stage 0 its load is granted; nothing
+    ever waits. The lanes do everything a cycle later than they are told: their inputs have registers.
 
     Ports:
         issue (1, in), issued (IssuedSlot, in): a beat of a slot is issued.
         immediate, arithmetic, out_zp, finish, limits (TableRead, out): tables of the program, read on the way.
         control (LaneControl, out): to the lanes.
         first_column (0..lane_columns-1, out): stage 0: which of its columns a lane works for.
-        selected (a bit per lane, out): stage 9: the lanes of the beat; the others write no register.
-        pack (1, out), packed (PackedBeat, out): stage 10: results of these lanes go to memory.
-        empty (1, out): there is nothing between the issue and the write, which may be made in this cycle. A command
-            that needs everything complete may start.
+        selected (a bit per lane, out): stage 10: the lanes of the beat; the others write no register.
+        pack (1, out), packed (PackedBeat, out): stage 11: results of these lanes go to memory.
+        empty (1, out): there is nothing between the issue and the write, which may be made in this cycle.
+        drained (1, out): there will be nothing in VECTOR_NEXT_EARLY_CYCLES cycles. Any command may be taken.
         read (1, out): there will be nothing in VECTOR_SETUP_EARLY_CYCLES cycles, and the program is read no more.
         almost_empty (1, out): there will be nothing in VECTOR_SIGNAL_EARLY_CYCLES cycles.
     """
@@ -101,6 +104,7 @@ class Pipeline(wiring.Component):
                 "pack": Out(1),
                 "packed": Out(PackedBeat),
                 "empty": Out(1),
+                "drained": Out(1),
                 "read": Out(1),
                 "almost_empty": Out(1),
             }
@@ -114,7 +118,7 @@ class Pipeline(wiring.Component):
         beat = [Signal(PackedBeat, name="s0_beat")]
         m.d.comb += [beat[0].group.eq(issued.group), beat[0].ends.eq(issued.ends)]
         m.d.sync += [valid[0].eq(self.issue), issued.eq(self.issued)]
-        for stage in range(1, STORE_STAGE):
+        for stage in range(1, VECTOR_STORE_STAGE):
             valid.append(Signal(name=f"s{stage}_valid"))
             index.append(Signal.like(index[0], name=f"s{stage}_index", reset_less=True))
             slot.append(Signal.like(slot[0], name=f"s{stage}_slot", reset_less=True))
@@ -124,6 +128,7 @@ class Pipeline(wiring.Component):
                 m.d.sync += [index[stage].eq(index[stage - 1]), slot[stage].eq(slot[stage - 1])]
         for port, early in (
             (self.empty, 0),
+            (self.drained, VECTOR_NEXT_EARLY_CYCLES),
             (self.read, VECTOR_SETUP_EARLY_CYCLES),
             (self.almost_empty, VECTOR_SIGNAL_EARLY_CYCLES),
         ):
@@ -132,17 +137,17 @@ class Pipeline(wiring.Component):
             m.d.comb += port.eq(~moving)
         m.d.comb += [
             self.first_column.eq(lane_column(self.config, beat[0].group)),
-            self.selected.eq(self._lanes_of(beat[9].group)),
-            self.packed.eq(beat[10]),
+            self.selected.eq(self._lanes_of(beat[10].group)),
+            self.packed.eq(beat[11]),
         ]
 
         # A table that is read in a stage gives its value in the next one.
         reads = [
             (self.immediate, 1),
             (self.arithmetic, 1),
-            (self.out_zp, 5),
-            (self.finish, 7),
-            (self.limits, 7),
+            (self.out_zp, 6),
+            (self.finish, 8),
+            (self.limits, 8),
         ]
         for table, stage in reads:
             m.d.comb += [table.enable.eq(valid[stage]), table.index.eq(index[stage])]
@@ -201,10 +206,10 @@ class Pipeline(wiring.Component):
         ]
 
     def _arithmetic(self, m: Module, valid: list[Signal]) -> None:
-        """Stages 2 to 6: the operation, a stage's flags decoded in the stage before."""
+        """Stages 2 to 7: the operation, a stage's flags decoded in the stage before."""
         control, arithmetic = self.control, self.arithmetic.data
         op, rounding = {2: Signal(Op, name="s2_op")}, {2: arithmetic.round}
-        for stage in range(3, 6):
+        for stage in range(3, 7):
             op[stage] = Signal(Op, name=f"s{stage}_op", reset_less=True)
             rounding[stage] = Signal(name=f"s{stage}_round", reset_less=True)
             with m.If(valid[stage - 1]):
@@ -219,7 +224,7 @@ class Pipeline(wiring.Component):
             control.s2_shift.eq(Mux(shifts, arithmetic.shift, 0)),
         ]
         s3, s4 = Signal(FactorFlags, reset_less=True), Signal(AddendFlags, reset_less=True)
-        s5, s6 = Signal(TableFlags, reset_less=True), Signal(RoundFlags, reset_less=True)
+        s6, s7 = Signal(TableFlags, reset_less=True), Signal(RoundFlags, reset_less=True)
         with m.If(valid[2]):
             m.d.sync += [
                 s3.one.eq(one_of(op[2], Op.ADD, Op.SUB, Op.ASR, Op.LSR)),
@@ -243,44 +248,44 @@ class Pipeline(wiring.Component):
                 s4.greater.eq(one_of(op[3], Op.GT, Op.GE)),
                 s4.table8.eq(op[3] == Op.TABLE8),
             ]
-        with m.If(valid[4]):
-            m.d.sync += [
-                s5.invert.eq(op[4] == Op.SUB),
-                s5.table8.eq(op[4] == Op.TABLE8),
-                s5.table16.eq(op[4] == Op.TABLE16),
-            ]
         with m.If(valid[5]):
             m.d.sync += [
-                s6.round.eq(one_of(op[5], Op.MUL, Op.RESCALE) | ((op[5] == Op.ASR) & rounding[5])),
-                s6.double_round.eq((op[5] == Op.RESCALE) & rounding[5]),
-                s6.one.eq(op[5] == Op.SUB),
-                s6.abs.eq(op[5] == Op.ABS),
+                s6.invert.eq(op[5] == Op.SUB),
+                s6.table8.eq(op[5] == Op.TABLE8),
+                s6.table16.eq(op[5] == Op.TABLE16),
+            ]
+        with m.If(valid[6]):
+            m.d.sync += [
+                s7.round.eq(one_of(op[6], Op.MUL, Op.RESCALE) | ((op[6] == Op.ASR) & rounding[6])),
+                s7.double_round.eq((op[6] == Op.RESCALE) & rounding[6]),
+                s7.one.eq(op[6] == Op.SUB),
+                s7.abs.eq(op[6] == Op.ABS),
             ]
         table = Signal()
-        m.d.sync += table.eq(valid[3] & one_of(op[3], Op.TABLE8, Op.TABLE16))
+        m.d.sync += table.eq(valid[4] & one_of(op[4], Op.TABLE8, Op.TABLE16))
         m.d.comb += [
             control.s3.eq(s3),
             control.s4.eq(s4),
-            control.s4_table.eq(table),
-            control.s5.eq(s5),
+            control.s5_table.eq(table),
             control.s6.eq(s6),
-            control.s6_out_zp.eq(self.out_zp.data),
+            control.s7.eq(s7),
+            control.s7_out_zp.eq(self.out_zp.data),
         ]
 
     def _destination(self, m: Module, valid: list[Signal], slot: list[Signal], beat: list[Signal]) -> None:
-        """Stages 8 to 10: limits; where the result goes."""
+        """Stages 9 to 11: limits; where the result goes."""
         control, finish, limits = self.control, self.finish.data, self.limits.data
         to_memory, destination = Signal(reset_less=True), Signal.like(finish.destination, reset_less=True)
-        with m.If(valid[8]):
+        with m.If(valid[9]):
             m.d.sync += [to_memory.eq(finish.to_memory), destination.eq(finish.destination)]
         pack = Signal()
-        m.d.sync += pack.eq(valid[9] & to_memory)
+        m.d.sync += pack.eq(valid[10] & to_memory)
         m.d.comb += [
-            control.s8_clamp.eq(finish.clamp),
-            control.s8_wrap32.eq(finish.wrap32),
-            control.s8_low.eq(limits.low),
-            control.s8_high.eq(limits.high),
-            control.s9_write.eq(valid[9] & ~to_memory),
-            control.s9_address.eq(register_address(self.config, slot[9], destination, beat[9].group)),
+            control.s9_clamp.eq(finish.clamp),
+            control.s9_wrap32.eq(finish.wrap32),
+            control.s9_low.eq(limits.low),
+            control.s9_high.eq(limits.high),
+            control.s10_write.eq(valid[10] & ~to_memory),
+            control.s10_address.eq(register_address(self.config, slot[10], destination, beat[10].group)),
             self.pack.eq(pack),
         ]

@@ -81,7 +81,7 @@ class VectorUnit(wiring.Component):
         connect(m, flipped(self.lookahead), commands.lookahead)
         connect(m, flipped(self.lookahead), definitions.lookahead)
         connect(m, commands.tokens, flipped(self.tokens))
-        quiet = ~issuer.busy & pipeline.empty & ~fetch.busy
+        quiet = ~issuer.busy & pipeline.drained & ~fetch.busy
         issued = loops.idle & ~issuer.busy & ~fetch.busy
         m.d.comb += [
             definitions.word.eq(commands.word),
@@ -95,11 +95,10 @@ class VectorUnit(wiring.Component):
             program.write_bounds.eq(commands.write_bounds),
             program.bounds.eq(commands.word),
             next_params.quiet.eq(quiet),
-            # A write in this cycle is seen by every read from the next one on: the next command need not wait for it.
-            commands.complete.eq(issued & pipeline.empty),
+            commands.may_follow.eq(issued & pipeline.drained),
             commands.may_set_up.eq(issued & pipeline.read),
             commands.may_signal.eq(issued & pipeline.almost_empty),
-            self.status.busy.eq(~commands.complete | self.write.request | commands.taken),
+            self.status.busy.eq(~(issued & pipeline.empty) | self.write.request | commands.taken),
             self.status.progress.eq(issuer.issue | fetch.busy | ~pipeline.empty | commands.taken),
             self.status.error.eq(commands.error),
             self.status.code.eq(commands.code),
@@ -183,7 +182,7 @@ class VectorUnit(wiring.Component):
             streams.set_offsets.eq(commands.start_offsets),
             commands.streams_settled.eq(streams.settled),
             commands.streams_illegal.eq(streams.illegal),
-            streams.idle.eq(commands.complete),
+            streams.idle.eq(commands.may_follow),
             streams.write_offsets.eq(fetch.fetched.offsets),
             streams.offsets_word.eq(fetch.fetched.word),
             streams.data.eq(self.read.data),

@@ -71,10 +71,6 @@ VECTOR_START_CYCLES = 2
 """Cycles from taking a VECTOR_GO to its first issue."""
 TEST_CYCLES = 3
 """Cycles of a VECTOR_TEST, in addition to the one of every command."""
-VECTOR_WRITE_CYCLES = 12
-"""Cycles from the issue of a slot that stores to its write."""
-VECTOR_END_CYCLES = 13
-"""Cycles from the last issue to taking the next command."""
 OFFSETS_END_CYCLES = 3
 """Cycles from the last read of a VECTOR_OFFSETS to taking the next command, in addition to those of other reads."""
 

@@ -9,8 +9,11 @@ from tosaic.hw.constants import (
     BIAS_BYTES,
     NARROW_BIAS_BYTES,
     SCALE_BYTES,
+    VECTOR_END_CYCLES,
+    VECTOR_NEXT_EARLY_CYCLES,
     VECTOR_SETUP_EARLY_CYCLES,
     VECTOR_SIGNAL_EARLY_CYCLES,
+    VECTOR_WRITE_CYCLES,
 )
 from tosaic.hw.csr_map import MARKS
 from tosaic.hw.isa import STORE_STREAM, Instruction, Opcode, Source, Unit
@@ -22,9 +25,7 @@ from .streams import Stream
 from .timing_parts import (
     OFFSETS_END_CYCLES,
     TEST_CYCLES,
-    VECTOR_END_CYCLES,
     VECTOR_START_CYCLES,
-    VECTOR_WRITE_CYCLES,
     AccessesBefore,
     AccumulatorFifo,
     CoreFabric,
@@ -36,7 +37,8 @@ _EARLY_CYCLES = {
     Opcode.VECTOR_UOP: VECTOR_SETUP_EARLY_CYCLES,
     Opcode.VECTOR_BOUNDS: VECTOR_SETUP_EARLY_CYCLES,
 }
-"""Cycles by which these commands are taken before the GO in front of them is complete."""
+"""Cycles by which these commands are taken before the GO in front of them is complete; others by
+VECTOR_NEXT_EARLY_CYCLES."""
 
 
 class _TimedMicroOp(NamedTuple):
@@ -92,7 +94,8 @@ class VectorTiming:
         while True:
             command = yield from self._queue.head()
             if command.opcode != Opcode.VECTOR_WAIT:
-                yield max(self._complete_at - _EARLY_CYCLES.get(command.opcode, 0), timeline.now)
+                early_cycles = _EARLY_CYCLES.get(command.opcode, VECTOR_NEXT_EARLY_CYCLES)
+                yield max(self._complete_at - early_cycles, timeline.now)
             if command.opcode == Opcode.VECTOR_GO:
                 yield max(self._settled_at, timeline.now)
             cycles, taken_at = 1, timeline.now
@@ -148,7 +151,13 @@ class VectorTiming:
         following = timeline.now + VECTOR_START_CYCLES
         for first in range(0, go.vectors, go.slots):
             if first and go.next_params:
-                following += VECTOR_END_CYCLES - 1 + self._params_cycles + VECTOR_START_CYCLES
+                following += (
+                    VECTOR_END_CYCLES
+                    - VECTOR_NEXT_EARLY_CYCLES
+                    - 1
+                    + self._params_cycles
+                    + VECTOR_START_CYCLES
+                )
             slots = min(go.slots, go.vectors - first)
             for step in itertools.chain.from_iterable(parts):
                 # Slot k waits for the slot issued `slots` issues before it.

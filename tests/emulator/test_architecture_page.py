@@ -25,5 +25,5 @@ def test_the_cycles_of_the_first_tile_are_those_of_the_run() -> None:
     first, second = [piece for piece in session.timeline() if piece.unit == "ARRAY"][:2]
     drain = next(piece for piece in session.timeline() if piece.unit == "VECTOR")
     assert (first.start, first.end - 1, drain.end - 1, second.start) == (137, 184, 210, 228)
-    for text in ("127 + 3 + 1 + 6 = 137", "in cycle 184", "195 to 210", "in 223", "in 218", "in cycle 228"):
+    for text in ("127 + 3 + 1 + 6 = 137", "in cycle 184", "195 to 210", "in 224", "in 218", "in cycle 228"):
         assert text in PAGE

@@ -116,11 +116,11 @@ FAULTS = {
         lambda tmp, _: control.test_a_soft_reset_ends(tmp),
     ),
     "a rounding shift does not round": (
-        *(Alu, "_product", "Mux(nudged, ~s6_negative, guard)", "nudged"),
+        *(Alu, "_product", "Mux(nudged, ~negative, guard)", "nudged"),
         lambda tmp, monkeypatch: lane.test_scaled_product(monkeypatch, tmp),
     ),
     "double rounding is forgotten": (
-        *(Alu, "_product", "Mux(nudged, ~s6_negative, guard)", "guard"),
+        *(Alu, "_product", "Mux(nudged, ~negative, guard)", "guard"),
         lambda tmp, monkeypatch: lane.test_rescale(1, monkeypatch, tmp),
     ),
     "MIN is MAX": (
@@ -133,7 +133,7 @@ FAULTS = {
         lambda tmp, _: lane.test_operation(Op.MIN, tmp),
     ),
     "a wide result is clamped by its low bits": (
-        *(Alu, "_limit", "s8_clamp & Mux(wide, y[-1], low)", "s8_clamp & low"),
+        *(Alu, "_limit", "s9_clamp & Mux(wide, y[-1], low)", "s9_clamp & low"),
         lambda tmp, _: lane.test_limits(tmp),
     ),
     "the sign of a part is dropped": (

@@ -27,7 +27,7 @@ from proving import (
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.constants import AXI_INCR, BURST_BEATS, OUTSTANDING_BEATS
 from tosaic.hw.dma import store as store_module
-from tosaic.hw.dma.bursts import Burst, beats_of, lanes_of
+from tosaic.hw.dma.bursts import beats_of, lanes_of
 from tosaic.hw.dma.load import LoadUnit
 from tosaic.hw.dma.store import StoreUnit
 from tosaic.hw.wishbone.memory import MemoryBridge
@@ -83,7 +83,7 @@ def test_store_ends_its_bursts(monkeypatch, tmp_path):
     queues, m = cut_queues(monkeypatch, store_module), Module()
     dut = elaborated(m, "dut", StoreUnit(NANO))
     pending, _ = queues
-    head, burst = (data.View(Burst(NANO), word) for word in (pending.r_data, pending.w_data))
+    head, burst = data.View(dut.reading, pending.r_data), dut.burst
     ports, prepares = leaves_free(m, pending), dut.am.prepare
     number, is_last = Signal(8), Signal()
     with m.If(prepares):
@@ -93,6 +93,7 @@ def test_store_ends_its_bursts(monkeypatch, tmp_path):
         is_last.eq(number == head.last_beat),
         # A burst goes to the reader in the cycle in which its address goes to the port.
         Assert(implies(pending.w_en, pending.w_rdy)),
+        Assert(pending.w_data == dut.reading.of(burst)),
         Assert(implies(before(m, pending.w_en), dut.axi.awvalid)),
         Assert(implies(before(m, pending.w_en), dut.axi.awlen == before(m, burst.last_beat))),
         Assert(implies(before(m, pending.w_en), dut.axi.awaddr == before(m, burst.address))),
@@ -145,7 +146,7 @@ def test_load_asks_for_no_more_than_it_may(tmp_path):
         Assert(dut.beats_under_way <= OUTSTANDING_BEATS),
         Assert(implies(dut.issues, dut.beats_under_way + beats_of(dut.burst) <= OUTSTANDING_BEATS)),
         Assert(implies(dut.issues, dut.descriptors.w_rdy)),
-        Assert(implies(dut.retires, dut.descriptors.r_rdy)),
+        Assert(implies(dut.retires, dut.head_valid)),
         # The memory answers only what it was asked.
         Assume(implies(dut.retires, dut.beats_under_way != 0)),
     ]

@@ -65,6 +65,8 @@ def test_tokens_are_never_negative_nor_lost(config, tmp_path):
             # What the comparison found is still there when it is granted.
             Assert(implies(dut.enough[unit], port.wait)),
             Assert(implies(dut.enough[unit] & here, counter.data >= port.count)),
+            Assert(implies(dut.enough[unit], dut.asked[unit][0] == port.semaphore[: dut.index_bits])),
+            Assert(implies(dut.enough[unit], dut.asked[unit][1] == port.count)),
             Assert(implies(port.ok, dut.enough[unit])),
             # A signal is kept as it was given.
             Assert(implies(before(m, mine), pending)),

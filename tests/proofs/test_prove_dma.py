@@ -26,13 +26,23 @@ def splitter():
     constant(m, dut.mem_base)
     constant(m, dut.mem_size)
     end = Signal(33, name="window_end")
-    live = dut.burst_valid & ~dut.purpose.is_signal
+    live, given = dut.burst_valid & ~dut.purpose.is_signal, dut.transfers.payload
     first, last = Signal(33, name="first_byte"), Signal(34, name="last_byte")
     m.d.comb += [
         end.eq(dut.mem_base + dut.mem_size),
         Assume(end <= 1 << 32),
-        Assume(dut.transfers.payload.rows != 0),
-        Assert(implies(dut.row_valid, Cat(dut.room, dut.no_room) == (dut.mem_size - dut.row.span)[:33])),
+        Assume(given.rows != 0),
+        # A GO without bytes is illegal.
+        Assume((given.row_bytes != 0) | given.illegal | given.purpose.is_signal),
+        Assert(
+            implies(dut.row_valid & ~dut.row.illegal & ~dut.row.purpose.is_signal, dut.row.row_bytes != 0)
+        ),
+        Assert(
+            implies(
+                dut.row_valid,
+                Cat(dut.last_start, dut.no_start) == (dut.mem_size - dut.row.row_bytes)[:33],
+            )
+        ),
         first.eq(Cat(dut.first_lane, dut.beat)),
         last.eq(Cat(dut.last_lane, dut.beat + dut.beats_left)),
         Assert(implies(live, (first >= dut.mem_base) & (last < end) & (first <= last))),

@@ -192,7 +192,7 @@ def with_any_product(monkeypatch, op):
     product = Signal(signed(PRODUCT_BITS), name="product")
     rest = product[CHUNK_BITS:]
     monkeypatch.setattr(
-        alu_module, "partial_sums", lambda x, factor: (product[:CHUNK_BITS], rest, Const(0, len(rest)))
+        alu_module, "partial_sums", lambda products: (product[:CHUNK_BITS], rest, Const(0, len(rest)))
     )
     lane = free_lane(op)
     lane.ports.append(product)
@@ -283,7 +283,7 @@ def test_the_parts_make_the_product(bits, monkeypatch, tmp_path):
     Lanes of 34 bits multiply in fewer parts."""
     m, x, factor = Module(), Number(bits), Number(FACTOR_BITS)
     monkeypatch.setattr(multiplier_module, "_signed", lambda value: value)
-    low, first, second = multiplier_module.partial_sums(x, factor)
+    low, first, second = multiplier_module.partial_sums(multiplier_module.part_products(x, factor))
     assert set(x.products) == {(i, k) for i in range(-(-bits // CHUNK_BITS)) for k in range(2)}
     sums = [Signal(PRODUCT_BITS, name=f"sum{place}") for place in range(4)]
     for place, total in enumerate(sums):

@@ -56,7 +56,7 @@ def test_splitter_against_rows_cut_one_by_one():
             {
                 "memory_address": start,
                 "local_address": local,
-                "span": row_bytes - 1,
+                "row_bytes": row_bytes,
                 "rows": rows,
                 "memory_pitch": outer,
                 "local_pitch": inner,
@@ -116,15 +116,15 @@ def split(config, base, transfers, stall=0.0, size=1 << 20):
 @pytest.mark.parametrize(
     "changes, code",
     [
-        ({"memory_address": 100, "span": 23}, Error.MEMORY_RANGE),
+        ({"memory_address": 100, "row_bytes": 24}, Error.MEMORY_RANGE),
         ({"illegal": 1}, Error.ILLEGAL),
-        ({"purpose": {"to_wm": 1}, "span": 6}, Error.ILLEGAL),
+        ({"purpose": {"to_wm": 1}, "row_bytes": 7}, Error.ILLEGAL),
         ({"purpose": {"to_wm": 1}, "memory_address": 4}, Error.ILLEGAL),
         ({"purpose": {"to_decoder": 1}, "local_address": 1}, Error.ILLEGAL),
     ],
 )
 def test_splitter_refuses_a_wrong_row(changes, code):
-    row = {"memory_address": 96, "local_address": 0, "span": 7, "rows": 1}
+    row = {"memory_address": 96, "local_address": 0, "row_bytes": 8, "rows": 1}
     assert split(config_of(8), 0x1000, [row | changes], size=123) == ([], [code])
     assert split(config_of(8), 0x1000, [row], size=123) == ([(0x1060, 0, 1, 0, 7)], [])
 
@@ -178,7 +178,7 @@ def test_completion_against_counters():
 def transfer_of(ctx, dut):
     """The transfer on offer: purpose (flag, semaphore, count), illegal, and the fields of a GO."""
     given = dut.transfers.payload
-    names = ("memory_address", "local_address", "span", "rows", "memory_pitch", "local_pitch")
+    names = ("memory_address", "local_address", "row_bytes", "rows", "memory_pitch", "local_pitch")
     return (
         ctx.get(given.purpose.is_signal),
         ctx.get(given.illegal),
@@ -215,7 +215,7 @@ def test_commands_become_transfers(unit):
         await give(pitch(name, 1 << 31, 1 << 23), wait=0, ready=1, valid=0)
         await ctx.tick()
         assert await give(go(77, 88, 99, rows=5), wait=0, ready=1, valid=1) == (
-            (0, 0, (77, 88, 98, 5, 1 << 31, 1 << 23))
+            (0, 0, (77, 88, 99, 5, 1 << 31, 1 << 23))
         )
         assert (await give(go(77, 88, 0), valid=1))[:2] == (0, 1)
         assert (await give(go(77, 88, 9, rows=0), valid=1))[:2] == (0, 1)

@@ -7,7 +7,7 @@ from amaranth.hdl import Module, Signal, signed
 from amaranth.sim import Simulator
 
 from tosaic.hw.legal import VECTOR_BITS
-from tosaic.hw.vector.multiplier import CHUNK_BITS, FACTOR_BITS, PRODUCT_BITS, partial_sums
+from tosaic.hw.vector.multiplier import CHUNK_BITS, FACTOR_BITS, PRODUCT_BITS, part_products, partial_sums
 
 
 def ends(bits: int) -> list[int]:
@@ -21,7 +21,7 @@ def ends(bits: int) -> list[int]:
 def test_products_modulo_2_to_the_64(bits: int) -> None:
     x, factor, product = Signal(signed(bits)), Signal(signed(FACTOR_BITS)), Signal(PRODUCT_BITS)
     m, dice = Module(), random.Random(bits)
-    low, first, second = partial_sums(x, factor)
+    low, first, second = partial_sums(part_products(x, factor))
     m.d.comb += product.eq(low + ((first + second) << CHUNK_BITS))
     pairs = [(a, b) for a in ends(bits) for b in (-(1 << 32), -(1 << 16), -1, 0, 1, 11687, (1 << 31) - 1)]
     for _ in range(40):

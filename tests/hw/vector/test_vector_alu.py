@@ -23,7 +23,7 @@ from tosaic.sim.golden import evaluate_operator
 
 BITS = TINY.vector_bits
 NARROW = dataclasses.replace(TINY, vector_bits=34)
-STAGES = 10
+STAGES = 11
 """Cycles from the issue to the result."""
 ROW = {"bias": 2, "multiplier": 3, "shift": 3, "a": 4, "b": 4}
 """Cycles from the issue to that in which the alu takes the parts of a row."""

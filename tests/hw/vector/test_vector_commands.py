@@ -6,7 +6,7 @@ import pytest
 from vector_bench import run_unit
 from vector_programs import TINY, bounds, dims, go, offsets, stream, uop
 
-from tosaic.hw.constants import VECTOR_SIGNAL_EARLY_CYCLES
+from tosaic.hw.constants import VECTOR_NEXT_EARLY_CYCLES, VECTOR_SIGNAL_EARLY_CYCLES
 from tosaic.hw.isa import Element, Error, Instruction, Op, Opcode, Source, make
 
 LOAD, ARRAY = (Source.LOAD, 0), (Source.ARRAY, 0)
@@ -144,7 +144,10 @@ def test_tokens_wait_and_come_just_before_the_last_store():
     ]
     run = run_unit(TINY, commands, memory)
     assert run.events == [("wait", 3, 7), ("signal", 15, 255), ("mark", 65535)]
-    assert [run.last_write - cycle for cycle in run.event_cycles[1:]] == [VECTOR_SIGNAL_EARLY_CYCLES, 0]
+    assert [run.last_write - cycle for cycle in run.event_cycles[1:]] == [
+        VECTOR_SIGNAL_EARLY_CYCLES,
+        VECTOR_NEXT_EARLY_CYCLES,
+    ]
     assert memory[96:140] == bytes(4) + bytes([77] * 36) + bytes(4)
 
 

@@ -6,9 +6,14 @@ import pytest
 from vector_bench import run_unit
 from vector_programs import TINY, bounds, dims, go, offsets, stream, uop
 
-from tosaic.hw.constants import VECTOR_LATENCY_CYCLES, VECTOR_SETUP_EARLY_CYCLES, VECTOR_SIGNAL_EARLY_CYCLES
+from tosaic.hw.constants import (
+    VECTOR_END_CYCLES,
+    VECTOR_LATENCY_CYCLES,
+    VECTOR_NEXT_EARLY_CYCLES,
+    VECTOR_SETUP_EARLY_CYCLES,
+    VECTOR_SIGNAL_EARLY_CYCLES,
+)
 from tosaic.hw.isa import Element, Op, Opcode, Source, make
-from tosaic.hw.vector.pipeline import STORE_STAGE
 
 LOAD, ARRAY, R1 = (Source.LOAD, 0), (Source.ARRAY, 0), (Source.REGISTER, 1)
 FIRST_ISSUE_CYCLES = 2
@@ -43,7 +48,7 @@ def test_one_vector_per_cycle(vectors, slots, source):
     program = [uop(0, Op.RESCALE, source, to_memory=1, multiplier=1 << 30, shift=31), bounds(0)]
     issues, end = run_go(program, go(vectors, slots=slots), [[1, 2, 3, 4]] * vectors)
     assert issues == list(range(FIRST_ISSUE_CYCLES, FIRST_ISSUE_CYCLES + vectors))
-    assert end == issues[-1] + STORE_STAGE + 2
+    assert end == issues[-1] + VECTOR_END_CYCLES - VECTOR_NEXT_EARLY_CYCLES
 
 
 @pytest.mark.parametrize(
@@ -58,8 +63,9 @@ def test_what_nobody_can_see_too_early_comes_before_the_last_write(following, ea
     program = [uop(0, Op.MOV, LOAD, to_memory=1), bounds(0)]
     commands = [*program, *streams(), go(5), following, mark()]
     run = run_unit(TINY, commands, bytearray(TINY.am_bytes))
-    complete = run.issues[-1] + STORE_STAGE + 2
-    assert run.taken[-2:] == [complete - early, complete]
+    complete = run.issues[-1] + VECTOR_END_CYCLES
+    assert run.taken[-2:] == [complete - early, complete - VECTOR_NEXT_EARLY_CYCLES]
+    assert run.last_write == complete
 
 
 @pytest.mark.parametrize("slots", [1, 5, 12, 16])
@@ -82,7 +88,7 @@ def test_dependent_micro_ops(slots):
             starts.append(clock)
             clock += slots
     assert issues == [start + slot for start in starts for slot in range(slots)]
-    assert end == issues[-1] + STORE_STAGE + 2
+    assert end == issues[-1] + VECTOR_END_CYCLES - VECTOR_NEXT_EARLY_CYCLES
 
 
 @pytest.mark.parametrize("slots", [1, 2, 5, 16])
