@@ -38,6 +38,17 @@ PLANE_JOIN_CYCLES = 7
 PLANES_JOINED = 4
 """Planes that VECTOR puts together at once. Set by hand in 80643f20 (2026-11-28)."""
 
+WOVEN_GO_CYCLES = 16
+"""Cycles of a GO of VECTOR beside its micro-operations, among GOs of other layers."""
+ARRAY_DRAIN_CYCLES = 30
+"""Cycles from the array's last slot until VECTOR has the last vector."""
+WOVEN_BOXES_SHARE = 0.95
+"""Share."""
+WOVEN_BUFFERS_AM_PART = 6
+"""Part."""
+WOVEN_LAYERS = 4
+"""Layers."""
+
 # --- cycles in which a unit waits
 
 BOX_WAIT_CYCLES = 40
