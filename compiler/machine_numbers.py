@@ -39,15 +39,11 @@ PLANES_JOINED = 4
 """Planes that VECTOR puts together at once. Set by hand in 80643f20 (2026-11-28)."""
 
 WOVEN_GO_CYCLES = 16
-"""Cycles of a GO of VECTOR beside its micro-operations, among GOs of other layers."""
+"""Cycles of a GO of VECTOR beside its micro-operations where GOs of several layers take turns, and the cycles that it
+may wait as if it did not. Measured on `base` on 2026-11-29 with the attention of MobileViT."""
 ARRAY_DRAIN_CYCLES = 30
-"""Cycles from the array's last slot until VECTOR has the last vector."""
-WOVEN_BOXES_SHARE = 0.95
-"""Share."""
-WOVEN_BUFFERS_AM_PART = 6
-"""Part."""
-WOVEN_LAYERS = 4
-"""Layers."""
+"""Cycles from the array's last slot until VECTOR is done with its last vector. Measured on `base` on 2026-11-29 with
+the attention of MobileViT."""
 
 # --- cycles in which a unit waits
 
@@ -306,6 +302,14 @@ DEPTHWISE_LEAST_COLUMNS = 16
 """Where the delay line is too short for fewer output columns than this, the depthwise mode reads too much twice. Set by
 hand in 6a7a9979 (2026-11-21)."""
 
+WOVEN_BOXES_SHARE = 0.95
+"""Share of the cycles of boxes in a part of the memory below which others are taken, for a layer that runs together
+with others: it gains more than that from their buffers being apart. Measured on 2026-11-29 with the attention of
+Whisper."""
+WOVEN_BUFFERS_AM_PART = 6
+"""Activation memory for the buffers of a layer that runs together with others. Measured on 2026-11-29 with the
+attention of Whisper, whose sums take windows of 120 kB else."""
+
 # --- how far searches go
 
 BOX_CHANNEL_CUTS = (2, 3, 4, 6, 8)
@@ -341,6 +345,8 @@ SEGMENT_MOST_LAYERS = 6
 SEGMENT_CONSTANT_ELEMENTS = 16
 """Elements of constants that may be shapes or zero points, by which equal shares of cores are found. Set by hand in
 3fb142ca (2026-11-23)."""
+WOVEN_LAYERS = 4
+"""Layers that run together at most. Set by hand on 2026-11-29: exponentials, their sums, and products with them."""
 GROUP_MOST_PIXELS = 512
 """Pixels that share vectors of a row whose length has no divisor but large ones, at most. Set by hand in 80643f20
 (2026-11-28)."""

@@ -1,7 +1,6 @@
 """Cycles of layers whose work alternates: VECTOR is busy with one while the array computes another."""
 
 import dataclasses
-import enum
 from collections.abc import Sequence
 
 from tosaic.compiler.cost.vector import batch_cycles
@@ -86,7 +85,8 @@ class Clock:
         _, free, _ = self.ends(pieces)
         own = [piece.cycles for piece in pieces if piece.unit is Unit.VECTOR]
         last = free[Unit.VECTOR] if own else max(free[piece.unit] for piece in pieces)
-        return max(0, last - self.free[Unit.VECTOR] - sum(own))
+        stall = last - self.free[Unit.VECTOR] - sum(own)
+        return stall if stall > WOVEN_GO_CYCLES else 0
 
     def take(self, pieces: Sequence[Piece]) -> None:
         """Lets the pieces come next."""

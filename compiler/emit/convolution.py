@@ -183,7 +183,7 @@ class ConvolutionEmission:
         )
         streamed = piece_bytes is not None and group.loaded
         weights = (group.address + (tile.address - tile.group_address)) % self.config.wm_bytes
-        apart = [] if late or self._late else self._apart(placed, sources)
+        apart = [] if late or self._late or piece_bytes is not None else self._apart(placed, sources)
         if len(apart) > 1:
             self._emit_apart(placed, apart, tile, number, weights)
             return
@@ -209,7 +209,12 @@ class ConvolutionEmission:
     def _apart(self, placed: BoxOnArray, sources: list[BoxSource]) -> list[BoxSource]:
         """The image of a tile in parts of which VECTOR takes each one by itself, and works on other layers between
         them: the array makes as many vectors while nobody takes them."""
-        if not self.emitter.woven or not placed.linear or len(sources) > 1 or self.layer.continued is not None:
+        if (
+            not self.emitter.woven
+            or not placed.linear
+            or len(sources) > 1
+            or self.layer.continued is not None
+        ):
             return []
         return pixel_parts(self.plan, sources[0], 2 * self.config.rows)
 

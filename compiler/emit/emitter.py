@@ -106,7 +106,9 @@ class Emitter:
         if go is not None:
             work.configuration = self._fresh_of(go)
         elif work.unit is Unit.ARRAY:
-            fresh = [item for item in work.configuration if self._array.get(item.instruction.opcode) is not item]
+            fresh = [
+                item for item in work.configuration if self._array.get(item.instruction.opcode) is not item
+            ]
             self._array.update({item.instruction.opcode: item for item in fresh})
             work.configuration = tuple(fresh)
         elif work.configuration:

@@ -153,7 +153,9 @@ def _go(nest: GoNest, piece: Piece, splats: tuple[bool, ...], table: Entries | N
         access = Access(start, element, dims, splat=splat)
         streams[STORE_STREAM if store else stream] = access
         low = start + sum(min(0, (d.count - 1) * d.stride) for d in dims)
-        high = start + sum(max(0, (d.count - 1) * d.stride) for d in dims) + size * (1 if splat else piece.lanes)
+        high = (
+            start + sum(max(0, (d.count - 1) * d.stride) for d in dims) + size * (1 if splat else piece.lanes)
+        )
         (writes if store else reads).append(activation_span(max(0, low), high))
     repeats = math.prod(axis.count for axis in reduced) if program.body_end > program.body_start else 1
     program, repeats = peeled(program, repeats)

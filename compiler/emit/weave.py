@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from tosaic.compiler.cost.array import dense_cycles
 from tosaic.compiler.cost.transfers import load_cycles
 from tosaic.compiler.cost.weave import Clock, Piece, program_cycles
-from tosaic.compiler.emit.commands import Command, Work
+from tosaic.compiler.emit.commands import Work
 from tosaic.compiler.emit.emitter import Emitter, Taped
 from tosaic.compiler.emit.vector_go import VectorGo
-from tosaic.compiler.place.address import Region, Span
+from tosaic.compiler.place.address import Region
 from tosaic.compiler.place.intervals import Intervals
 from tosaic.hw.config import Config
 from tosaic.hw.isa import STORE_STREAM, Op, Opcode, Unit
@@ -33,18 +33,15 @@ class _Chunk:
     others: set[Piece] = dataclasses.field(default_factory=set)
     """Pieces of other layers that must have a place in the order."""
 
-    @property
-    def looks_up(self) -> bool:
-        """VECTOR looks up a table, of which it holds one."""
-        return any(each.go is not None and _looks_up(each.go) for each in self.taped)
-
 
 class _Layer:
     """What is left of a layer."""
 
     def __init__(self, tape: list[Taped], emitter: Emitter, before: Iterable["_Layer"]):
         self.chunks = collections.deque(_chunks(tape))
-        self.looks_up = any(chunk.looks_up for chunk in self.chunks)
+        self._count = len(self.chunks)
+        self.looks_up = any(each.go is not None and _looks_up(each.go) for each in tape)
+        """VECTOR looks up a table, of which it holds one."""
         self.on_array = any(each.work.unit is Unit.ARRAY for each in tape)
         self._accesses: dict[Unit, _Accesses] = {}
         self._pieces: list[Piece] = []
@@ -59,6 +56,11 @@ class _Layer:
                 self._note(each.work)
                 self._pieces.append(piece)
                 chunk.pieces.append(piece)
+
+    @property
+    def left(self) -> float:
+        """The part of the layer that has no place yet."""
+        return len(self.chunks) / self._count
 
     def touching(self, work: Work) -> Iterator[Piece]:
         """The last piece of each unit that must come before some work."""
@@ -102,20 +104,15 @@ class Weaver:
 
     def _step(self) -> None:
         """Emits the chunk that comes next."""
-        best: tuple[tuple[bool, float, bool, int], _Layer] | None = None
+        best: tuple[tuple[float, bool, float, int], _Layer] | None = None
         looked_up = False
         for number, layer in enumerate(self._layers):
-            chunk = layer.chunks[0]
-            last = len(layer.chunks) == 1
-            free = all(piece.end is not None for piece in chunk.others)
-            if number and (last or not free or (looked_up and layer.looks_up)):
-                looked_up |= layer.looks_up
-                continue
+            if not number or self._may_come(layer, looked_up=looked_up):
+                stall = self._clock.stall_cycles(layer.chunks[0].pieces)
+                key = (stall, not layer.on_array, -layer.left, number)
+                if best is None or key < best[0]:
+                    best = key, layer
             looked_up |= layer.looks_up
-            stall = self._clock.stall_cycles(chunk.pieces)
-            key = (stall > 16, stall if stall > 16 else 0.0, not layer.on_array, number)
-            if best is None or key < best[0]:
-                best = key, layer
         assert best is not None
         layer = best[1]
         chunk = layer.chunks.popleft()
@@ -125,10 +122,16 @@ class Weaver:
         while self._layers and not self._layers[0].chunks:
             self._layers.popleft()
 
+    def _may_come(self, layer: _Layer, *, looked_up: bool) -> bool:
+        """Whether the next chunk of a layer may come before layers before it are complete. Its last one tells the host
+        that it is; `looked_up`: one of those needs the table that VECTOR holds."""
+        known = all(piece.end is not None for piece in layer.chunks[0].others)
+        return len(layer.chunks) > 1 and known and not (looked_up and layer.looks_up)
+
 
 def _chunks(tape: list[Taped]) -> Iterator[_Chunk]:
     """The chunks of a layer, each of which ends with work of VECTOR and what STORE does with it."""
-    chunk, last = _Chunk(), None
+    chunk, last = _Chunk(), Unit.LOAD
     for each in tape:
         unit = each.work.unit
         goes_on = unit is Unit.STORE or (unit is Unit.VECTOR and (last is not Unit.VECTOR or _goes_on(each)))
@@ -153,9 +156,7 @@ def _goes_on(taped: Taped) -> bool:
 
 
 def _looks_up(go: VectorGo) -> bool:
-    return any(
-        item.opcode is Opcode.VECTOR_UOP and item.op in _TABLES for item in go.program.instructions
-    )
+    return any(item.opcode is Opcode.VECTOR_UOP and item.op in _TABLES for item in go.program.instructions)
 
 
 def _cycles(taped: Taped, emitter: Emitter) -> float:

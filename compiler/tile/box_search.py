@@ -17,7 +17,6 @@ from tosaic.compiler.machine_numbers import (
     EVEN_PARTS_GROWTH_PART,
     WOVEN_BOXES_SHARE,
     WOVEN_BUFFERS_AM_PART,
-    WOVEN_LAYERS,
 )
 from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.buffers import Buffers, Sizes, addresses_of, allocate_buffers
@@ -114,7 +113,9 @@ def cheapest(cuts: Cuts[Tiles], room: Room) -> Found[Tiles] | None:
     return Found(found[0], buffers, found[2])
 
 
-def beside_recent(placer: Placer, room: Room, search: Callable[[Room], Found[Tiles] | None]) -> Found[Tiles] | None:
+def beside_recent(
+    placer: Placer, room: Room, search: Callable[[Room], Found[Tiles] | None]
+) -> Found[Tiles] | None:
     """What `search` finds in memory that the last layers do not use, and in no more than a share of it, so that the
     layer may run together with them and with the next ones; where it finds something clearly better in all that is
     free, that."""

@@ -25,7 +25,7 @@ from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.place.strides import box_span, broadcast_strides, dense_strides
 from tosaic.compiler.place.tensors import Tensors
-from tosaic.compiler.tile.box_search import beside_recent, Room, cheapest, even_parts, halved
+from tosaic.compiler.tile.box_search import Room, beside_recent, cheapest, even_parts, halved
 from tosaic.compiler.tile.channel_boxes import ChannelCost, ElementCost
 from tosaic.compiler.tile.loops import Axis, merge
 

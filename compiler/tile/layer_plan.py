@@ -30,7 +30,7 @@ from tosaic.compiler.place.placement import Arrival, Copy, Placement, Sent
 from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.tile.arriving import RowsInPassing
 from tosaic.compiler.tile.box_cost import BoxCost
-from tosaic.compiler.tile.box_search import beside_recent, Cuts, Found, Room, cheapest
+from tosaic.compiler.tile.box_search import Cuts, Found, Room, beside_recent, cheapest
 from tosaic.compiler.tile.convolution import (
     ConvolutionPlan,
     box_work,
@@ -450,6 +450,7 @@ class LayerPlanBuilder:
             and not self._in_blocks(cut, cut.largest())
         ):
             cuts = RowsInPassing(cut, cost, coming, leaving)
+
         def search(room: Room) -> Found[Tiling] | None:
             return self._cheapest(cuts, room, wanted, cost)
 

@@ -19,7 +19,7 @@ from tosaic.compiler.place.buffers import Buffers, Sizes
 from tosaic.compiler.place.placement import BufferKey, Placement, Role
 from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.place.strides import dense_strides
-from tosaic.compiler.tile.box_search import beside_recent, Room, cheapest, halved
+from tosaic.compiler.tile.box_search import Room, beside_recent, cheapest, halved
 from tosaic.compiler.tile.loops import Axis, merge
 from tosaic.compiler.tile.turn import Scratch, turn_of
 from tosaic.hw.config import Config

@@ -27,7 +27,7 @@ from tosaic.compiler.place.placement import PARTIALS, BufferKey, Role
 from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.place.strides import operand_span
 from tosaic.compiler.place.tensors import Tensors
-from tosaic.compiler.tile.box_search import beside_recent, Room, cheapest, even_parts
+from tosaic.compiler.tile.box_search import Room, beside_recent, cheapest, even_parts
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, width
 
