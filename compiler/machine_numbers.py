@@ -40,10 +40,10 @@ PLANES_JOINED = 4
 
 WOVEN_GO_CYCLES = 16
 """Cycles of a GO of VECTOR beside its micro-operations where GOs of several layers take turns, and the cycles that it
-may wait as if it did not. Measured on `base` on 2026-11-29 with the attention of MobileViT."""
+may wait as if it did not. Measured on `base` in 8eff7a4f (2026-11-29)."""
 ARRAY_DRAIN_CYCLES = 30
-"""Cycles from the array's last slot until VECTOR is done with its last vector. Measured on `base` on 2026-11-29 with
-the attention of MobileViT."""
+"""Cycles from the array's last slot until VECTOR is done with its last vector. Measured on `base` in 8eff7a4f
+(2026-11-29)."""
 
 # --- cycles in which a unit waits
 
@@ -304,11 +304,9 @@ hand in 6a7a9979 (2026-11-21)."""
 
 WOVEN_BOXES_SHARE = 0.95
 """Share of the cycles of boxes in a part of the memory below which others are taken, for a layer that runs together
-with others: it gains more than that from their buffers being apart. Measured on 2026-11-29 with the attention of
-Whisper."""
+with others: it gains more than that from their buffers being apart. Measured in 8eff7a4f (2026-11-29)."""
 WOVEN_BUFFERS_AM_PART = 6
-"""Activation memory for the buffers of a layer that runs together with others. Measured on 2026-11-29 with the
-attention of Whisper, whose sums take windows of 120 kB else."""
+"""Activation memory for the buffers of a layer that runs together with others. Measured in 8eff7a4f (2026-11-29)."""
 
 # --- how far searches go
 
@@ -346,7 +344,8 @@ SEGMENT_CONSTANT_ELEMENTS = 16
 """Elements of constants that may be shapes or zero points, by which equal shares of cores are found. Set by hand in
 3fb142ca (2026-11-23)."""
 WOVEN_LAYERS = 4
-"""Layers that run together at most. Set by hand on 2026-11-29: exponentials, their sums, and products with them."""
+"""Layers that run together at most. Set by hand in 8eff7a4f (2026-11-29): exponentials, their sums, and
+products with them."""
 GROUP_MOST_PIXELS = 512
 """Pixels that share vectors of a row whose length has no divisor but large ones, at most. Set by hand in 80643f20
 (2026-11-28)."""
