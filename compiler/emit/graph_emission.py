@@ -83,7 +83,7 @@ def emission_of(
 
 def emit_graph(emitter: Emitter, plan: GraphPlan, on_layer: OnLayer | None = None) -> None:
     """The layers of one graph, behind what is there already."""
-    weaver = Weaver(emitter)
+    weaver: Weaver | None = None
     for index, step in enumerate(plan.steps):
         if on_layer is not None:
             on_layer(step.info.name, index, len(plan.steps))
@@ -96,6 +96,7 @@ def emit_graph(emitter: Emitter, plan: GraphPlan, on_layer: OnLayer | None = Non
         if not isinstance(step.work, CascadeWork):
             emitter.mark(step.number)
         if emitter.tape is not None:
+            weaver = weaver or Weaver(emitter)
             weaver.add(emitter.tape)
             emitter.tape, emitter.woven = None, False
             if not any(other.together for other in following):

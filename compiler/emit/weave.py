@@ -6,7 +6,7 @@ all work passes, need not wait; the units find the rest by their semaphores."""
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from tosaic.compiler.cost.array import dense_cycles
 from tosaic.compiler.cost.transfers import load_cycles
@@ -14,7 +14,7 @@ from tosaic.compiler.cost.weave import Clock, Piece, program_cycles
 from tosaic.compiler.emit.commands import Work
 from tosaic.compiler.emit.emitter import Emitter, Taped
 from tosaic.compiler.emit.vector_go import VectorGo
-from tosaic.compiler.place.address import Region
+from tosaic.compiler.place.address import Region, Span
 from tosaic.compiler.place.intervals import Intervals
 from tosaic.hw.config import Config
 from tosaic.hw.isa import STORE_STREAM, Op, Opcode, Unit
@@ -167,11 +167,12 @@ def _cycles(taped: Taped, emitter: Emitter) -> float:
             return _array_cycles(work, config)
         case Unit.VECTOR:
             return 0 if taped.go is None else _vector_cycles(taped.go, config)
-        case Unit.LOAD:
-            size = sum(span.end - span.start for span in work.writes)
-        case _:
-            size = sum(span.end - span.start for span in work.reads)
-    return load_cycles(size, float(emitter.speed.bytes_per_cycle(config)))
+    moved = _bytes(work.writes if work.unit is Unit.LOAD else work.reads)
+    return load_cycles(moved, float(emitter.speed.bytes_per_cycle(config)))
+
+
+def _bytes(spans: Sequence[Span]) -> int:
+    return sum(span.end - span.start for span in spans)
 
 
 def _vectors(work: Work) -> int:
@@ -186,16 +187,19 @@ def _array_cycles(work: Work, config: Config) -> int:
     go = work.commands[-1].instruction
     if go.opcode is Opcode.ARRAY_DEPTHWISE_GO:
         return int(go.advances)
-    kernel = next(
-        item.instruction for item in work.configuration if item.instruction.opcode is Opcode.ARRAY_KERNEL
-    )
-    steps = kernel.ky_count * kernel.run_count * kernel.chunks
-    return sum(dense_cycles(steps, go.pixels, config) for _ in range(go.more_blocks + 1))
+    return sum(dense_cycles(_steps(work), go.pixels, config) for _ in range(-1, go.more_blocks))
+
+
+def _steps(work: Work) -> int:
+    """Words of weights for each pixel."""
+    commands = (item.instruction for item in work.configuration)
+    kernel = next(item for item in commands if item.opcode is Opcode.ARRAY_KERNEL)
+    return int(kernel.ky_count * kernel.run_count * kernel.chunks)
 
 
 def _vector_cycles(go: VectorGo, config: Config) -> int:
-    program, store = go.program, go.streams.get(STORE_STREAM)
-    beats = program.uop_beats(store.element) if store is not None else [1] * program.uops
+    program = go.program
+    beats = program.uop_beats(go.streams[STORE_STREAM].element)
     first, last = program.body_start, program.body_end
     parts = (beats[:first], beats[first:last], beats[last:])
     return program_cycles(parts, go.vectors, go.slots, go.repeats, config)

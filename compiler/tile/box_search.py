@@ -119,11 +119,7 @@ def beside_recent(
     """What `search` finds in memory that the last layers do not use, and in no more than a share of it, so that the
     layer may run together with them and with the next ones; where it finds something clearly better in all that is
     free, that."""
-    if placer.beside is None:
-        placer.release_pending()
-        return search(room)
     arena = placer.arena
-    placer.release_pending(keep=placer.beside)
     found = search(dataclasses.replace(room, most_bytes=arena.size_bytes // WOVEN_BUFFERS_AM_PART))
     own = addresses_of(found.buffers) if found is not None else []
     with arena.without([*own, *itertools.chain(*placer.pending_free)]):

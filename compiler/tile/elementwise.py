@@ -211,10 +211,13 @@ def plan_elementwise(
     if shape_of(placer.tensors, layer) is Shape.STRIPES:
         cuts = _StripeCuts(placer, layer, external)
     room = Room(placer.arena, low=cuts.low)
+    outside = bool(external or param_bytes)
+    if outside:
+        placer.release_pending(keep=placer.beside or 0)
     found = (
-        beside_recent(placer, room, lambda room: cheapest(cuts, room))
-        if external or param_bytes
-        else cheapest(cuts, room)
+        cheapest(cuts, room)
+        if not outside or placer.beside is None
+        else beside_recent(placer, room, lambda room: cheapest(cuts, room))
     )
     if found is None:
         raise OutOfMemory(

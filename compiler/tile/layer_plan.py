@@ -454,7 +454,11 @@ class LayerPlanBuilder:
         def search(room: Room) -> Found[Tiling] | None:
             return self._cheapest(cuts, room, wanted, cost)
 
-        found = beside_recent(self.placer, room, search) if external or param_bytes else search(room)
+        outside = bool(external or param_bytes)
+        if outside:
+            self.placer.release_pending(keep=self.placer.beside or 0)
+        alone = not outside or self.placer.beside is None
+        found = search(room) if alone else beside_recent(self.placer, room, search)
         if found is None:
             raise OutOfMemory(
                 f"{self.layer.root}: one pixel of {self.tensors[self.layer.output]} and its inputs do not fit the "

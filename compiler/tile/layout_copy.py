@@ -110,7 +110,13 @@ def plan_copy(
     cuts = _CopyCuts(placer, move, target, element_bytes, limits, straight)
     room = Room(placer.arena)
     fits = room.turns_of(cuts.sizes(next(cuts.candidates()))) > 0
-    found = cheapest(cuts, room) if fits else beside_recent(placer, room, lambda room: cheapest(cuts, room))
+    if not fits:
+        placer.release_pending(keep=placer.beside or 0)
+    found = (
+        cheapest(cuts, room)
+        if fits or placer.beside is None
+        else beside_recent(placer, room, lambda room: cheapest(cuts, room))
+    )
     if found is None:
         smallest = cuts.smallest * element_bytes
         raise OutOfMemory(f"a block of {smallest} bytes does not fit the activation memory")

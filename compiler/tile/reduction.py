@@ -95,7 +95,13 @@ def plan_reduction(
     cuts = _ReductionCuts(placer, layer, external, {} if known is None else known)
     room = Room(placer.arena)
     fits = room.turns_of(cuts.sizes(cuts.largest())) > 0
-    found = cheapest(cuts, room) if fits else beside_recent(placer, room, lambda room: cheapest(cuts, room))
+    if not fits:
+        placer.release_pending(keep=placer.beside or 0)
+    found = (
+        cheapest(cuts, room)
+        if fits or placer.beside is None
+        else beside_recent(placer, room, lambda room: cheapest(cuts, room))
+    )
     if found is None:
         needed = sum(cuts.sizes(cuts.largest()).values())
         raise OutOfMemory(
