@@ -38,6 +38,13 @@ PLANE_JOIN_CYCLES = 7
 PLANES_JOINED = 4
 """Planes that VECTOR puts together at once. Set by hand in 80643f20 (2026-11-28)."""
 
+WOVEN_GO_CYCLES = 16
+"""Cycles of a GO of VECTOR beside its micro-operations where GOs of several layers take turns, and the cycles that it
+may wait as if it did not. Measured on `base` in 8eff7a4f (2026-11-29)."""
+ARRAY_DRAIN_CYCLES = 30
+"""Cycles from the array's last slot until VECTOR is done with its last vector. Measured on `base` in 8eff7a4f
+(2026-11-29)."""
+
 # --- cycles in which a unit waits
 
 BOX_WAIT_CYCLES = 40
@@ -295,6 +302,12 @@ DEPTHWISE_LEAST_COLUMNS = 16
 """Where the delay line is too short for fewer output columns than this, the depthwise mode reads too much twice. Set by
 hand in 6a7a9979 (2026-11-21)."""
 
+WOVEN_BOXES_SHARE = 0.95
+"""Share of the cycles of boxes in a part of the memory below which others are taken, for a layer that runs together
+with others: it gains more than that from their buffers being apart. Measured in 8eff7a4f (2026-11-29)."""
+WOVEN_BUFFERS_AM_PART = 6
+"""Activation memory for the buffers of a layer that runs together with others. Measured in 8eff7a4f (2026-11-29)."""
+
 # --- how far searches go
 
 BOX_CHANNEL_CUTS = (2, 3, 4, 6, 8)
@@ -330,6 +343,9 @@ SEGMENT_MOST_LAYERS = 6
 SEGMENT_CONSTANT_ELEMENTS = 16
 """Elements of constants that may be shapes or zero points, by which equal shares of cores are found. Set by hand in
 3fb142ca (2026-11-23)."""
+WOVEN_LAYERS = 4
+"""Layers that run together at most. Set by hand in 8eff7a4f (2026-11-29): exponentials, their sums, and
+products with them."""
 GROUP_MOST_PIXELS = 512
 """Pixels that share vectors of a row whose length has no divisor but large ones, at most. Set by hand in 80643f20
 (2026-11-28)."""

@@ -123,6 +123,18 @@ def last_tile_apart(plan: ConvolutionPlan, source: BoxSource, config: Config) ->
     ]
 
 
+def pixel_parts(plan: ConvolutionPlan, source: BoxSource, pixels: int) -> list[BoxSource]:
+    """The image of a tile in parts of some pixels; in one where its pixels do not follow each other."""
+    window = source.window
+    if window.pixelwise and not plan.keeps_rows and _fits_a_row(window):
+        count = source.pixels
+        return [_of_pixels(source, first, min(first + pixels, count)) for first in range(0, count, pixels)]
+    rows = pixels // window.ow
+    if plan.strips or plan.layout.depthwise or rows * window.ow != pixels:
+        return [source]
+    return [_of_rows(source, first, min(first + rows, window.oh)) for first in range(0, window.oh, rows)]
+
+
 def begun_early(
     plan: ConvolutionPlan, source: BoxSource, early: Span | None, config: Config
 ) -> list[BoxSource]:

@@ -5,7 +5,7 @@ import dataclasses
 import enum
 
 from tosaic.compiler.cost.array import vectors_in_turn
-from tosaic.compiler.emit.array_go import ArrayGo, begun_early, emit_array, last_tile_apart
+from tosaic.compiler.emit.array_go import ArrayGo, begun_early, emit_array, last_tile_apart, pixel_parts
 from tosaic.compiler.emit.box_transfers import BoxPlace, BoxSource, BoxTransfers
 from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.layout_copy import CopyEmission
@@ -183,6 +183,10 @@ class ConvolutionEmission:
         )
         streamed = piece_bytes is not None and group.loaded
         weights = (group.address + (tile.address - tile.group_address)) % self.config.wm_bytes
+        apart = [] if late or self._late or piece_bytes is not None else self._apart(placed, sources)
+        if len(apart) > 1:
+            self._emit_apart(placed, apart, tile, number, weights)
+            return
         if late:
             sources = [*sources[:-1], *last_tile_apart(self.plan, sources[-1], self.config)]
         for source in sources:
@@ -201,6 +205,27 @@ class ConvolutionEmission:
             for piece, repeats in self._pieces(part):
                 self._drain(piece, tile.blob, params, repeats)
                 params = None
+
+    def _apart(self, placed: BoxOnArray, sources: list[BoxSource]) -> list[BoxSource]:
+        """The image of a tile in parts of which VECTOR takes each one by itself, and works on other layers between
+        them: the array makes as many vectors while nobody takes them."""
+        if (
+            not self.emitter.woven
+            or not placed.linear
+            or len(sources) > 1
+            or self.layer.continued is not None
+        ):
+            return []
+        return pixel_parts(self.plan, sources[0], 2 * self.config.rows)
+
+    def _emit_apart(
+        self, placed: BoxOnArray, sources: list[BoxSource], tile: Tile, number: int, weights: int
+    ) -> None:
+        first, params = 0, self.emission.params_of(number)
+        for source in sources:
+            emit_array(self.emitter, self.plan, ArrayGo(tile, weights, source))
+            self._drain(placed.part(first, first + source.pixels), tile.blob, params, 1)
+            first += source.pixels
 
     def _has_halves(self, source: BoxSource) -> bool:
         """Whether a box is one tile of pixels, which can go through the kernel in two parts."""

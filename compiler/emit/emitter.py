@@ -41,6 +41,15 @@ class RowCopies:
     am: Span
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Taped:
+    """A piece of work that waits for its place in the order, with all configuration that it needs."""
+
+    work: Work
+    go: VectorGo | None = None
+    """What VECTOR's configuration is made of."""
+
+
 @dataclasses.dataclass(frozen=True)
 class WeightsHere:
     """Weights in weight memory."""
@@ -76,11 +85,36 @@ class Emitter:
         self._vector: dict[tuple, Command] = {}
         self._program: MicroProgram | None = None
         """The micro-program that VECTOR holds."""
+        self.woven = False
+        """Whether the layer that is emitted runs together with others."""
+        self.tape: list[Taped] | None = None
+        """Takes the work that comes, if it has yet to find its order."""
 
-    def add(self, work: Work) -> None:
-        """Appends a piece of work of the present layer."""
+    def add(self, work: Work, go: VectorGo | None = None) -> None:
+        """Appends a piece of work of the present layer, with all configuration that it needs; VECTOR's is that of
+        `go`."""
         if self.layer is not None and self.layers_before is not None:
             work.layer = self.layers_before + self.layer
+        if self.tape is None:
+            self.play(Taped(work, go))
+        else:
+            self.tape.append(Taped(work, go))
+
+    def play(self, taped: Taped) -> None:
+        """Appends a piece of work, without the configuration that is there already."""
+        work, go = taped.work, taped.go
+        if go is not None:
+            work.configuration = self._fresh_of(go)
+        elif work.unit is Unit.ARRAY:
+            fresh = [
+                item for item in work.configuration if self._array.get(item.instruction.opcode) is not item
+            ]
+            self._array.update({item.instruction.opcode: item for item in fresh})
+            work.configuration = tuple(fresh)
+        elif work.configuration:
+            [tensor] = work.configuration
+            work.configuration = () if tensor == self._coding else (tensor,)
+            self._coding = tensor
         self.blocks.current.work.append(work)
 
     # --- branches
@@ -231,12 +265,11 @@ class Emitter:
             Work(
                 Unit.LOAD,
                 commands,
-                configuration=[] if tensor == self._coding else [tensor],
+                configuration=[tensor],
                 reads=[coded.address.span(size)],
                 writes=[target.span(coded.block.weights)],
             )
         )
-        self._coding = tensor
 
     # --- array
 
@@ -244,15 +277,24 @@ class Emitter:
         self, setup: list[Command], go: Command, am: Span, wm: list[Span], *, streamed: bool = False
     ) -> None:
         """An array GO with the configuration it needs. `streamed`: it waits for each word of its weights."""
-        fresh = [item for item in setup if self._array.get(item.instruction.opcode) is not item]
-        self._array.update({item.instruction.opcode: item for item in fresh})
         reads, streams = ([am], wm) if streamed else ([am, *wm], [])
-        self.add(Work(Unit.ARRAY, (go,), tuple(fresh), reads, streams=streams))
+        self.add(Work(Unit.ARRAY, (go,), tuple(setup), reads, streams=streams))
 
     # --- vector
 
     def vector(self, go: VectorGo) -> None:
         """A VECTOR_GO with the configuration it needs."""
+        work = Work(
+            Unit.VECTOR,
+            tuple(go.commands(self.table)),
+            reads=go.all_reads(self.config.columns),
+            writes=go.writes,
+            array_vectors=go.vectors * go.repeats if go.consumes_array else 0,
+        )
+        self.add(work, go)
+
+    def _fresh_of(self, go: VectorGo) -> tuple[Command, ...]:
+        """The configuration that a VECTOR_GO needs and the unit has not."""
         wanted = go.configuration(self._vector, self.table)
         if go.program is not self._program:
             uops = {(each.opcode, each.index): self.table.of(each) for each in go.program.instructions}
@@ -260,16 +302,7 @@ class Emitter:
         # Equal instructions of the table are the same.
         fresh = [item for key, item in wanted.items() if self._vector.get(key) is not item]
         self._vector.update(wanted)
-        self.add(
-            Work(
-                Unit.VECTOR,
-                tuple(go.commands(self.table)),
-                tuple(fresh),
-                go.all_reads(self.config.columns),
-                go.writes,
-                array_vectors=go.vectors * go.repeats if go.consumes_array else 0,
-            )
-        )
+        return tuple(fresh)
 
     def mark(self, layer: int) -> None:
         """Tells the host that a layer is complete."""

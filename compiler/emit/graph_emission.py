@@ -14,6 +14,7 @@ from tosaic.compiler.emit.nest_go import emit_move
 from tosaic.compiler.emit.pool import emit_pool
 from tosaic.compiler.emit.reduction import ReductionEmission
 from tosaic.compiler.emit.row_search import RowSearchEmission
+from tosaic.compiler.emit.weave import Weaver
 from tosaic.compiler.place.address import Region
 from tosaic.compiler.place.placement import Copy
 from tosaic.compiler.place.placer import Memories
@@ -83,13 +84,24 @@ def emission_of(
 
 def emit_graph(emitter: Emitter, plan: GraphPlan, on_layer: OnLayer | None = None) -> None:
     """The layers of one graph, behind what is there already."""
+    weaver: Weaver | None = None
     for index, step in enumerate(plan.steps):
         if on_layer is not None:
             on_layer(step.info.name, index, len(plan.steps))
-        emit_step(emitter, step, plan.steps[index + 1 : index + 2])
+        following = plan.steps[index + 1 : index + 2]
+        emitter.woven = step.together
+        if step.together or any(other.together for other in following):
+            emitter.tape = []
+        emit_step(emitter, step, following)
         emitter.layer = step.number
         if not isinstance(step.work, CascadeWork):
             emitter.mark(step.number)
+        if emitter.tape is not None:
+            weaver = weaver or Weaver(emitter)
+            weaver.add(emitter.tape)
+            emitter.tape, emitter.woven = None, False
+            if not any(other.together for other in following):
+                weaver.finish()
     emitter.layer = None
     _copy_all(emitter, plan.hand_over)
 

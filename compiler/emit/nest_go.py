@@ -149,10 +149,13 @@ def _go(nest: GoNest, piece: Piece, splats: tuple[bool, ...], table: Entries | N
         axes = (piece.axes[0], *piece.axes[1 + len(reduced) :]) if reduced and once else piece.axes
         dims = tuple(Dim(axis.count, axis.strides[stream]) for axis in axes)
         element = _STORE_ELEMENT[size] if store else program.loads[stream].element
-        access = Access(start, element, dims, splat=not store and splats[stream])
+        splat = not store and splats[stream]
+        access = Access(start, element, dims, splat=splat)
         streams[STORE_STREAM if store else stream] = access
         low = start + sum(min(0, (d.count - 1) * d.stride) for d in dims)
-        high = start + sum(max(0, (d.count - 1) * d.stride) for d in dims) + piece.lanes * size
+        high = (
+            start + sum(max(0, (d.count - 1) * d.stride) for d in dims) + size * (1 if splat else piece.lanes)
+        )
         (writes if store else reads).append(activation_span(max(0, low), high))
     repeats = math.prod(axis.count for axis in reduced) if program.body_end > program.body_start else 1
     program, repeats = peeled(program, repeats)

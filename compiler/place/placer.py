@@ -56,6 +56,8 @@ class Placer:
         self._layer = 0
         """Number of the layer that is planned."""
         self.pending_free: list[list[int]] = []
+        self.beside: int | None = None
+        """How many of the last layers the one that is planned runs together with; None: it runs by itself."""
         self._borrowed: set[str] = set()
         """Resident tensors of the graph around this one, which go on living there."""
         self.homes: dict[str, Address] = {}
@@ -220,8 +222,8 @@ class Placer:
                 address = self._allocate_apart(self.tensors.storage[name], size)
             if address is not None and self.arena.largest_gap_bytes() < reserve and self.pending_free:
                 self.arena.free(address)
-                self.release_pending()
-                address = self.allocate(size)
+                self.release_pending(keep=self.beside or 0)
+                address = self.allocate(size, keep=self.beside or 0)
             if address is not None and self.arena.largest_gap_bytes() >= reserve:
                 output = self.tensors.storage[name]
                 self._place(output, resident(address, dense_bytes, self.pitches.get(name, 0)))
@@ -249,11 +251,15 @@ class Placer:
         self.placements.pop(name, None)
         self._resident.drop(name)
 
-    def allocate(self, size_bytes: int, *, high: bool = False) -> int | None:
-        """A block, if need be in memory that the layer before may still be reading: the schedule makes that wait."""
+    def allocate(self, size_bytes: int, *, high: bool = False, keep: int = 0) -> int | None:
+        """A block, if need be in memory that layers before may still be reading: the schedule makes that wait. What the
+        last `keep` ones use stays theirs."""
         address = self.arena.allocate(size_bytes, high=high)
-        if address is None and self.pending_free:
+        if address is None and self.beside is None:
             self.release_pending()
+            address = self.arena.allocate(size_bytes, high=high)
+        while address is None and len(self.pending_free) > keep:
+            self.arena.give_back(self.pending_free.pop(0))
             address = self.arena.allocate(size_bytes, high=high)
         return address
 
@@ -276,7 +282,7 @@ class Placer:
         beside = resident.banks_of(self._read_with.get(name, ())) if address is None else set[int]()
         if beside:
             address = self.arena.allocate_apart(size_bytes, bank_bytes, beside, like_first=True)
-        return self.allocate(size_bytes) if address is None else address
+        return self.allocate(size_bytes, keep=self.beside or 0) if address is None else address
 
     def _allocate_untouched(self, size_bytes: int) -> int | None:
         """A block that no unit is likely to use any more."""
@@ -284,10 +290,10 @@ class Placer:
 
     # --- life times
 
-    def release_pending(self) -> None:
-        """Frees the buffers of earlier layers."""
-        self.arena.give_back([*itertools.chain(*self.pending_free)])
-        self.pending_free = []
+    def release_pending(self, keep: int = 0) -> None:
+        """Frees the buffers of earlier layers, but for the last `keep` ones."""
+        while len(self.pending_free) > keep:
+            self.arena.give_back(self.pending_free.pop(0))
 
     def free_after(self, index: int, own_blocks: list[int]) -> None:
         """Frees what dies with this layer. Its buffers and constants stay some layers longer, unless memory runs short,

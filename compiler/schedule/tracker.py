@@ -6,7 +6,7 @@ import collections
 from tosaic.compiler.emit.commands import Work
 from tosaic.compiler.machine_numbers import SEMAPHORE_MOST_TOKENS, VECTORS_BEHIND
 from tosaic.compiler.place.address import Region, Span
-from tosaic.compiler.schedule.intervals import Intervals
+from tosaic.compiler.place.intervals import Intervals
 from tosaic.compiler.schedule.items import Item
 from tosaic.hw.isa import Unit
 

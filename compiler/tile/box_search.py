@@ -7,14 +7,21 @@ rungs of candidates are not looked at where an earlier one has something that fi
 """
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar, Generic, Protocol, TypeVar
 
-from tosaic.compiler.machine_numbers import EVEN_PARTS_COMPARED, EVEN_PARTS_GROWTH_PART
+from tosaic.compiler.machine_numbers import (
+    EVEN_PARTS_COMPARED,
+    EVEN_PARTS_GROWTH_PART,
+    WOVEN_BOXES_SHARE,
+    WOVEN_BUFFERS_AM_PART,
+)
 from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.buffers import Buffers, Sizes, addresses_of, allocate_buffers
 from tosaic.compiler.place.placement import Role
+from tosaic.compiler.place.placer import Placer
 
 Tiles = TypeVar("Tiles")
 
@@ -48,6 +55,8 @@ class Room:
     """Blocks of the image that a window slides over, at most."""
     apart: Sequence[tuple[int, int]] = ()
     low: Role = Role.WINDOW
+    most_bytes: int | None = None
+    """Bytes of all blocks at most."""
 
     def take(self, sizes: Sizes) -> Buffers | None:
         """Buffers of these sizes; None where they do not fit."""
@@ -83,7 +92,8 @@ def cheapest(cuts: Cuts[Tiles], room: Room) -> Found[Tiles] | None:
     for rung in cuts.rungs():
         for tiles in rung:
             sizes = cuts.sizes(tiles)
-            if sum(sizes.values()) > free_bytes:
+            needed = sum(sizes.values())
+            if needed > free_bytes or (room.most_bytes is not None and room.turns * needed > room.most_bytes):
                 continue
             cycles = cuts.cycles(tiles, sizes, room.turns)
             if cycles >= limit:
@@ -101,6 +111,26 @@ def cheapest(cuts: Cuts[Tiles], room: Room) -> Found[Tiles] | None:
     buffers = room.take(found[1])
     assert buffers is not None
     return Found(found[0], buffers, found[2])
+
+
+def beside_recent(
+    placer: Placer, room: Room, search: Callable[[Room], Found[Tiles] | None]
+) -> Found[Tiles] | None:
+    """What `search` finds in memory that the last layers do not use, and in no more than a share of it, so that the
+    layer may run together with them and with the next ones; where it finds something clearly better in all that is
+    free, that."""
+    arena = placer.arena
+    found = search(dataclasses.replace(room, most_bytes=arena.size_bytes // WOVEN_BUFFERS_AM_PART))
+    own = addresses_of(found.buffers) if found is not None else []
+    with arena.without([*own, *itertools.chain(*placer.pending_free)]):
+        roomy = search(room)
+        blocks = arena.give_back(addresses_of(roomy.buffers)) if roomy is not None else []
+    if found is not None and (roomy is None or WOVEN_BOXES_SHARE * found.cycles <= roomy.cycles):
+        return found
+    arena.give_back(own)
+    placer.release_pending()
+    arena.occupy(blocks)
+    return roomy
 
 
 def even_parts(size: int, step: int = 1) -> Iterator[int]:

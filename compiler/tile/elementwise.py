@@ -25,7 +25,7 @@ from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.place.strides import box_span, broadcast_strides, dense_strides
 from tosaic.compiler.place.tensors import Tensors
-from tosaic.compiler.tile.box_search import Room, cheapest, even_parts, halved
+from tosaic.compiler.tile.box_search import Room, beside_recent, cheapest, even_parts, halved
 from tosaic.compiler.tile.channel_boxes import ChannelCost, ElementCost
 from tosaic.compiler.tile.loops import Axis, merge
 
@@ -210,12 +210,18 @@ def plan_elementwise(
 ) -> tuple[ElementwisePlan, Buffers]:
     """Stripes or boxes for tensors that are not resident (`external`, storage names). `param_bytes`: bytes of the
     parameters for a tile of channels, when they are brought in box by box; else 0."""
-    if external or param_bytes:
-        placer.release_pending()
     cuts: _StripeCuts = _BoxCuts(placer, layer, external, param_bytes)
     if shape_of(placer.tensors, layer) is Shape.STRIPES:
         cuts = _StripeCuts(placer, layer, external)
-    found = cheapest(cuts, Room(placer.arena, low=cuts.low))
+    room = Room(placer.arena, low=cuts.low)
+    outside = bool(external or param_bytes)
+    if outside:
+        placer.release_pending(keep=placer.beside or 0)
+    found = (
+        cheapest(cuts, room)
+        if not outside or placer.beside is None
+        else beside_recent(placer, room, lambda room: cheapest(cuts, room))
+    )
     if found is None:
         raise OutOfMemory(
             f"{layer.root}: a box of {placer.tensors[layer.output]} and its inputs do not fit the activation memory"

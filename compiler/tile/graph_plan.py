@@ -2,12 +2,14 @@
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 from tosaic.compiler.fuse.fuser import Fuser
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.machine import KIND, Kind
+from tosaic.compiler.machine_numbers import WOVEN_LAYERS
 from tosaic.compiler.place.compression import WeightCoder
 from tosaic.compiler.place.packed_rows import RowPacker
 from tosaic.compiler.place.placement import Placement
@@ -72,6 +74,7 @@ class GraphPlanner:
             known[id(graph), skip] = graph, fuser.layers(set(skip))
         self.layers = self.views.read_in_place(known[id(graph), skip][1])
         self._last = self._last_uses()
+        self._beside = self._run_together()
         self._states = plan_states(self.tensors, self.layers, self._last)
         self._last |= dict.fromkeys(self._states.at_the_end.values(), len(self.layers))
         self.placer.set_uses(self._last, [self.views.reads(layer) for layer in self.layers])
@@ -101,8 +104,36 @@ class GraphPlanner:
     def _step(self, index: int) -> Step:
         """One layer by itself."""
         layer = self.layers[index]
+        self.placer.beside = self._beside.get(index)
         work, macs = self._work(index, layer)
-        return self._numbered(layer, work, macs)
+        together = bool(self.placer.beside)
+        self.placer.beside = None
+        return dataclasses.replace(self._numbered(layer, work, macs), together=together)
+
+    def _run_together(self) -> dict[int, int]:
+        """For layers that run together, the number of those before in their group: an elementwise layer, whose result
+        does not stay in activation memory, and the layers on the array that read it at once."""
+        found: dict[int, int] = {}
+        for first, layer in enumerate(self.layers):
+            if self._streams(layer):
+                group = itertools.takewhile(
+                    lambda other: self._reads_on_array(other, layer),  # noqa: B023
+                    self.layers[first + 1 : first + WOVEN_LAYERS],
+                )
+                numbers = range(len(list(group)) + 1)
+                found |= {first + number: number for number in numbers if len(numbers) > 1}
+        return found
+
+    def _streams(self, layer: Layer) -> bool:
+        """Whether an elementwise layer's result is too large to be resident."""
+        plain = layer.base is None and layer.reduction is None and KIND[layer.root.op] is Kind.ELEMENTWISE
+        return plain and self.tensors.size_bytes(layer.output) > self.context.memories.limit_bytes
+
+    def _reads_on_array(self, layer: Layer, before: Layer) -> bool:
+        """Whether a layer on the array reads the result of one before."""
+        if layer.base is None or KIND[layer.base.op] is not Kind.ARRAY:
+            return False
+        return self.tensors.storage[before.output] in self.views.reads(layer)
 
     def _numbered(
         self, layer: Layer, work: LayerWork | LoopWork | ChoiceWork, macs: int, parts: int = 1

@@ -30,7 +30,7 @@ from tosaic.compiler.place.placement import Arrival, Copy, Placement, Sent
 from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.tile.arriving import RowsInPassing
 from tosaic.compiler.tile.box_cost import BoxCost
-from tosaic.compiler.tile.box_search import Cuts, Found, Room, cheapest
+from tosaic.compiler.tile.box_search import Cuts, Found, Room, beside_recent, cheapest
 from tosaic.compiler.tile.convolution import (
     ConvolutionPlan,
     box_work,
@@ -439,8 +439,6 @@ class LayerPlanBuilder:
             cut = pool_boxes(self.tensors, self.layer, window)
             work = functools.partial(pool_work, cut, self.layer.program, stored, self.config)
         wanted = WindowLayer(self.layer, cut, external, output, param_bytes)
-        if external or param_bytes:
-            self.placer.release_pending()
         content = plan.work_content if plan is not None else None
         beats = self.layer.program.beats(stored)
         if plan is not None:
@@ -463,7 +461,15 @@ class LayerPlanBuilder:
             and not self._in_blocks(cut, cut.largest())
         ):
             cuts = RowsInPassing(cut, cost, coming, leaving)
-        found = self._cheapest(cuts, room, wanted, cost)
+
+        def search(room: Room) -> Found[Tiling] | None:
+            return self._cheapest(cuts, room, wanted, cost)
+
+        outside = bool(external or param_bytes)
+        if outside:
+            self.placer.release_pending(keep=self.placer.beside or 0)
+        alone = not outside or self.placer.beside is None
+        found = search(room) if alone else beside_recent(self.placer, room, search)
         if found is None:
             raise OutOfMemory(
                 f"{self.layer.root}: one pixel of {self.tensors[self.layer.output]} and its inputs do not fit the "
@@ -509,7 +515,7 @@ class LayerPlanBuilder:
         )
         coming = sum(arrival.source.bytes for arrival in self.arrivals.values())
         leaving = self.result.size_bytes if self.result is not None else 0
-        memory = (tuple(room.arena.gaps()), room.turns, tuple(room.apart))
+        memory = (tuple(room.arena.gaps()), room.turns, tuple(room.apart), room.most_bytes)
         price = (cost.beats, cost.work_content)
         return type(cuts).__name__, cut, buffers, wanted.param_bytes, coming, leaving, memory, price
 

@@ -19,7 +19,7 @@ from tosaic.compiler.place.buffers import Buffers, Sizes
 from tosaic.compiler.place.placement import BufferKey, Placement, Role
 from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.place.strides import dense_strides
-from tosaic.compiler.tile.box_search import Room, cheapest, halved
+from tosaic.compiler.tile.box_search import Room, beside_recent, cheapest, halved
 from tosaic.compiler.tile.loops import Axis, merge
 from tosaic.compiler.tile.turn import Scratch, turn_of
 from tosaic.hw.config import Config
@@ -109,9 +109,14 @@ def plan_copy(
     fit."""
     cuts = _CopyCuts(placer, move, target, element_bytes, limits, straight)
     room = Room(placer.arena)
-    if not room.turns_of(cuts.sizes(next(cuts.candidates()))):
-        placer.release_pending()
-    found = cheapest(cuts, room)
+    fits = room.turns_of(cuts.sizes(next(cuts.candidates()))) > 0
+    if not fits:
+        placer.release_pending(keep=placer.beside or 0)
+    found = (
+        cheapest(cuts, room)
+        if fits or placer.beside is None
+        else beside_recent(placer, room, lambda room: cheapest(cuts, room))
+    )
     if found is None:
         smallest = cuts.smallest * element_bytes
         raise OutOfMemory(f"a block of {smallest} bytes does not fit the activation memory")

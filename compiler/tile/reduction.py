@@ -27,7 +27,7 @@ from tosaic.compiler.place.placement import PARTIALS, BufferKey, Role
 from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.place.strides import operand_span
 from tosaic.compiler.place.tensors import Tensors
-from tosaic.compiler.tile.box_search import Room, cheapest, even_parts
+from tosaic.compiler.tile.box_search import Room, beside_recent, cheapest, even_parts
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, width
 
@@ -99,9 +99,14 @@ def plan_reduction(
     this layer; the first boxes may begin before the last rows are there."""
     cuts = _ReductionCuts(placer, layer, external, {} if known is None else known, arriving_bytes)
     room = Room(placer.arena)
-    if not room.turns_of(cuts.sizes(cuts.largest())):
-        placer.release_pending()
-    found = cheapest(cuts, room)
+    fits = room.turns_of(cuts.sizes(cuts.largest())) > 0
+    if not fits:
+        placer.release_pending(keep=placer.beside or 0)
+    found = (
+        cheapest(cuts, room)
+        if fits or placer.beside is None
+        else beside_recent(placer, room, lambda room: cheapest(cuts, room))
+    )
     if found is None:
         needed = sum(cuts.sizes(cuts.largest()).values())
         raise OutOfMemory(

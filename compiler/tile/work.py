@@ -175,6 +175,8 @@ class Step:
     info: LayerInfo
     root: Operator
     work: LayerWork | CascadeWork | LoopWork | ChoiceWork
+    together: bool = False
+    """It runs together with the step before: VECTOR works on one while the array computes another."""
 
 
 @dataclasses.dataclass

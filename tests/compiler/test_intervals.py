@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tosaic.compiler.place.address import Columns
-from tosaic.compiler.schedule.intervals import Intervals
+from tosaic.compiler.place.intervals import Intervals
 
 ranges = st.tuples(st.integers(0, 30), st.integers(1, 12))
 
