@@ -185,7 +185,11 @@ def spread(part: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     if part.shape == shape:
         return part
     more = len(shape) - part.ndim
-    if more < 0 or any(n not in (1, wanted) for n, wanted in zip(part.shape, shape[more:], strict=True)):
+    if (
+        more < 0
+        or not part.flags.c_contiguous
+        or any(n not in (1, wanted) for n, wanted in zip(part.shape, shape[more:], strict=True))
+    ):
         return np.broadcast_to(part, shape)
     strides = [0 if n == 1 else step for n, step in zip(part.shape, part.strides, strict=True)]
     result = np.ndarray(shape, part.dtype, part, 0, (0,) * more + tuple(strides))

@@ -7,6 +7,7 @@ import pytest
 
 from tosaic.sim.terms import field
 from tosaic.sim.terms.hashing import RandomFunctions
+from tosaic.sim.terms.values import spread, thin
 
 PRIME = (1 << 61) - 1
 
@@ -42,3 +43,26 @@ def test_functions_of_other_arguments_differ(keyed: bool) -> None:
     ]
     every = np.concatenate([own.reshape(2, -1) for own in (value, *others)], axis=1)
     assert all(len(np.unique(own)) == own.size for own in every)
+
+
+ROW = np.arange(24)
+TABLE = ROW.reshape(4, 6)
+
+
+@pytest.mark.parametrize(
+    ("part", "shape"),
+    [
+        (ROW[:, None], (24, 3)),
+        (ROW[::2][:, None], (12, 3)),
+        (ROW[::-1][:, None], (24, 3)),
+        (TABLE.T[:, :, None], (6, 4, 3)),
+        (TABLE[:, 1:3][None], (5, 4, 2)),
+        (np.asarray(7), (2, 2)),
+        (np.zeros((0, 1)), (0, 4)),
+    ],
+)
+def test_views_repeat_what_broadcasting_repeats(part: np.ndarray, shape: tuple[int, ...]) -> None:
+    """Of any strides; nobody writes them, and without the repeats they are as before."""
+    view = spread(part, shape)
+    assert np.array_equal(view, np.broadcast_to(part, shape)) and not view.flags.writeable
+    assert np.array_equal(np.broadcast_to(thin(view), shape), view)
