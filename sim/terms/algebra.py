@@ -234,12 +234,13 @@ class Algebra(RandomPoints):
             again = thin(a.kind) == CLAMPED
             self.note("clamps", count(again, a.shape))
             base = np.where(again, a.base, base) if again.any() else base
-        ends = tuple(np.minimum(np.maximum(end, low), high) for end in own_ends)
+        ends = [np.minimum(np.maximum(end, low), high) for end in own_ends]
         values = self._functions.value("CLAMP", self._functions.pair(*ends), (base,))
         self.lemmas["CLAMP"] += a.size
         self.values += a.size
-        ends = tuple(spread(end, a.shape) for end in ends)
-        result = self.settled(Terms(values, *ends, kind=everywhere(CLAMPED, a.shape), base=base))
+        least, most = (spread(end, a.shape) for end in ends)
+        kind = everywhere(CLAMPED, a.shape)
+        result = self.settled(Terms(values, least, most, kind=kind, base=base))
         return select(inside, a, result) if inside.any() and self.uses("intervals") else result
 
     def extreme(self, a: Terms, b: Terms, kind: int) -> Terms:

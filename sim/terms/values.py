@@ -192,7 +192,7 @@ def spread(part: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     ):
         return np.broadcast_to(part, shape)
     strides = [0 if n == 1 else step for n, step in zip(part.shape, part.strides, strict=True)]
-    result = np.ndarray(shape, part.dtype, part, 0, (0,) * more + tuple(strides))
+    result: np.ndarray = np.ndarray(shape, part.dtype, part, 0, (0,) * more + tuple(strides))
     result.flags.writeable = False
     return result
 
