@@ -29,7 +29,11 @@ from .values import (
     WRAPPED,
     Terms,
     aligned,
+    count,
+    everywhere,
     select,
+    spread,
+    thin,
 )
 
 MORE_BITS = 3
@@ -45,9 +49,11 @@ class Algebra(RandomPoints):
     def require(self, terms: Terms, ends: tuple[int, int]) -> Terms:
         """The specification demands that a value lies in an interval: it does where the graph's result is defined.
         Returns what is known then."""
-        outside = (terms.low < ends[0]) | (terms.high > ends[1])
+        low, high = terms.ends
+        outside = (low < ends[0]) | (high > ends[1])
         if not outside.any():
             return terms
+        outside = spread(outside, terms.shape)
         if ((terms.low > ends[1]) | (terms.high < ends[0])).any():
             raise UndecidedError("the specification leaves a result open for every input")
         for name in names_of(terms, outside):
@@ -80,9 +86,11 @@ class Algebra(RandomPoints):
                 self.note("planes", flipped.sum())
                 low, high = (np.full(terms.shape, end, np.int64) for end in ends)
                 terms = select(flipped, Terms(terms.base, low, high, degree=terms.degree), terms)
-        outside = (terms.low < ends[0]) | (terms.high > ends[1])
+        low, high = terms.ends
+        outside = (low < ends[0]) | (high > ends[1])
         if not outside.any() and self.uses("intervals"):
             return terms
+        outside = spread(outside, terms.shape)
         if bits <= 32 and terms.kind is not None and terms.base is not None and self.uses("ring"):
             ring = outside & (terms.kind == RING_SUM)
             if ring.any():
@@ -192,7 +200,7 @@ class Algebra(RandomPoints):
         def concrete(values: np.ndarray) -> np.ndarray:
             return rescaled(values, multiplier, shift, double)
 
-        ends = concrete(a.low), concrete(a.high)
+        ends = tuple(map(concrete, a.ends))
         name, parts = "RESCALE", (m, s, twice.astype(np.int64))
         result = self.function(
             name, [a.plain()], (np.minimum(*ends), np.maximum(*ends)), concrete, integers=parts
@@ -200,7 +208,7 @@ class Algebra(RandomPoints):
         factor, exact = _whole_factor(a, m, s)
         exact = exact & ~twice & self.uses("scales")
         if exact.any():
-            self.note("scales", exact.sum())
+            self.note("scales", count(exact, result.shape))
             zero = self.constant(np.zeros((1,) * a.ndim))
             product = self.multiply(select(exact, a, zero), self.constant(factor))
             result = select(np.broadcast_to(exact, result.shape), product, result)
@@ -208,11 +216,14 @@ class Algebra(RandomPoints):
 
     def clamp(self, a: Terms, low: int, high: int) -> Terms:
         """Raises terms to at least `low`, then lowers them to at most `high`."""
-        inside = (a.low >= low) & (a.high <= high)
-        self.note("intervals", inside.sum())
+        own_ends = a.ends
+        inside = (own_ends[0] >= low) & (own_ends[1] <= high)
+        self.note("intervals", count(inside, a.shape))
         if inside.all() and self.uses("intervals"):
             return a
-        required = self._which_required(a, ~inside, (low, high))
+        required = (
+            None if not self._required else self._which_required(a, spread(~inside, a.shape), (low, high))
+        )
         if required is not None and self.uses("intervals"):
             self.note("intervals", required.sum())
             return self.clamp(self.settled(select(required, _within(a, (low, high)), a)), low, high)
@@ -220,15 +231,16 @@ class Algebra(RandomPoints):
             return self.constant(np.full(a.shape, high))
         base = a.field
         if a.kind is not None and a.base is not None and self.uses("clamps"):
-            again = a.kind == CLAMPED
-            self.note("clamps", again.sum())
-            base = np.where(again, a.base, base)
-        ends = np.clip(a.low, low, high), np.clip(a.high, low, high)
+            again = thin(a.kind) == CLAMPED
+            self.note("clamps", count(again, a.shape))
+            base = np.where(again, a.base, base) if again.any() else base
+        ends = [np.minimum(np.maximum(end, low), high) for end in own_ends]
         values = self._functions.value("CLAMP", self._functions.pair(*ends), (base,))
         self.lemmas["CLAMP"] += a.size
         self.values += a.size
-        kind = np.full(a.shape, CLAMPED, np.uint8)
-        result = self.settled(Terms(values, *ends, kind=kind, base=base))
+        least, most = (spread(end, a.shape) for end in ends)
+        kind = everywhere(CLAMPED, a.shape)
+        result = self.settled(Terms(values, least, most, kind=kind, base=base))
         return select(inside, a, result) if inside.any() and self.uses("intervals") else result
 
     def extreme(self, a: Terms, b: Terms, kind: int) -> Terms:
@@ -251,7 +263,7 @@ class Algebra(RandomPoints):
         values = self._functions.value(name, (), (base,))
         self.lemmas[name] += a.size
         self.values += 2 * a.size
-        kinds = np.full(shape, kind, np.uint8)
+        kinds = everywhere(kind, shape)
         whole = self.settled(Terms(values, pick(a.low, b.low), pick(a.high, b.high), kind=kinds, base=base))
         # Where one is never the other's better, or both are one.
         first, second = (a.low >= b.high), (b.low >= a.high)
@@ -489,12 +501,13 @@ def _whole_factor(a: Terms, multiplier: np.ndarray, shift: np.ndarray) -> tuple[
     if not factor.any():
         return factor, np.zeros((), bool)
     rest = np.abs(multiplier - (factor << shift))
-    exact = rest * np.maximum(np.abs(a.low), np.abs(a.high)) < np.maximum(half, 1)
+    low, high = a.ends
+    exact = rest * np.maximum(np.abs(low), np.abs(high)) < np.maximum(half, 1)
     return factor, exact & (factor != 0)
 
 
 def _within(terms: Terms, ends: tuple[int, int]) -> Terms:
-    low, high = np.clip(terms.low, *ends), np.clip(terms.high, *ends)
+    low, high = (spread(np.clip(end, *ends), terms.shape) for end in terms.ends)
     kind = terms.kind
     if kind is not None:
         # The intervals of a and b follow from that of a - b, but from no narrower one.

@@ -154,7 +154,7 @@ class TermsDomain:
 
     def operands(self, cells: np.ndarray, unsigned: bool, zero_point: int, dtype: np.dtype) -> np.ndarray:
         def planes(own: np.ndarray) -> np.ndarray:
-            terms = self.pool.bytes(own, signed=not unsigned).plain()
+            terms = self.pool.bytes(own, signed=not unsigned, plain=True)
             self._degree = terms.degree
             return self.algebra.planes(self.algebra.plus(terms, -zero_point))
 
@@ -229,9 +229,9 @@ class TermsDomain:
         return self.pool.load(elements, ELEMENT_DTYPES[element], 6)
 
     def store(self, lanes: Terms, element: Element) -> np.ndarray:
-        bits = 8 * element.bytes
+        bits, (low, high) = 8 * element.bytes, lanes.ends
         # The bits are the term's, whatever their sign is said to be.
-        fits = (lanes.low >= -(1 << (bits - 1))) & (lanes.high < 1 << min(bits, 62))
+        fits = (low >= -(1 << (bits - 1))) & (high < 1 << min(bits, 62))
         if bits <= 32 and not fits.all():
             digits = lanes.digits
             lanes = (
@@ -241,7 +241,7 @@ class TermsDomain:
             )
             lanes.digits = digits
         elif bits == 8:
-            lanes = self.algebra.wrap(lanes, 8) if lanes.kind is not None and lanes.low.min() < 0 else lanes
+            lanes = self.algebra.wrap(lanes, 8) if lanes.kind is not None and low.min() < 0 else lanes
         cells = self.pool.store(lanes, element.bytes)
         return cells.reshape(*cells.shape[:-2], -1)
 
@@ -310,8 +310,8 @@ class TermsDomain:
     def _where_narrow(self, x: Terms, limit: int | np.ndarray, do: Callable[[Terms], Terms]) -> Terms:
         """`do(x)` in lanes of which -limit <= x < limit is known, one limit for all or each its own. The others may
         hold anything: those that no store writes are often full of what an earlier program left."""
-        least = int(np.min(limit))
-        if x.low.min(initial=0) >= -least and x.high.max(initial=0) < least:
+        least, (low, high) = int(np.min(limit)), x.ends
+        if low.min(initial=0) >= -least and high.max(initial=0) < least:
             return do(x)
         wide = (x.low < -limit) | (x.high >= limit)
         zero = self.algebra.constant(np.zeros((1,) * x.ndim))

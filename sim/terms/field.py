@@ -6,6 +6,7 @@ BITS = 61
 PRIME = np.uint64((1 << BITS) - 1)
 _HALF = np.uint64((1 << 31) - 1)
 _31, _61 = np.uint64(31), np.uint64(BITS)
+_30, _31_BITS, _LOW_30 = np.int64(30), np.int64(31), np.int64((1 << 30) - 1)
 
 
 def settle(values: np.ndarray) -> np.ndarray:
@@ -57,8 +58,14 @@ def halves(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def joined(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """low + 2^31 * high of integers in float64, up to 2^53 in magnitude."""
-    high = of_integers(high.astype(np.int64))
-    return add(of_integers(low.astype(np.int64)), shifted(high, 31))
+    result, more = low.astype(np.int64), high.astype(np.int64)
+    # 2^61 is 1.
+    result += more >> _30
+    more &= _LOW_30
+    more <<= _31_BITS
+    result += more
+    bits = result.view(np.uint64)
+    return settle(np.minimum(bits, bits + PRIME))
 
 
 def total(values: np.ndarray) -> np.ndarray:

@@ -10,7 +10,6 @@ from . import field
 
 _MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _PAIR = np.uint64(0x9E3779B97F4A7C15)
-_SPREAD = np.uint64(0xD6E8FEB86659FD93)
 _30, _27, _31, _3 = (np.uint64(bits) for bits in (30, 27, 31, 3))
 
 
@@ -21,7 +20,9 @@ class RandomFunctions:
 
     def __init__(self, rng: np.random.Generator, seeds: int, *, keyed: bool):
         self._keys = rng.integers(0, 1 << 64, (seeds, 2), dtype=np.uint64)
-        self._hash = _siphash if keyed else _mixed
+        self._factors = np.random.default_rng(rng.integers(0, 1 << 63))
+        self._odd = list[np.ndarray]()
+        """uint64 [seeds] for each word of a mixed function's arguments."""
         self._keyed = keyed
 
     def value(self, name: str, integers: tuple[np.ndarray, ...], terms: tuple[np.ndarray, ...]) -> np.ndarray:
@@ -32,7 +33,20 @@ class RandomFunctions:
         words += [own.reshape(1, *lead[own.ndim :], *own.shape) for part in terms for own in part]
         keys = [self._keys[:, k].reshape(-1, *lead) for k in range(2)]
         with np.errstate(over="ignore"):
-            return field.reduce(self._hash(keys, _number(name), words) >> _3)
+            if self._keyed:
+                return field.reduce(_siphash(keys, _number(name), words) >> _3)
+            return field.reduce(self._mixed(keys, _number(name), words) >> _3)
+
+    def _mixed(self, keys: list[np.ndarray], name: np.uint64, words: list[np.ndarray]) -> np.ndarray:
+        """A sum of products with random odd numbers, in which others seldom coincide, and then mixed."""
+        while len(self._odd) < len(words):
+            self._odd.append(self._factors.integers(0, 1 << 64, len(keys[0]), dtype=np.uint64) | np.uint64(1))
+        # Those that are the same in many places come first.
+        order = sorted(range(len(words)), key=lambda number: words[number].size)
+        state = _mix(keys[0] ^ name) + keys[1]
+        for number in order:
+            state = state + words[number] * self._odd[number].reshape(keys[0].shape)
+        return _mix(state)
 
     def pair(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, ...]:
         """Two integers of up to 61 bits for `value`: as one, where nobody aims at making two pairs the same one."""
@@ -50,16 +64,6 @@ def _number(name: str) -> np.uint64:
 def digest(values: np.ndarray) -> str:
     """Returns a hash of a table's contents, which is a part of a function's name."""
     return hashlib.blake2b(np.ascontiguousarray(values, np.int64).tobytes(), digest_size=16).hexdigest()
-
-
-def _mixed(keys: list[np.ndarray], name: np.uint64, words: list[np.ndarray]) -> np.ndarray:
-    state = keys[0] ^ name
-    for number, word in enumerate(words):
-        word = word * _SPREAD
-        state = _mix(word ^ state)
-        if number < len(words) - 1:
-            state += keys[1]
-    return state
 
 
 def _mix(z: np.ndarray) -> np.ndarray:

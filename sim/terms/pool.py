@@ -6,13 +6,62 @@ import numpy as np
 
 from . import field
 from .algebra import Algebra, UndecidedError
-from .values import DIGITS, Terms, select
+from .values import DIGITS, Terms, select, spread
 
 CONSTANTS = 256
 """Terms 0..255 are the bytes as unsigned numbers; 256..511 the same bytes as signed ones, which no cell names."""
 CELL = np.dtype(np.int32)
 """8 * term + number of the byte."""
-_FITS_SIGNED, _FITS_UNSIGNED = 1, 2
+
+
+class TermSorts:
+    """What many terms have in common: interval, width in bytes, and degree. A sort is a number of such; those from 0 on
+    are bytes that are constants, of these `values`."""
+
+    def __init__(self, values: np.ndarray):
+        self._numbers = dict[tuple[int, int, int, int], int]()
+        self._of_bytes = dict[int, np.ndarray]()
+        """Of terms of one byte, by degree: int32 [2^18], the sort by the interval, or -1."""
+        self.low = self.high = values
+        self.width = self.degree = np.ones(len(values), np.int64)
+        self.signed, self.unsigned = np.arange(len(values)) >= CONSTANTS, np.arange(len(values)) < CONSTANTS
+        """Bytes that are signed or unsigned numbers as they are."""
+
+    def of(self, low: np.ndarray, high: np.ndarray, width: int, degree: int) -> np.ndarray:
+        """int32: the sort of terms of one width and degree in these intervals."""
+        if low.size and low.min() == low.max() and high.min() == high.max():
+            pair = int(low.flat[0]), int(high.flat[0])
+            return self._found([pair], width, degree).reshape((1,) * low.ndim)
+        if width > 1:
+            low, high = np.broadcast_arrays(low, high)
+            ends, places = np.unique(np.stack([low.ravel(), high.ravel()]), axis=1, return_inverse=True)
+            return self._found(list(zip(*ends.tolist(), strict=True)), width, degree)[places].reshape(
+                low.shape
+            )
+        known = self._of_bytes.setdefault(degree, np.full(1 << 18, -1, np.int32))
+        places = (low + 128 << 9) + (high + 128)
+        result = known[places]
+        if (result < 0).any():
+            new = np.unique(places[result < 0])
+            pairs = [((place >> 9) - 128, (place & 511) - 128) for place in new.tolist()]
+            known[new] = self._found(pairs, width, degree)
+            result = known[places]
+        return result
+
+    def _found(self, pairs: list[tuple[int, int]], width: int, degree: int) -> np.ndarray:
+        if new := [pair for pair in pairs if (*pair, width, degree) not in self._numbers]:
+            self._add(new, width, degree)
+        return np.array([self._numbers[*pair, width, degree] for pair in pairs], np.int32)
+
+    def _add(self, pairs: list[tuple[int, int]], width: int, degree: int) -> None:
+        first = len(self.low)
+        self._numbers.update(((*pair, width, degree), first + n) for n, pair in enumerate(pairs))
+        low, high = np.array(pairs, np.int64).T
+        self.low, self.high = np.append(self.low, low), np.append(self.high, high)
+        self.width = np.append(self.width, np.full(len(pairs), width))
+        self.degree = np.append(self.degree, np.full(len(pairs), degree))
+        self.signed = np.append(self.signed, (width == 1) & (low >= -128) & (high <= 127))
+        self.unsigned = np.append(self.unsigned, (width == 1) & (low >= 0) & (high <= 255))
 
 
 class Pool:
@@ -27,42 +76,34 @@ class Pool:
         size, self.count = 1 << 22, 2 * CONSTANTS
         self._field = np.zeros((algebra.seeds, size), np.uint64)
         self._base: np.ndarray | None = None
-        self._low, self._high = np.zeros(size, np.int64), np.zeros(size, np.int64)
-        self._kind, self._width = np.zeros(size, np.uint8), np.ones(size, np.uint8)
-        self._degree = np.ones(size, np.uint16)
-        self._fits = np.zeros(size, np.uint8)
-        """Terms of one byte that are signed or unsigned ones as they are."""
+        self._kind = np.zeros(size, np.uint8)
         numbers = np.concatenate([np.arange(256), np.arange(256).astype(np.uint8).view(np.int8)])
         self._field[:, : 2 * CONSTANTS] = field.of_integers(numbers)
-        self._low[: 2 * CONSTANTS] = self._high[: 2 * CONSTANTS] = numbers
-        self._fits[:CONSTANTS], self._fits[CONSTANTS : 2 * CONSTANTS] = _FITS_UNSIGNED, _FITS_SIGNED
+        self._sort, self._sorts = np.zeros(size, np.int32), TermSorts(numbers)
+        self._sort[: 2 * CONSTANTS] = np.arange(2 * CONSTANTS)
 
     def store(self, terms: Terms, width: int) -> np.ndarray:
         """Cells [..., width] of terms of that many bytes, which fit them."""
-        known = terms.low == terms.high
+        low, high = terms.ends
+        known = low == high
         if known.all():
             cells = _constants(terms.low, width)
             self._place_digits(cells, terms, width)
             return cells
-        if terms.degree > np.iinfo(self._degree.dtype).max:
-            raise UndecidedError("a product of more than 65535 values")
         start = self._reserve(terms.size)
         if not self._writers or self._writers[-1][1] != self.writer:
             self._writers.append((start, self.writer))
         own = slice(start, self.count)
         self._field[:, own] = terms.field.reshape(len(terms.field), -1)
-        self._low[own], self._high[own], self._width[own] = terms.low.ravel(), terms.high.ravel(), width
-        self._degree[own] = terms.degree
-        if width == 1:
-            signed = (terms.low >= -128) & (terms.high <= 127)
-            unsigned = (terms.low >= 0) & (terms.high <= 255)
-            self._fits[own] = (_FITS_SIGNED * signed + _FITS_UNSIGNED * unsigned).ravel()
+        sorts = self._sorts.of(low, high, width, terms.degree)
+        self._sort[own] = sorts.reshape(-1) if sorts.size == 1 else spread(sorts, terms.shape).reshape(-1)
         if terms.kind is not None and terms.base is not None:
             self._base = np.zeros_like(self._field) if self._base is None else self._base
             self._kind[own], self._base[:, own] = terms.kind.ravel(), terms.base.reshape(len(terms.base), -1)
         ids = np.arange(start, self.count).reshape(terms.shape)
         cells = (8 * ids[..., None] + np.arange(width)).astype(CELL)
         if known.any():
+            known = spread(known, terms.shape)
             cells[known] = _constants(terms.low[known], width)
         if terms.digits is not None:
             self._place_digits(cells, terms, width)
@@ -71,7 +112,7 @@ class Pool:
     def marks(self, cells: np.ndarray) -> np.ndarray:
         """uint64 [seeds, ...]: equal for bytes that are equal, and else not, but by accident."""
         ids = cells >> 3
-        numbers = 8 * self._width[ids].astype(np.int64) + (cells & 7)
+        numbers = 8 * self._sorts.width[self._sort[ids]] + (cells & 7)
         values = self._algebra.marks(np.take(self._field, ids, axis=1), numbers)
         return np.where(ids < CONSTANTS, ids.astype(np.uint64), values)
 
@@ -102,11 +143,11 @@ class Pool:
         start, self.count = self.count, self.count + count
         if self.count >= 1 << 28:
             raise UndecidedError("more than 2^28 terms")
-        size = self._low.size
+        size = self._sort.size
         while size < self.count:
             size *= 2
-        if size > self._low.size:
-            for name in ("_low", "_high", "_kind", "_width", "_degree", "_fits"):
+        if size > self._sort.size:
+            for name in ("_kind", "_sort"):
                 old = getattr(self, name)
                 new = np.zeros(size, old.dtype)
                 new[:start] = old[:start]
@@ -119,12 +160,20 @@ class Pool:
                     setattr(self, name, new)
         return start
 
-    def _of(self, ids: np.ndarray) -> Terms:
-        degree = 1 if self._algebra.degree == 1 else int(self._degree[ids].max(initial=1))
-        terms = Terms(np.take(self._field, ids, axis=1), self._low[ids], self._high[ids], degree=degree)
-        if self._base is not None:
+    def _of(self, ids: np.ndarray, sorts: np.ndarray, *, plain: bool = False) -> Terms:
+        low, high = (spread(ends[sorts], ids.shape) for ends in (self._sorts.low, self._sorts.high))
+        degree = 1 if self._algebra.degree == 1 else int(self._sorts.degree[sorts].max(initial=1))
+        terms = Terms(np.take(self._field, ids, axis=1), low, high, degree=degree)
+        if self._base is not None and not plain:
             terms.kind, terms.base = self._kind[ids], np.take(self._base, ids, axis=1)
         return self._algebra.facts.applied(terms)
+
+    def _sorts_of(self, ids: np.ndarray) -> np.ndarray:
+        """The sorts of terms; one element for all where it is one."""
+        sorts = np.take(self._sort, ids)
+        if sorts.size and (sorts == sorts.flat[0]).all():
+            return sorts[(slice(0, 1),) * sorts.ndim]
+        return sorts
 
     def load(self, cells: np.ndarray, dtype: np.dtype, low_bytes: int = 8) -> Terms:
         """Elements of `dtype` in cells [..., bytes]; of those that are no single term the `low_bytes` at most."""
@@ -136,9 +185,10 @@ class Pool:
             return self._algebra.constant(values.astype(np.int64))
         first, info = cells[..., 0], np.iinfo(dtype)
         ids = first >> 3
-        whole = (self._width[ids] == width) & (first & 7 == 0)
+        sorts = self._sorts_of(ids)
+        whole = (self._sorts.width[sorts] == width) & (first & 7 == 0)
         whole &= (cells == first[..., None] + np.arange(width, dtype=CELL)).all(axis=-1)
-        terms, signed = self._of(ids), bool(np.issubdtype(dtype, np.signedinteger))
+        terms, signed = self._of(ids, sorts), bool(np.issubdtype(dtype, np.signedinteger))
         if signed and whole.any():
             # The bits are the term's, whatever their sign was said to be.
             terms = self._algebra.wrap(terms, 8 * width) if width < 8 else terms
@@ -153,16 +203,19 @@ class Pool:
             terms.digits["signed"] = width * signed
         return terms
 
-    def bytes(self, cells: np.ndarray, *, signed: bool) -> Terms:
-        """Returns the terms of single cells."""
+    def bytes(self, cells: np.ndarray, *, signed: bool, plain: bool = False) -> Terms:
+        """Returns the terms of single cells; `plain`: without what axioms look at."""
         ids = cells >> 3
         if signed:
             ids += CONSTANTS * (ids < CONSTANTS)
-        terms = self._of(ids)
-        flag = _FITS_SIGNED if signed else _FITS_UNSIGNED
-        fits = self._fits[ids] & flag != 0
+        sorts = self._sorts_of(ids)
+        terms = self._of(ids, sorts, plain=plain)
+        fits = (self._sorts.signed if signed else self._sorts.unsigned)[sorts]
         if not fits.all():
+            fits = spread(fits, cells.shape)
             terms = select(fits, terms, self._parts(cells, signed=signed))
+        if plain:
+            return terms.plain()
         if not signed or not fits.all():
             terms.digits = np.zeros(terms.shape, DIGITS)
             terms.digits["0"], terms.digits["signed"] = cells, int(signed)
@@ -171,8 +224,9 @@ class Pool:
     def _parts(self, cells: np.ndarray, *, signed: bool) -> Terms:
         """Bytes that are parts of wider terms, or of the other sign."""
         ids, number = cells >> 3, cells & 7
-        width = self._width[ids]
-        whole = self._of(ids).plain()
+        sorts = self._sorts_of(ids)
+        width = self._sorts.width[sorts]
+        whole = self._of(ids, sorts, plain=True)
         result = self._algebra.turned(whole, signed=signed)
         for wide in (2, 4, 8):
             for k in range(wide):

@@ -23,6 +23,9 @@ from .values import (
     Terms,
     aligned,
     constant,
+    everywhere,
+    spread,
+    thin,
     unknown_digits,
 )
 
@@ -121,7 +124,8 @@ class RandomPoints:
         shape = tuple(shape)
         values = self.rng.integers(0, int(field.PRIME), (self.seeds, *shape), dtype=np.uint64)
         self.values += values[0].size
-        return Terms(values, np.full(shape, low, np.int64), np.full(shape, high, np.int64))
+        low, high = (spread(np.asarray(end, np.int64), shape) for end in (low, high))
+        return Terms(values, low, high)
 
     def constant(self, values: object) -> Terms:
         """Integers."""
@@ -138,20 +142,20 @@ class RandomPoints:
         """A random function of the name, of `integers` and of terms, in the interval `ends`; `concrete` computes it
         where all arguments are constants."""
         arguments = aligned(*arguments)
-        known = np.ones((1,) * arguments[0].ndim, bool)
-        for each in arguments:
-            known = known & (each.low == each.high)
+        known, lows = np.ones((1,) * arguments[0].ndim, bool), [thin(each.low) for each in arguments]
+        for each, own in zip(arguments, lows, strict=True):
+            known = known & (own == thin(each.high))
         if known.all():
             return self.constant(concrete(*(each.low for each in arguments)))
         values = self._functions.value(name, integers, tuple(each.field for each in arguments))
         shape = values.shape[1:]
         self.lemmas[name.split(":")[0]] += values[0].size
         self.values += values[0].size
-        low, high = (np.broadcast_to(np.asarray(end, np.int64), shape) for end in ends)
+        low, high = (np.asarray(end, np.int64) for end in ends)
         if known.any():
-            computed = concrete(*(each.low for each in arguments))
+            computed = concrete(*lows)
             low, high = np.where(known, computed, low), np.where(known, computed, high)
-        return self.settled(Terms(values, low, high))
+        return self.settled(Terms(values, spread(low, shape), spread(high, shape)))
 
     def listed(self, entries: Sequence[Terms]) -> np.ndarray:
         """uint64 [seeds, ..]: a random function of lists, each of the same number of terms."""
@@ -161,9 +165,10 @@ class RandomPoints:
 
     def settled(self, terms: Terms) -> Terms:
         """The same, where constants have the constant's value."""
-        same = terms.low == terms.high
+        low, high = terms.ends
+        same = low == high
         if same.any():
-            terms.field = np.where(same, field.of_integers(np.where(same, terms.low, 0)), terms.field)
+            terms.field = np.where(same, field.of_integers(np.where(same, low, 0)), terms.field)
             if terms.kind is not None:
                 terms.kind = np.where(same, PLAIN, terms.kind).astype(np.uint8)
             if terms.digits is not None:
@@ -178,7 +183,9 @@ class RandomPoints:
             return a
         a, b = aligned(a, b)
         degree = max(a.degree, b.degree)
-        result = Terms(field.add(a.field, b.field), a.low + b.low, a.high + b.high, degree=degree)
+        values, a_ends, b_ends = field.add(a.field, b.field), a.ends, b.ends
+        low, high = (spread(one + other, values.shape[1:]) for one, other in zip(a_ends, b_ends, strict=True))
+        result = Terms(values, low, high, degree=degree)
         if a.digits is not None and b.digits is not None:
             result.digits = self._joined_digits(a.digits, b.digits)
         for part, other in ((a, b), (b, a)):
@@ -228,12 +235,15 @@ class RandomPoints:
             return a
         a, b = aligned(a, b)
         degree = max(a.degree, b.degree)
-        result = Terms(field.subtract(a.field, b.field), a.low - b.high, a.high - b.low, degree=degree)
+        values, a_ends, b_ends = field.subtract(a.field, b.field), a.ends, b.ends
+        pairs = zip(a_ends, reversed(b_ends), strict=True)
+        low, high = (spread(one - other, values.shape[1:]) for one, other in pairs)
+        result = Terms(values, low, high, degree=degree)
         if a.constant and b.constant:
             return result
         if self._at_most and b.kind is not None and (b.kind == LARGEST).any():
             self._bound_difference(result, a, b)
-        result.kind = np.full(result.shape, DIFFERENCE, np.uint8)
+        result.kind = everywhere(DIFFERENCE, result.shape)
         result.base = np.broadcast_to(b.field, result.field.shape)
         return self._in_ring(result, a, b, field.subtract)
 
@@ -270,12 +280,15 @@ class RandomPoints:
         a, b = aligned(a, b)
         if largest(a) * largest(b) > limit and (a.largest.astype(np.float64) * b.largest).max() > limit:
             raise UndecidedError(f"a product of more than {limit.bit_length() - 1} bits")
-        ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+        ends = [x * y for x in a.ends for y in b.ends]
         constants = a.constant or b.constant
         degree = max(a.degree, b.degree) if constants else a.degree + b.degree
         self.degree = max(self.degree, degree)
-        low, high = np.minimum.reduce(ends), np.maximum.reduce(ends)
-        result = Terms(field.multiply(a.field, b.field), low, high, degree=degree)
+        values, low, high = field.multiply(a.field, b.field), ends[0], ends[0]
+        for end in ends[1:]:
+            low, high = np.minimum(low, end), np.maximum(high, end)
+        shape = values.shape[1:]
+        result = Terms(values, spread(low, shape), spread(high, shape), degree=degree)
         if a.digits is not None and b.size == 1 and b.constant:
             result.digits = _shifted_digits(a.digits, int(b.low.reshape(-1)[0]))
         for part, other in ((a, b), (b, a)):
@@ -348,25 +361,28 @@ class RandomPoints:
             half = depth // 2
             parts = [(planes[:, :, own], weights[own]) for own in (slice(half), slice(half, None))]
             return self.add(*(self.linear(each, w, degree) for each, w in parts))
-        sums, columns = np.empty((len(planes), n, held.shape[1])), held.shape[1]
-        np.matmul(planes[:-2].reshape(-1, depth), held, out=sums[:-2].reshape(-1, columns))
-        for plane, factors in ((-2, held), (-1, magnitudes)):
-            sums[plane] = _interval_sums(planes[plane], factors, most)
-        return self.of_planes(sums, degree)
+        halves = (planes[:-2].reshape(-1, depth) @ held).reshape(-1, n, held.shape[1])
+        ends = _interval_sums(planes[-2], held, most), _interval_sums(planes[-1], magnitudes, most)
+        return self._of_sums(halves, *ends, degree)
 
     def planes(self, terms: Terms) -> np.ndarray:
         """float64 [2 * seeds + 2, *shape]: halves of the field's values, centre and width of the intervals, twice."""
         result = np.empty((2 * self.seeds + 2, *terms.shape))
         for seed, values in enumerate(terms.field):
             result[2 * seed], result[2 * seed + 1] = field.halves(values)
-        result[-2], result[-1] = terms.low + terms.high, terms.high - terms.low
+        low, high = terms.ends
+        result[-2], result[-1] = low + high, high - low
         return result
 
     def of_planes(self, sums: np.ndarray, degree: int = 1) -> Terms:
         """Terms of sums of planes times integers, the last plane times their magnitudes."""
-        values = field.joined(sums[0:-2:2], sums[1:-2:2])
-        centre, width = sums[-2].astype(np.int64), sums[-1].astype(np.int64)
-        return Terms(values, (centre - width) >> 1, (centre + width) >> 1, degree=degree)
+        return self._of_sums(sums[:-2], sums[-2], sums[-1], degree)
+
+    def _of_sums(self, halves: np.ndarray, centre: np.ndarray, width: np.ndarray, degree: int) -> Terms:
+        values = field.joined(halves[0::2], halves[1::2])
+        centre, width = thin(centre).astype(np.int64), thin(width).astype(np.int64)
+        low, high = (spread(end >> 1, values.shape[1:]) for end in (centre - width, centre + width))
+        return Terms(values, low, high, degree=degree)
 
     def matmul(self, a: Terms, b: Terms) -> Terms:
         """Products of terms [n, depth] and [depth, m]."""
@@ -425,9 +441,9 @@ def _shifted_digits(digits: np.ndarray, factor: int) -> np.ndarray | None:
 
 def _interval_sums(ends: np.ndarray, factors: np.ndarray, most: int) -> np.ndarray:
     """Products [n, m] of [n, depth] and [depth, m], whose columns' magnitudes add up to `most`."""
-    low, high = ends.min(initial=0), ends.max(initial=0)
-    if ends.size and (ends == ends.flat[0]).all():
-        return np.broadcast_to(ends.flat[0] * factors.sum(axis=0), (len(ends), factors.shape[1]))
+    low, high = (ends.min(), ends.max()) if ends.size else (0, 0)
+    if ends.size and low == high:
+        return spread((low * factors.sum(axis=0))[None], (len(ends), factors.shape[1]))
     if max(-low, high) * most <= EXACT_FLOAT32:
         return ends.astype(np.float32) @ factors.astype(np.float32)
     return ends @ factors
@@ -439,7 +455,8 @@ def _transposed(terms: Terms) -> Terms:
 
 def largest(terms: Terms) -> int:
     """Magnitude."""
-    return max(abs(int(terms.low.min(initial=0))), abs(int(terms.high.max(initial=0))))
+    low, high = terms.ends
+    return max(abs(int(low.min(initial=0))), abs(int(high.max(initial=0))))
 
 
 def _thirds(values: np.ndarray) -> list[np.ndarray]:

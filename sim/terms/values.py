@@ -1,6 +1,7 @@
 """Arrays of terms: what an element is for all inputs, at random points of a field."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -54,22 +55,30 @@ class Terms:
         return len(self.low)
 
     @property
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """`low` and `high`, each as `thin`."""
+        return thin(self.low), thin(self.high)
+
+    @property
     def constant(self) -> bool:
         """Whether all are constants."""
         if self.size and self.low.flat[0] != self.high.flat[0]:
             return False
-        return bool((self.low == self.high).all())
+        low, high = self.ends
+        return bool((low == high).all())
 
     @property
     def largest(self) -> np.ndarray:
         """int64: the largest magnitude that each may have."""
-        return np.maximum(np.abs(self.low), np.abs(self.high))
+        low, high = self.ends
+        return spread(np.maximum(np.abs(low), np.abs(high)), self.shape)
 
     def is_number(self, number: int) -> bool:
         """Whether all are this constant."""
         if self.size and (self.low.flat[0] != number or self.high.flat[0] != number):
             return False
-        return bool((self.low == number).all() and (self.high == number).all())
+        low, high = self.ends
+        return bool((low == number).all() and (high == number).all())
 
     def each(self, do: Callable[[np.ndarray, int], np.ndarray]) -> "Terms":
         """`do(array, axes in front of the shape)` on every part."""
@@ -90,10 +99,12 @@ class Terms:
     def __setitem__(self, key: Any, value: "Terms") -> None:
         key = key if isinstance(key, tuple) else (key,)
         lead = (slice(None), *key)
+        self.field, self.low, self.high = _writable(self.field), _writable(self.low), _writable(self.high)
         self.field[lead], self.low[key], self.high[key] = value.field, value.low, value.high
         if self.kind is not None or value.kind is not None:
             own, other = self.with_kind(), value.with_kind()
-            self.kind, self.base = own.kind, own.base
+            assert own.kind is not None and own.base is not None
+            self.kind, self.base = _writable(own.kind), _writable(own.base)
             self.kind[key], self.base[lead] = other.kind, other.base  # type: ignore[index]
         if self.digits is not None or value.digits is not None:
             self.digits = self.with_digits().copy()
@@ -104,8 +115,8 @@ class Terms:
         """The same with `kind` and `base` there."""
         if self.kind is not None:
             return self
-        kind = np.zeros(self.shape, np.uint8)
-        return dataclasses.replace(self, kind=kind, base=np.zeros(self.field.shape, np.uint64))
+        base = spread(np.zeros((1,) * self.field.ndim, np.uint64), self.field.shape)
+        return dataclasses.replace(self, kind=everywhere(PLAIN, self.shape), base=base)
 
     def with_digits(self) -> np.ndarray:
         """`digits`, or ones that are not known."""
@@ -162,6 +173,44 @@ class Terms:
         return NotImplemented
 
 
+def thin(part: np.ndarray) -> np.ndarray:
+    """An array without what a view repeats: one element of each axis along which it shows the same again."""
+    if 0 not in part.strides:
+        return part
+    return part[tuple([slice(0, 1) if step == 0 else slice(None) for step in part.strides])]
+
+
+def spread(part: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Works like np.broadcast_to, in less time."""
+    if part.shape == shape:
+        return part
+    more = len(shape) - part.ndim
+    if (
+        more < 0
+        or not part.flags.c_contiguous
+        or any(n not in (1, wanted) for n, wanted in zip(part.shape, shape[more:], strict=True))
+    ):
+        return np.broadcast_to(part, shape)
+    strides = [0 if n == 1 else step for n, step in zip(part.shape, part.strides, strict=True)]
+    result: np.ndarray = np.ndarray(shape, part.dtype, part, 0, (0,) * more + tuple(strides))
+    result.flags.writeable = False
+    return result
+
+
+def everywhere(kind: int, shape: tuple[int, ...]) -> np.ndarray:
+    """The same kind for all."""
+    return spread(np.full((1,) * len(shape), kind, np.uint8), shape)
+
+
+def count(where: np.ndarray, shape: tuple[int, ...]) -> int:
+    """How many of that shape a `thin` mask chooses."""
+    return int(where.sum()) * (math.prod(shape) // max(where.size, 1))
+
+
+def _writable(part: np.ndarray) -> np.ndarray:
+    return part if part.flags.writeable else part.copy()
+
+
 def unknown_digits() -> np.ndarray:
     """DIGITS of one number of which none is known."""
     return np.full((), -1, np.int32).astype(DIGITS)
@@ -186,8 +235,8 @@ def concatenate(parts: Sequence[Terms], axis: int = 0) -> Terms:
     first = parts[0]
     return Terms(
         np.concatenate([part.field for part in parts], axis + 1),
-        np.concatenate([part.low for part in parts], axis),
-        np.concatenate([part.high for part in parts], axis),
+        _joined_ends([part.low for part in parts], axis),
+        _joined_ends([part.high for part in parts], axis),
         None if first.kind is None else np.concatenate([part.kind for part in parts], axis),
         None if first.base is None else np.concatenate([part.base for part in parts], axis + 1),
         None if first.digits is None else np.concatenate([part.digits for part in parts], axis),
@@ -195,17 +244,28 @@ def concatenate(parts: Sequence[Terms], axis: int = 0) -> Terms:
     )
 
 
+def _joined_ends(parts: list[np.ndarray], axis: int) -> np.ndarray:
+    """Works like np.concatenate; the same ends stay a view."""
+    first, *others = (thin(part) for part in parts)
+    if first.shape[axis] == 1 and all(np.array_equal(first, other) for other in others):
+        size = sum(part.shape[axis] for part in parts)
+        return spread(first, (*parts[0].shape[:axis], size, *parts[0].shape[axis + 1 :]))
+    return np.concatenate(parts, axis)
+
+
 def select(where: np.ndarray, a: Terms, b: Terms) -> Terms:
     """Works like np.where."""
+    values, few = np.where(where, a.field, b.field), thin(where)
+    low, high = (np.where(few, *ends) for ends in zip(a.ends, b.ends, strict=True))
     if a.kind is not None or b.kind is not None:
         a, b = a.with_kind(), b.with_kind()
     digits = None
     if a.digits is not None or b.digits is not None:
         digits = np.where(where, a.with_digits(), b.with_digits())
     return Terms(
-        np.where(where, a.field, b.field),
-        np.where(where, a.low, b.low),
-        np.where(where, a.high, b.high),
+        values,
+        spread(low, values.shape[1:]),
+        spread(high, values.shape[1:]),
         None if a.kind is None or b.kind is None else np.where(where, a.kind, b.kind),
         None if a.base is None or b.base is None else np.where(where, a.base, b.base),
         digits,
