@@ -107,7 +107,7 @@ MODELS = {
         load_library,
         1024,
         (192, 6, 512, 3, 64),
-        Training(900, 8, 128, 4e-3, 0.1, muon_rate=0.02),
+        Training(600, 8, 128, 4e-3, 0.1, muon_rate=0.02),
         "Return the",
         {"outputs": "int16", "error_feedback": True},
     ),
