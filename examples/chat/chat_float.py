@@ -35,10 +35,10 @@ class Shape:
     @classmethod
     def of(cls, parameters: Parameters) -> "Shape":
         """That of a decoder's parameters."""
+        vocabulary, width = parameters["embedding"].shape
+        heads, window = parameters["layer0.distance"].shape
         layers = sum(name.endswith(".distance") for name in parameters)
-        hidden = parameters["layer0.up"].shape[1]
-        return cls(*parameters["embedding"].shape, len(parameters["layer0.distance"]), hidden, layers,
-                   parameters["layer0.distance"].shape[1])  # fmt: skip
+        return cls(vocabulary, width, heads, parameters["layer0.up"].shape[1], layers, window)
 
 
 def initial_parameters(shape: Shape, random: np.random.Generator) -> Parameters:
