@@ -15,6 +15,7 @@ import numpy as np
 from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.quantizer import Finer
 from tosaic.compiler.quantizer.canonical import MACS
+from tosaic.compiler.quantizer.plan import REORDERING
 from tosaic.errors import InputError
 
 from .measurement import measure
@@ -33,18 +34,20 @@ _MARGIN_DB = 2.0
 
 
 def named(graph: Graph, names: Iterable[str]) -> Finer:
-    """Operands and weights of the layers `names`: their operators' names as they are shown, or tensors; and inputs and
-    outputs of the graph.
+    """Operands and weights of the layers `names`: their operators' names as they are shown, or their results; and, of
+    other tensors, those that layers read, inputs and outputs of the graph.
 
     InputError for a name that none of them has.
     """
     found = Finer()
     layers = [op for op in graph.operators if op.op in (*MACS, "MATMUL")]
+    read = _read_by(graph, layers)
     for name in names:
         # A product whose result goes on to others in the canonical graph is called after their result, with "'"; one
         # whose outliers were taken apart twice so.
         chosen = [op for op in layers if name in (op.source, op.name, *op.outputs, *_stems(op))]
-        if name in (*graph.inputs, *graph.outputs) and graph.tensors[name].dtype.is_float:
+        ends = name in (*graph.inputs, *graph.outputs) and graph.tensors[name].dtype.is_float
+        if ends or (not chosen and name in read):
             found |= Finer(frozenset([name]))
         elif not chosen:
             shown = ", ".join(repr(op.source or op.outputs[0]) for op in layers[:5])
@@ -52,6 +55,19 @@ def named(graph: Graph, names: Iterable[str]) -> Finer:
         for op in chosen:
             weights = frozenset(op.outputs if weight_of(graph, op) is not None else ())
             found |= Finer(frozenset(operands_of(op)), weights)
+    return found
+
+
+def _read_by(graph: Graph, layers: Iterable[Operator]) -> set[str]:
+    """The activations that layers read, and what those only have in another order."""
+    index, found = graph.index(), set[str]()
+    pending = [name for op in layers for name in operands_of(op)]
+    while pending:
+        name = pending.pop()
+        producer = index.producer(name)
+        if name not in found and graph.tensors[name].data is None:
+            found.add(name)
+            pending += producer.inputs[:1] if producer is not None and producer.op in REORDERING else []
     return found
 
 

@@ -74,9 +74,9 @@ def quantize_graph(
     matrices, and error feedback; `error_feedback` rounds those of 8 bits so that the errors of a row's
     weights make up for each other; `outputs` of int16 are not rounded to 8 bits at the end. `keep_int16`
     names layers that have activations and weights in 16 bits, by the operators' names as reports show them, or by
-    tensors. `target_sqnr` in dB gives 16 bits to as many more layers as it takes, judged on the last quarter of the
-    samples, which is kept out of the calibration (that of equalization, too) while
-    layers are chosen; the result's ranges are those of all samples.
+    their results; and tensors that layers read, which alone then have 16 bits. `target_sqnr` in dB gives 16 bits to
+    as many more layers as it takes, judged on the last quarter of the samples, which is kept out of the calibration
+    (that of equalization, too) while layers are chosen; the result's ranges are those of all samples.
     `labels` are those that `measure` will get: it is told here, before the work, when their number is wrong.
     `numbers` are what warnings call the samples (default: their places). A ModelWarning tells of too few samples, and
     of one that sets a range alone.

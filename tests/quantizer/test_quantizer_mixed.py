@@ -58,6 +58,29 @@ def test_a_layer_by_name():
         quantize_graph(graph, samples(graph), keep_int16=["nowhere"])
 
 
+def test_what_a_layer_reads_by_name():
+    graph = network()
+    between = [op.outputs[0] for op in graph.operators if op.op == "CLAMP"]
+    found = quantize_graph(graph, samples(graph), keep_int16=between[:1])
+    assert kinds(found) == ["int8", "int16", "int8"]
+    run_everywhere(found)
+
+
+def test_what_several_layers_read_and_are_added_to_by_name():
+    low = Floats()
+    weights = [low.normal(16, 1, 1, 16, scale=0.4) for _ in range(3)]
+    x = low.input("x", (1, 4, 4, 16))
+    stream = activations.relu(low, convolution.convolve(low, x, weights[0], None, POINT))
+    reads = [convolution.convolve(low, stream, weight, None, POINT) for weight in weights[1:]]
+    graph = low.finish(low.add(low.add(stream, reads[0]), reads[1]))
+    plain, found = (
+        quantize_graph(graph, samples(graph), keep_int16=names, outputs="int16") for names in ([], [stream])
+    )
+    assert kinds(plain) == ["int8"] * 3 and kinds(found) == ["int8", "int16", "int16"]
+    assert worst_db(found) > worst_db(plain) + 1
+    run_everywhere(found)
+
+
 def test_inputs_and_outputs_by_name():
     graph = network()
     found = quantize_graph(graph, samples(graph), keep_int16=[*graph.inputs, *graph.outputs])

@@ -98,7 +98,7 @@ def quantize(
     ] = None,
     keep_int16: Annotated[
         list[str] | None,
-        typer.Option("--keep-int16", metavar="NAME", help="Give this layer 16-bit activations and weights."),
+        typer.Option("--keep-int16", metavar="NAME", help="Give 16 bits to a layer, or to what layers read."),
     ] = None,
     equalization: Annotated[
         bool, typer.Option(help="Even out channels of very different ranges, where it pays.")
