@@ -1,8 +1,7 @@
 """The instruction set: the one definition that encoder, decoder, hardware, emulator and docs derive from.
 
-An instruction is 128 bits, little endian: bits 7:0 the opcode, bits 15:8 a check byte that makes the XOR of all
-sixteen bytes `CHECK_XOR`, and from bit 16 on the fields of the opcode in the order listed here. Bits beyond the
-last field are zero.
+An instruction is 128 bits, little endian: bits 7:0 the opcode, bits 15:8 the check byte (`check_byte`), and from bit 16
+on the fields of the opcode in the order listed here. Bits beyond the last field are zero.
 
 The high nibble of an opcode is the unit that executes it. The sequencer hands instructions to the units' queues in
 program order; units run decoupled and order themselves by WAIT and SIGNAL on counting semaphores.
@@ -12,7 +11,6 @@ import dataclasses
 import enum
 import functools
 import hashlib
-import operator
 import typing
 from collections.abc import Mapping
 
@@ -24,7 +22,11 @@ from .isa_values import Space as Space
 
 INSTRUCTION_BYTES = 16
 PAYLOAD_BITS = 112
-CHECK_XOR = 0xA5
+CHECK_POLYNOMIAL = 0x07
+"""Of the check byte: x^8 + x^2 + x + 1 = (x + 1) times a primitive polynomial of degree 7, so that up to three wrong
+bits among 127 are found. The 128th is bit 7 of the opcode, which no opcode has."""
+CHECK_XOR = 0x55
+"""Added to the check byte: 16 bytes of zeros are no instruction. With it the CRC is the catalogue's CRC-8/I-432-1."""
 MEANING = 2
 """Raised when instructions mean something else than before and no field shows it: it is part of ISA_HASH."""
 
@@ -473,11 +475,28 @@ def encode(instruction: Instruction) -> bytes:
     word, fields = int(instruction.opcode), instruction.fields
     for name, mask, position in _positions(instruction.opcode):
         word |= (fields[name] & mask) << position
-    folded = word
-    for bits in (64, 32, 16, 8):
-        folded ^= folded >> bits
-    check = folded & 0xFF ^ CHECK_XOR
-    return (word | check << 8).to_bytes(INSTRUCTION_BYTES, "little")
+    return (word | check_byte(word.to_bytes(INSTRUCTION_BYTES, "little")) << 8).to_bytes(INSTRUCTION_BYTES, "little")
+
+
+def crc_table(polynomial: int) -> bytes:
+    """Returns for each byte what a CRC of 8 bits with it is, the most significant bit first."""
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte << 1 & 0xFF ^ (polynomial if byte >> 7 else 0)
+        table.append(byte)
+    return bytes(table)
+
+
+_CHECK_TABLE = crc_table(CHECK_POLYNOMIAL)
+
+
+def check_byte(raw: bytes) -> int:
+    """Returns byte 1 of an instruction: the CRC of byte 0 and of the bytes from 2 on, whatever byte 1 is."""
+    check, table = raw[0], _CHECK_TABLE
+    for byte in raw[2:]:
+        check = table[check] ^ byte
+    return table[check] ^ CHECK_XOR
 
 
 @functools.cache
@@ -494,7 +513,7 @@ def decode(raw: bytes) -> Instruction:
     """The instruction that 16 bytes encode; IllegalInstruction on a wrong check byte, opcode or non-zero padding."""
     if len(raw) != INSTRUCTION_BYTES:
         raise IllegalInstruction(f"an instruction has {INSTRUCTION_BYTES} bytes, not {len(raw)}")
-    if functools.reduce(operator.xor, raw, CHECK_XOR):
+    if raw[1] != check_byte(raw):
         raise IllegalInstruction(f"check byte is wrong in {raw.hex()}")
     try:
         opcode = Opcode(raw[0])
@@ -549,7 +568,7 @@ def layout(opcode: Opcode) -> typing.Any:
 
 
 def _describe() -> str:
-    lines = [f"{INSTRUCTION_BYTES} {CHECK_XOR} {MEANING}"]
+    lines = [f"{INSTRUCTION_BYTES} {CHECK_POLYNOMIAL} {CHECK_XOR} {MEANING}"]
     for opcode, fields in FIELDS.items():
         lines.append(
             f"{opcode.name} {int(opcode)} " + " ".join(f"{f.name}:{f.bits}:{f.signed}" for f in fields)

@@ -2,21 +2,19 @@
 sequencer; and branches that leave
 their program by each bit of their target."""
 
-import functools
-import operator
 from collections.abc import Iterator
 
 import numpy as np
 
 from tosaic.hw.config import Config
 from tosaic.hw.isa import (
-    CHECK_XOR,
     FIELDS,
     INSTRUCTION_BYTES,
     Condition,
     Field,
     Instruction,
     Opcode,
+    check_byte,
     encode,
     used_bits,
 )
@@ -26,7 +24,7 @@ from tosaic.sim.stimulus import Stimulus
 INSTRUCTION_BITS = 8 * INSTRUCTION_BYTES
 TINY_BYTES = 1 << 8
 CHECK_AT = 1
-"""Byte of an instruction that makes the XOR of all of them what it must be."""
+"""The check byte of an instruction."""
 
 
 def tiny(*code: bytes) -> Stimulus:
@@ -47,8 +45,7 @@ def with_bit(instruction: bytes, bit: int) -> bytes:
 
 def with_check(instruction: bytearray) -> bytes:
     """The instruction with its check byte right."""
-    instruction[CHECK_AT] = 0
-    instruction[CHECK_AT] = functools.reduce(operator.xor, instruction) ^ CHECK_XOR
+    instruction[CHECK_AT] = check_byte(bytes(instruction))
     return bytes(instruction)
 
 

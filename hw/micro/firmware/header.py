@@ -5,6 +5,7 @@ import enum
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import REGISTERS, FieldAccess
 from tosaic.hw.isa import (
+    CHECK_POLYNOMIAL,
     CHECK_XOR,
     FIELDS,
     ISA_HASH,
@@ -19,6 +20,7 @@ from tosaic.hw.isa import (
     Opcode,
     Source,
     Unit,
+    crc_table,
     used_bits,
 )
 
@@ -63,6 +65,7 @@ def machine_header(config: Config, *, native: bool = False, external_bytes: int 
         *(_enumeration(kind) for kind in (Unit, Condition, Op, Source, Element, Error)),
         "enum {\n" + "".join(f"    {opcode.name} = {int(opcode)},\n" for opcode in Opcode) + "};\n",
         _opcode_bits(),
+        _check_table(),
         *(_extractors(opcode) for opcode in Opcode),
         _registers(),
         "" if native else _memories(MemoryMap(config, external_bytes)),
@@ -118,6 +121,14 @@ def _opcode_bits() -> str:
     return (
         "/* Bits of an instruction up to the end of its last field; 0: there is no such opcode. */\n"
         f"static const uint8_t opcode_bits[] = {{\n{lines}}};\n"
+    )
+
+
+def _check_table() -> str:
+    bytes_ = ", ".join(map(str, crc_table(CHECK_POLYNOMIAL)))
+    return (
+        "/* The CRC of each byte, with CHECK_POLYNOMIAL. */\n"
+        f"static const uint8_t check_table[] = {{{bytes_}}};\n"
     )
 
 
