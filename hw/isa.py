@@ -57,6 +57,7 @@ class Opcode(enum.IntEnum):
     LOAD_TENSOR = 0x14
     LOAD_STREAMS = 0x15
     LOAD_DECODE = 0x16
+    LOAD_CHECK = 0x17
 
     ARRAY_WAIT = 0x20
     ARRAY_SIGNAL = 0x21
@@ -122,6 +123,8 @@ def _s(name: str, bits: int, doc: str) -> Field:
 
 CORES_FIELD = "cores"
 """Name of a SIGNAL's last field. It uses one bit for each core."""
+CHECKED_FIELD = "checked"
+"""Name of LOAD_GO's last field, which a machine without `load_crc` does not have."""
 
 _WAIT = (
     _u("semaphore", 4, "which counter"),
@@ -173,6 +176,7 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
         _u("rows", 16, "rows, at least 1; the pitches hold from LOAD_PITCH"),
         _flag("streamed", "WM only: an ARRAY_GO that is `streamed` waits for each of these words"),
         _flag("packed", "WM only: each row is packed weights, which are unpacked; needs an unpacker"),
+        _flag(CHECKED_FIELD, "the CRC of LOAD_CHECK covers these rows; needs `load_crc`"),
     ),
     Opcode.LOAD_TENSOR: (
         _u("tensor", 16, "number that DECODE_ERROR shows when a stream of it is damaged"),
@@ -195,6 +199,9 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
         _u("local_address", 24, "byte address of the first word of weights; a multiple of W"),
         _u("row_bytes", 24, "bytes of the block: whole words, as LOAD_TENSOR and LOAD_STREAMS say"),
         _u("weights", 24, "to decode, at least 1; the last word written is filled up with zeros"),
+    ),
+    Opcode.LOAD_CHECK: (
+        _u("crc", 32, "of the `checked` rows since the last LOAD_CHECK or the start; else error DATA"),
     ),
     Opcode.ARRAY_WAIT: _WAIT,
     Opcode.ARRAY_SIGNAL: _SIGNAL,
@@ -394,6 +401,7 @@ class Error(enum.IntEnum):
     MEMORY_RANGE = 7  # a transfer leaves the memory window
     WATCHDOG = 8  # nothing moved for the watchdog's time
     DECODE = 9  # a stream of compressed weights is damaged: DECODE_ERROR, DECODE_POSITION
+    DATA = 10  # what a unit read has changed in its memory: a parity or the CRC of LOAD_CHECK is wrong
 
 
 class CoreProgram(typing.NamedTuple):
@@ -475,7 +483,9 @@ def encode(instruction: Instruction) -> bytes:
     word, fields = int(instruction.opcode), instruction.fields
     for name, mask, position in _positions(instruction.opcode):
         word |= (fields[name] & mask) << position
-    return (word | check_byte(word.to_bytes(INSTRUCTION_BYTES, "little")) << 8).to_bytes(INSTRUCTION_BYTES, "little")
+    return (word | check_byte(word.to_bytes(INSTRUCTION_BYTES, "little")) << 8).to_bytes(
+        INSTRUCTION_BYTES, "little"
+    )
 
 
 def crc_table(polynomial: int) -> bytes:
@@ -539,11 +549,15 @@ def width(opcode: Opcode, name: str) -> int:
     raise KeyError(f"{opcode.name} has no field {name}")
 
 
-def used_bits(opcode: Opcode, core_mask_bits: int) -> int:
-    """Bits of an instruction that may be set, from bit 0 on, in a machine with `core_mask_bits` (hw.config)."""
+def used_bits(opcode: Opcode, core_mask_bits: int, load_crc: int = 0) -> int:
+    """Bits of an instruction that may be set, from bit 0 on, in a machine with `core_mask_bits` and `load_crc`
+    (hw.config); 0 where it has no such instruction."""
+    if opcode is Opcode.LOAD_CHECK and not load_crc:
+        return 0
     fields = FIELDS[opcode]
-    unused = fields[-1].bits - core_mask_bits if fields and fields[-1].name == CORES_FIELD else 0
-    return 8 * INSTRUCTION_BYTES - PAYLOAD_BITS + sum(field.bits for field in fields) - unused
+    there = {CORES_FIELD: core_mask_bits, CHECKED_FIELD: load_crc}
+    bits = sum(there.get(field.name, field.bits) for field in fields)
+    return 8 * INSTRUCTION_BYTES - PAYLOAD_BITS + bits
 
 
 def largest(opcode: Opcode, name: str) -> int:

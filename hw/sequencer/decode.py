@@ -8,7 +8,7 @@ from ..isa import INSTRUCTION_BYTES, Opcode, check_byte, used_bits
 
 
 class Decoder(wiring.Component):
-    """Combinational: is this an instruction as `isa.decode` accepts it, for cores that there are? It is one if neither
+    """Combinational: is this an instruction as `isa.decode` accepts it, in this machine? It is one if neither
     port says otherwise; they are two because each takes a good part of a cycle.
 
     Ports:
@@ -21,8 +21,8 @@ class Decoder(wiring.Component):
     damaged: Out(1)
     unknown: Out(1)
 
-    def __init__(self, core_mask_bits: int = 0):
-        self.core_mask_bits = core_mask_bits
+    def __init__(self, core_mask_bits: int = 0, load_crc: int = 0):
+        self.core_mask_bits, self.load_crc = core_mask_bits, load_crc
         super().__init__()
 
     def elaborate(self, platform: object) -> Module:
@@ -30,7 +30,8 @@ class Decoder(wiring.Component):
         # Opcodes by where their fields end; one chain of ORs tells for each end whether a bit beyond is set.
         ends: dict[int, list[Opcode]] = {}
         for opcode in Opcode:
-            ends.setdefault(used_bits(opcode, self.core_mask_bits), []).append(opcode)
+            if end := used_bits(opcode, self.core_mask_bits, self.load_crc):
+                ends.setdefault(end, []).append(opcode)
         clean = Signal()
         beyond, upper = None, 8 * INSTRUCTION_BYTES
         with m.Switch(self.instruction[:8]):
@@ -41,7 +42,10 @@ class Decoder(wiring.Component):
                 beyond, upper = bit, end
                 with m.Case(*opcodes):
                     m.d.comb += clean.eq(~bit)
-        m.d.comb += [self.damaged.eq(self._expected_check() != self.instruction[8:16]), self.unknown.eq(~clean)]
+        m.d.comb += [
+            self.damaged.eq(self._expected_check() != self.instruction[8:16]),
+            self.unknown.eq(~clean),
+        ]
         return m
 
     def _expected_check(self) -> Value:

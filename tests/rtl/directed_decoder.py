@@ -59,10 +59,11 @@ def own_code(opcode: Opcode, begin: Instruction) -> bytes:
 def beyond_fields(config: Config) -> Iterator[tuple[Opcode, int]]:
     """Each bit behind the last field of some opcode, with one that ends closest before it; and, of each opcode, the
     first such bit and the last one."""
-    ends = {opcode: used_bits(opcode, config.core_mask_bits) for opcode in Opcode}
+    ends = {opcode: used_bits(opcode, config.core_mask_bits, config.load_crc) for opcode in Opcode}
+    ends = {opcode: end for opcode, end in ends.items() if end}
     chosen = {(opcode, bit) for opcode, end in ends.items() for bit in (end, INSTRUCTION_BITS - 1)}
     for bit in range(min(ends.values()), INSTRUCTION_BITS):
-        chosen.add((max((o for o in Opcode if ends[o] <= bit), key=ends.__getitem__), bit))
+        chosen.add((max((o for o in ends if ends[o] <= bit), key=ends.__getitem__), bit))
     return iter(sorted(chosen))
 
 

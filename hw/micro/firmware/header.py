@@ -81,6 +81,9 @@ def _check(config: Config) -> None:
         raise ValueError("the firmware does not decode compressed weights: cabac_engines must be 0")
     if config.unpackers:
         raise ValueError("the firmware does not unpack packed weights: unpackers must be 0")
+    for field in ("load_crc", "memory_parity"):
+        if getattr(config, field):
+            raise ValueError(f"the firmware does not check data: {field} must be 0")
     if config.lane_columns != 1:
         raise ValueError(
             f"the firmware has a lane for each column: lane_columns must be 1, not {config.lane_columns}"

@@ -85,7 +85,9 @@ def test_three_flipped_bits_are_no_instruction():
 
 def test_the_decoder_finds_two_flipped_bits():
     raw = _with_all_ones(Opcode.LOAD_GO)
-    pairs = [(bit, other) for bit in range(128) for other in (bit ^ 8, (bit + 37) % 128, 127 - bit) if bit != other]
+    pairs = [
+        (bit, other) for bit in range(128) for other in (bit ^ 8, (bit + 37) % 128, 127 - bit) if bit != other
+    ]
     assert not any(_legal([_flipped(raw, *bits) for bits in pairs]))
 
 
