@@ -20,7 +20,7 @@ CHOSEN_BITS = NUMBER_BITS + ROW_BITS + BIT_BITS
 _NUMBER = f"bench.r_chosen[{NUMBER_BITS - 1}:0]"
 _ROW = f"bench.r_chosen[{NUMBER_BITS + ROW_BITS - 1}:{NUMBER_BITS}]"
 _BIT = f"bench.r_chosen[{CHOSEN_BITS - 1}:{NUMBER_BITS + ROW_BITS}]"
-_MODULE = re.compile(r"^module (\S+)", re.MULTILINE)
+_MODULE = re.compile(r"^module (\\\S+|\w+)", re.MULTILINE)
 _REGISTER = re.compile(r"^  (?:output )?reg (?:\[(\d+):0\] )?(\S+)(?: = \S+)? ?;$", re.MULTILINE)
 _ASSIGNED = re.compile(r"^(  always @\(posedge \S+\)\n    )(\S+) <= ([^\n]*?) ?;$", re.MULTILINE)
 _MEMORY = re.compile(r"^  reg (?:\[(\d+):0\] )?(\S+) \[(\d+):0\];$", re.MULTILINE)

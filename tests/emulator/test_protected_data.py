@@ -58,7 +58,7 @@ def test_a_check_covers_the_checked_rows_before_it(space):
     commands = (
         pitch,
         load(where[0], rows=3, checked=1, **fields),
-        load(900 * WORD // WORD, **fields),
+        load(900, **fields),
         command(Opcode.LOAD_CHECK, crc=crc),
         load(where[0], checked=1, **fields),
         command(Opcode.LOAD_CHECK, crc=again),
@@ -73,9 +73,9 @@ def test_a_check_covers_the_checked_rows_before_it(space):
             Emulator(CHECKING).run(memory, *program)
             continue
         error = failure(memory, program)
-        assert (error.fault.reason, error.fault.unit) == ("DATA", "LOAD")
+        assert (error.fault.code, error.fault.unit) == ("DATA", "LOAD")
         assert str(error).startswith(
-            f"DATA at program counter {error.fault.counter} (LOAD_CHECK crc={crc}): the CRC of"
+            f"DATA at program counter {error.fault.program_counter} (LOAD_CHECK crc={crc}): the CRC of"
         )
 
 
@@ -85,7 +85,7 @@ def test_a_check_covers_the_checked_rows_before_it(space):
 def test_a_machine_without_a_crc_has_no_checks(instruction):
     memory, program = window(instruction, config=PLAIN)
     error = failure(memory, program, PLAIN)
-    assert (error.fault.reason, error.fault.unit) == ("ILLEGAL", "SEQUENCER")
+    assert (error.fault.code, error.fault.unit) == ("ILLEGAL", "SEQUENCER")
     assert "configuration nano has no CRC of loads (load_crc): LOAD_" in str(error)
 
 
