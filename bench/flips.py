@@ -3,7 +3,8 @@
     python bench/flips.py [--flips 500] [--seed 1] [--config nano] [--config nano,load_crc=1,memory_parity=1]
 
 Each flip has a run of its own: the small digits network on random pixels, on a machine that has just been reset. A bit
-of external memory has flipped before the run; one of the machine flips in a random cycle of it. Afterwards
+of external memory has flipped before the run, in what is read of it; one of the machine flips in a random cycle of
+the run, in the on-chip memories in bytes that the program writes. Afterwards
 
 - detected: the run ends in an error
 - hung: the watchdog ends it, or it breaks a rule of AXI
@@ -18,7 +19,7 @@ import collections
 import dataclasses
 import pathlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from rtl_flips import CHOSEN_BITS, Cell, cells_of, chosen, flips_library
@@ -29,6 +30,8 @@ from tosaic.compiler.program import Program
 from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Error, Opcode
+from tosaic.sim.emulator.external_memory import ExternalBytes
+from tosaic.sim.emulator.stepped import SteppedCore
 from tosaic.sim.program import decode_program
 from tosaic.sim.registers import Registers
 from tosaic.sim.rtl.library import INTERRUPT, TIMEOUT, Harness
@@ -57,10 +60,11 @@ class Machine:
     def __init__(self, config: Config, seed: int):
         self.config, self._library = config, flips_library(config)
         self.program: Program = compile_graph(read_tosa(NETWORK), config)
-        self._memory = self.program.memory()
+        self.memory = self.program.memory()
+        """External memory before a run."""
         dice = np.random.default_rng(seed)
         for port in self.program.inputs:
-            port.write(self._memory, dice.integers(-128, 128, port.shape).astype(port.numpy))
+            port.write(self.memory, dice.integers(-128, 128, port.shape).astype(port.numpy))
         self.cycles = 0
         """Of a run without a flip."""
         _, self._right, self.cycles = self._run(None)
@@ -76,7 +80,7 @@ class Machine:
 
     def _run(self, flip: Flip | None) -> tuple[Error | None, list[bytes], int]:
         """Its error (None: it did not end), its outputs, and its cycles."""
-        harness, memory = Harness(self._library), self._memory.copy()
+        harness, memory = Harness(self._library), self.memory.copy()
         if flip and not flip.number:
             memory[flip.row] ^= 1 << flip.bit
         try:
@@ -119,32 +123,76 @@ def _loaded(program: Program) -> list[int]:
     return sorted(found)
 
 
+def _written(machine: Machine) -> tuple[np.ndarray, np.ndarray]:
+    """Bytes of activation and of weight memory that the program writes: they do not depend on what was there."""
+    config, found = machine.config, []
+    on_chip = config.am_bytes + config.wm_bytes
+    for fill in (0, 1):
+        core = SteppedCore(config, ExternalBytes.of(machine.memory.copy()), machine.program.streams[0])
+        cells = core.cells()
+        cells[:on_chip] = fill
+        core.place(cells)
+        core.run()
+        found.append(core.cells()[:on_chip])
+    written = np.flatnonzero(found[0] == found[1])
+    return written[written < config.am_bytes], written[written >= config.am_bytes] - config.am_bytes
+
+
 Draw = Callable[[np.random.Generator], Flip]
+OTHER_PLACES: tuple[tuple[str, Callable[[Cell], bool]], ...] = (
+    (
+        "instruction queues",
+        lambda cell: cell.rows > 1 and ("_queue." in cell.module or "entries" in cell.module),
+    ),
+    ("semaphores", lambda cell: (cell.module, cell.name) == ("sequencer.semaphores", "counters")),
+    ("other memories", lambda cell: cell.rows > 1),
+    ("registers", lambda cell: True),
+)
+"""Names of places, and what belongs there of what belongs to none before."""
 
 
 def places(machine: Machine) -> Iterator[tuple[str, Draw]]:
     """The places, and what draws a flip in each."""
-    program, cells = machine.program, cells_of(machine.config)
+    program, cells = machine.program, dict(enumerate(cells_of(machine.config), 1))
     (stream,) = program.streams
-    instructions = range(stream.address, stream.address + stream.bytes)
     yield "constants", _of_bytes(_loaded(program))
-    yield "instructions", _of_bytes(instructions)
-    rest = dict(enumerate(cells, 1))
-    wanted: tuple[tuple[str, Callable[[Cell], bool]], ...] = (
-        ("activation memory", lambda cell: cell.module.startswith("am.bank")),
-        ("weight memory", lambda cell: cell.module.startswith("wm.") and cell.rows > 1),
-        (
-            "instruction queues",
-            lambda cell: cell.rows > 1 and ("_queue." in cell.module or "entries" in cell.module),
-        ),
-        ("semaphores", lambda cell: (cell.module, cell.name) == ("sequencer.semaphores", "counters")),
-        ("other memories", lambda cell: cell.rows > 1),
-        ("registers", lambda cell: True),
-    )
-    for name, belongs in wanted:
+    yield "instructions", _of_bytes(range(stream.address, stream.address + stream.bytes))
+    on_chip = {
+        cell.module: number
+        for number, cell in cells.items()
+        if cell.rows > 1 and cell.module.startswith(("am.", "wm."))
+    }
+    activations, weights = _written(machine)
+    yield "activation memory", _of_activations(machine, on_chip, activations)
+    yield "weight memory", _of_weights(machine, on_chip["wm.words.words"], weights)
+    rest = {number: cell for number, cell in cells.items() if number not in on_chip.values()}
+    for name, belongs in OTHER_PLACES:
         own = {number: cell for number, cell in rest.items() if belongs(cell)}
         rest = {number: cell for number, cell in rest.items() if number not in own}
         yield name, _of_cells(own, machine.cycles)
+
+
+def _of_activations(machine: Machine, memories: Mapping[str, int], addresses: np.ndarray) -> Draw:
+    """Each byte's parity is as likely as each of its bits."""
+    config = machine.config
+    cell_bits = 8 + config.memory_parity
+
+    def draw(dice: np.random.Generator) -> Flip:
+        number, lane = divmod(int(dice.choice(addresses)), config.word_bytes)
+        bank, row = divmod(number, config.am_bank_bytes // config.word_bytes)
+        memory = memories[f"am.bank{bank}_{'odd' if row % 2 else 'even'}"]
+        bit = cell_bits * lane + int(dice.integers(cell_bits))
+        return Flip(memory, row // 2, bit, int(dice.integers(machine.cycles)))
+
+    return draw
+
+
+def _of_weights(machine: Machine, memory: int, addresses: np.ndarray) -> Draw:
+    def draw(dice: np.random.Generator) -> Flip:
+        row, lane = divmod(int(dice.choice(addresses)), machine.config.word_bytes)
+        return Flip(memory, row, 8 * lane + int(dice.integers(8)), int(dice.integers(machine.cycles)))
+
+    return draw
 
 
 def _of_bytes(addresses: Sequence[int]) -> Draw:
