@@ -14,6 +14,7 @@ import hashlib
 import typing
 from collections.abc import Mapping
 
+from .check_byte import CHECK_POLYNOMIAL, CHECK_XOR, check_byte
 from .isa_values import Condition as Condition
 from .isa_values import Element as Element
 from .isa_values import Op as Op
@@ -22,11 +23,6 @@ from .isa_values import Space as Space
 
 INSTRUCTION_BYTES = 16
 PAYLOAD_BITS = 112
-CHECK_POLYNOMIAL = 0x07
-"""Of the check byte: x^8 + x^2 + x + 1 = (x + 1) times a primitive polynomial of degree 7, so that up to three wrong
-bits among 127 are found. The 128th is bit 7 of the opcode, which no opcode has."""
-CHECK_XOR = 0x55
-"""Added to the check byte: 16 bytes of zeros are no instruction. With it the CRC is the catalogue's CRC-8/I-432-1."""
 MEANING = 2
 """Raised when instructions mean something else than before and no field shows it: it is part of ISA_HASH."""
 
@@ -486,27 +482,6 @@ def encode(instruction: Instruction) -> bytes:
     return (word | check_byte(word.to_bytes(INSTRUCTION_BYTES, "little")) << 8).to_bytes(
         INSTRUCTION_BYTES, "little"
     )
-
-
-def crc_table(polynomial: int) -> bytes:
-    """Returns for each byte what a CRC of 8 bits with it is, the most significant bit first."""
-    table = []
-    for byte in range(256):
-        for _ in range(8):
-            byte = byte << 1 & 0xFF ^ (polynomial if byte >> 7 else 0)
-        table.append(byte)
-    return bytes(table)
-
-
-_CHECK_TABLE = crc_table(CHECK_POLYNOMIAL)
-
-
-def check_byte(raw: bytes) -> int:
-    """Returns byte 1 of an instruction: the CRC of byte 0 and of the bytes from 2 on, whatever byte 1 is."""
-    check, table = raw[0], _CHECK_TABLE
-    for byte in raw[2:]:
-        check = table[check] ^ byte
-    return table[check] ^ CHECK_XOR
 
 
 @functools.cache

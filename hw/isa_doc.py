@@ -8,6 +8,7 @@ import io
 import tokenize
 
 from . import isa
+from .check_byte import CHECK_POLYNOMIAL, CHECK_XOR
 
 _UNIT_TEXT = {
     isa.Unit.SEQUENCER: "Executed by the sequencer itself. The first instruction of a program is BEGIN.",
@@ -87,7 +88,7 @@ def isa_markdown() -> str:
         "",
         f"An instruction has {isa.INSTRUCTION_BYTES} bytes, little endian: bits 7:0 are the opcode, bits",
         "15:8 the check byte: the CRC-8 of the other bytes, most significant bit first, with polynomial",
-        f"0x{isa.CHECK_POLYNOMIAL:02X} and initial value 0, XORed with 0x{isa.CHECK_XOR:02X}. Bits that no field",
+        f"0x{CHECK_POLYNOMIAL:02X} and initial value 0, XORed with 0x{CHECK_XOR:02X}. Bits that no field",
         "names are zero; anything else is the error ILLEGAL: up to three wrong bits always are.",
         "",
         f"The instruction set's hash is 0x{isa.ISA_HASH:08X}.",

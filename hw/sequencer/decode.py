@@ -4,7 +4,8 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..isa import INSTRUCTION_BYTES, Opcode, check_byte, used_bits
+from ..check_byte import check_byte
+from ..isa import INSTRUCTION_BYTES, Opcode, used_bits
 
 
 class Decoder(wiring.Component):

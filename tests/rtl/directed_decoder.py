@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tosaic.hw.check_byte import check_byte
 from tosaic.hw.config import Config
 from tosaic.hw.isa import (
     FIELDS,
@@ -14,7 +15,6 @@ from tosaic.hw.isa import (
     Field,
     Instruction,
     Opcode,
-    check_byte,
     encode,
     used_bits,
 )

@@ -2,11 +2,10 @@
 
 import enum
 
+from tosaic.hw.check_byte import CHECK_POLYNOMIAL, CHECK_XOR, crc_table
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import REGISTERS, FieldAccess
 from tosaic.hw.isa import (
-    CHECK_POLYNOMIAL,
-    CHECK_XOR,
     FIELDS,
     ISA_HASH,
     OFFSETS_MAX,
@@ -20,7 +19,6 @@ from tosaic.hw.isa import (
     Opcode,
     Source,
     Unit,
-    crc_table,
     used_bits,
 )
 

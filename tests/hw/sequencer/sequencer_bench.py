@@ -6,8 +6,9 @@ from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib import wiring
 from kept_simulator import kept_simulator
 
+from tosaic.hw.check_byte import check_byte
 from tosaic.hw.config import Config
-from tosaic.hw.isa import ISA_HASH, Opcode, Unit, check_byte, decode, encode, make
+from tosaic.hw.isa import ISA_HASH, Opcode, Unit, decode, encode, make
 from tosaic.hw.sequencer import UNITS, Sequencer
 
 BASE = 0x40000000

@@ -7,7 +7,8 @@ from amaranth.sim import Simulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tosaic.hw.isa import CORES_FIELD, FIELDS, IllegalInstruction, Opcode, check_byte, decode, encode, make
+from tosaic.hw.check_byte import check_byte
+from tosaic.hw.isa import CORES_FIELD, FIELDS, IllegalInstruction, Opcode, decode, encode, make
 from tosaic.hw.sequencer.decode import Decoder
 
 
