@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tosaic.hw.check_byte import check_byte
-from tosaic.hw.isa import CORES_FIELD, FIELDS, IllegalInstruction, Opcode, decode, encode, make
+from tosaic.hw.isa import CHECKED_FIELD, CORES_FIELD, FIELDS, IllegalInstruction, Opcode, decode, encode, make
 from tosaic.hw.sequencer.decode import Decoder
 
 
-def _legal(instructions, core_mask_bits=0):
+def _legal(instructions, core_mask_bits=0, load_crc=0):
     """The decoder's verdicts."""
     verdicts = []
-    decoder = Decoder(core_mask_bits)
+    decoder = Decoder(core_mask_bits, load_crc)
 
     async def testbench(ctx):
         for raw in instructions:
@@ -28,12 +28,13 @@ def _legal(instructions, core_mask_bits=0):
     return verdicts
 
 
-def _decodes(raw, core_mask_bits=0):
+def _decodes(raw, core_mask_bits=0, load_crc=0):
     try:
-        fields = decode(raw).fields
+        found = decode(raw)
     except IllegalInstruction:
         return 0
-    return not fields.get(CORES_FIELD, 0) >> core_mask_bits
+    checks = found.opcode is Opcode.LOAD_CHECK or found.fields.get(CHECKED_FIELD, 0)
+    return int(not found.fields.get(CORES_FIELD, 0) >> core_mask_bits and (not checks or load_crc == 1))
 
 
 def _fix_check(raw):
@@ -45,8 +46,8 @@ def _with_all_ones(opcode):
     return encode(make(opcode, **values))
 
 
-@pytest.mark.parametrize("core_mask_bits", (0, 2, 4))
-def test_every_opcode_byte_and_every_bit_beyond_the_fields(core_mask_bits):
+@pytest.mark.parametrize(("core_mask_bits", "load_crc"), [(0, 0), (2, 1), (4, 0)])
+def test_every_opcode_byte_and_every_bit_beyond_the_fields(core_mask_bits, load_crc):
     cases = [_fix_check(bytes([opcode]) + bytes(15)) for opcode in range(256)]
     for opcode in Opcode:
         full = _with_all_ones(opcode)
@@ -54,7 +55,9 @@ def test_every_opcode_byte_and_every_bit_beyond_the_fields(core_mask_bits):
         for bit in range(128):
             flipped = (int.from_bytes(full, "little") ^ 1 << bit).to_bytes(16, "little")
             cases += [flipped, _fix_check(flipped)]
-    assert _legal(cases, core_mask_bits) == [_decodes(raw, core_mask_bits) for raw in cases]
+    assert _legal(cases, core_mask_bits, load_crc) == [
+        _decodes(raw, core_mask_bits, load_crc) for raw in cases
+    ]
 
 
 def _flipped(raw, *bits):
@@ -89,7 +92,8 @@ def test_the_decoder_finds_two_flipped_bits():
     pairs = [
         (bit, other) for bit in range(128) for other in (bit ^ 8, (bit + 37) % 128, 127 - bit) if bit != other
     ]
-    assert not any(_legal([_flipped(raw, *bits) for bits in pairs]))
+    assert _legal([raw], load_crc=1) == [1]
+    assert not any(_legal([_flipped(raw, *bits) for bits in pairs], load_crc=1))
 
 
 _raw = st.binary(min_size=16, max_size=16)
@@ -110,4 +114,5 @@ _sparse = st.builds(
     )
 )
 def test_agrees_with_isa_decode(cases):
-    assert _legal(cases) == [_decodes(raw) for raw in cases]
+    for load_crc in (0, 1):
+        assert _legal(cases, load_crc=load_crc) == [_decodes(raw, load_crc=load_crc) for raw in cases]
