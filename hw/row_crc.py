@@ -14,7 +14,7 @@ def rows_crc(crc: int, starts: Iterable[int], rows: np.ndarray, word_bytes: int)
     row_bytes = rows.shape[1]
     addresses = np.fromiter(starts, np.int64, len(rows))
     if not ((addresses % word_bytes).any() or row_bytes % word_bytes):
-        return zlib.crc32(np.ascontiguousarray(rows), crc)
+        return zlib.crc32(rows.tobytes(), crc)
     for start, row in zip(addresses.tolist(), rows, strict=True):
         behind = -(start + row_bytes) % word_bytes
         crc = zlib.crc32(bytes(start % word_bytes) + row.tobytes() + bytes(behind), crc)
