@@ -44,7 +44,8 @@ class ActivationBytes:
 
     def read_words(self, addresses: np.ndarray) -> np.ndarray:
         """uint8 [samples, ..., word_bytes] of int64 addresses [1 or samples, ...]."""
-        _check_parity(self._wrong and self._wrong.read_words(addresses))
+        if self._wrong:
+            _check_parity(self._wrong.read_words(addresses))
         result = np.empty((len(self._bytes), *addresses.shape[1:]), self._item(self.word_bytes))
         for sample, (words, starts) in enumerate(self._items(addresses, self.word_bytes)):
             result[sample] = words[starts]
@@ -52,7 +53,8 @@ class ActivationBytes:
 
     def read(self, address: int, count: int) -> np.ndarray:
         """uint8 [samples, count] from `address` on, each sample's in one piece; a view where they do not wrap."""
-        _check_parity(self._wrong and self._wrong.read(address, count))
+        if self._wrong:
+            _check_parity(self._wrong.read(address, count))
         start = address & (self.size_bytes - 1)
         if start + count <= self._bytes.shape[1]:
             return self._bytes[:, start : start + count]
@@ -65,7 +67,8 @@ class ActivationBytes:
         before, count = -sum(min(reach, 0) for reach in reaches), sum(map(abs, reaches)) + 1
         if count > self.size_bytes:
             return None
-        _check_parity(self._wrong and self._wrong.nested(address, counts, strides))
+        if self._wrong:
+            _check_parity(self._wrong.nested(address, counts, strides))
         start, content = (address - before) & (self.size_bytes - 1), self._bytes
         if start + count > content.shape[1]:
             start, content = 0, self.read(address - before, count)
@@ -189,7 +192,8 @@ class WeightWords:
 
     def read(self, places: np.ndarray | slice) -> np.ndarray:
         """int8 [1 or samples, n, columns]; may be a view."""
-        _check_parity(None if self._wrong is None else self._wrong[places])
+        if self._wrong is not None:
+            _check_parity(self._wrong[places])
         common = self._common[places][None]
         if self._own is None or not (differs := self._differs[places]).any():
             return common
