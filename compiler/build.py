@@ -178,7 +178,9 @@ def _image(streams: Sequence[InstructionStream], external: ExternalMemory, confi
     """The memory image with the instructions of the cores 0, 1, ..., and those of the boot part."""
     first, *others = (stream.commands for stream in streams)
     boot = emit_boot(config, external)
-    return lay_out(first, sequence(config, boot).commands if boot else [], external, others)
+    boot_commands = sequence(config, boot).commands if boot else []
+    checked_word_bytes = config.word_bytes if config.load_crc else 0
+    return lay_out(first, boot_commands, external, others, word_bytes=checked_word_bytes)
 
 
 def _assembled(

@@ -8,7 +8,7 @@ import re
 from .constants import ARRAY_FIFO_VECTORS, VECTOR_LATENCY_CYCLES
 from .legal import faults
 
-ADDED_SIZES = {"event_counters": 1, "fetch_instructions": 32}
+ADDED_SIZES = {"event_counters": 1, "fetch_instructions": 32, "load_crc": 0, "memory_parity": 0}
 """Sizes that came after programs had been given away, and what every machine was before: they are left out of the hash
 of such a machine, so that these programs still run on it."""
 LEAST_ROWS_OF_A_PART = 4
@@ -73,6 +73,10 @@ class Config:
     event_counters: int = 1
     """1: the control port counts what the units do; 0: these registers read 0, and reports have cycles, layers and
     errors, but not what each unit did."""
+    memory_parity: int = 0
+    """1: activation and weight memory keep parity bits, and a read of a wrong one ends the run in DATA; 0: none."""
+    load_crc: int = 0
+    """1: LOAD keeps a CRC of the constants that it brings, and a wrong one ends the run in DATA; 0: none."""
     cores: int = 1
     """Machines side by side, 1, 2 or 4, each with memories and a program of its own, on one memory port."""
     bus_words: int = 1

@@ -1,15 +1,17 @@
 """A core: sequencer, units and memories, and what connects them."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
-from amaranth.hdl import Cat, DomainRenamer, Module, Signal, Value, ValueLike
+from amaranth.hdl import Cat, DomainRenamer, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import wiring
 
 from .array import ArrayUnit
 from .config import Config
 from .control import Events, Report
 from .dma import LoadUnit, StoreUnit
+from .isa import Error
 from .memory import ActivationMemory, WeightMemory
 from .sequencer import Sequencer
 from .sequencer.arbiter import ReadArbiter
@@ -21,6 +23,8 @@ CORE_DOMAIN, UNITS_DOMAIN = "core", "units"
 
 RunOrders = Any
 """The port of the signature control.RunControl."""
+Status = Any
+"""A port of the signature UnitStatus."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +49,7 @@ class MachineCore:
         self.sequencer = Sequencer(config, number)
         self.arbiter = ReadArbiter(config, FETCH_ID)
         self.units = Units(LoadUnit(config), ArrayUnit(config), VectorUnit(config), StoreUnit(config))
+        self._config = config
         self._memories = ActivationMemory(config), WeightMemory(config)
 
     def build(self, m: Module, run: RunOrders, start: Start) -> None:
@@ -62,7 +67,11 @@ class MachineCore:
         wiring.connect(m, sequencer.axi, arbiter.fetch)
         wiring.connect(m, units.load.axi, arbiter.load)
         units.connect_data(m, am, wm)
-        units.connect_control(m, run, sequencer)
+        wrong: dict[wiring.Component, Value] = {}
+        if self._config.memory_parity:
+            of_vector, of_array, of_store = am.wrong
+            wrong = {units.array: of_array | wm.wrong, units.vector: of_vector, units.store: of_store}
+        units.connect_control(m, run, sequencer, wrong)
         m.d.comb += [
             sequencer.start.eq(start.start),
             sequencer.program_address.eq(start.program_address),
@@ -114,8 +123,11 @@ class Units:
         wiring.connect(m, self.load.wm, wm.write)
         m.d.comb += self.array.streamed_word.eq(self.load.streamed_word)
 
-    def connect_control(self, m: Module, run: RunOrders, sequencer: Sequencer) -> None:
-        """Connects the units to the sequencer and to the host's orders."""
+    def connect_control(
+        self, m: Module, run: RunOrders, sequencer: Sequencer, wrong: Mapping[wiring.Component, Value]
+    ) -> None:
+        """Connects the units to the sequencer and to the host's orders. `wrong`: units of which a read of a memory had
+        a wrong parity in this cycle."""
         ports = (
             (sequencer.load, self.load),
             (sequencer.array, self.array),
@@ -125,7 +137,7 @@ class Units:
         for port, unit in ports:
             wiring.connect(m, port.commands, unit.commands)
             wiring.connect(m, unit.tokens, port.tokens)
-            wiring.connect(m, unit.status, port.status)
+            _connect_status(m, unit.status, port.status, wrong.get(unit))
         wiring.connect(m, sequencer.vector_lookahead, self.vector.lookahead)
         for unit in (self.load, self.store):
             m.d.comb += [unit.mem_base.eq(run.mem_base), unit.mem_size.eq(run.mem_size)]
@@ -164,3 +176,16 @@ class Units:
             "decode_active": load.decoding,
             "decode_hidden": load.decoding & (array.active | vector.active),
         }
+
+
+def _connect_status(m: Module, unit: Status, port: Status, wrong: Value | None) -> None:
+    """A unit's status with its own faults and, where there is parity, those of its reads."""
+    if wrong is None:
+        wiring.connect(m, unit, port)
+        return
+    m.d.comb += [
+        port.busy.eq(unit.busy),
+        port.progress.eq(unit.progress),
+        port.error.eq(unit.error | wrong),
+        port.code.eq(Mux(unit.error, unit.code, Error.DATA)),
+    ]

@@ -184,7 +184,7 @@ _RUN = (
         "PC",
         0x01C,
         "byte offset in the program of the last dispatched instruction; after an error, of the faulty one (after "
-        "BUS_READ, BUS_WRITE and DECODE, of the unit's last GO or SIGNAL, before which the faulty one is)",
+        "BUS_READ, BUS_WRITE, DECODE and DATA, of the unit's last GO or SIGNAL, before which the faulty one is)",
     ),
     Register(
         "IRQ",

@@ -1,8 +1,7 @@
 """The instruction set: the one definition that encoder, decoder, hardware, emulator and docs derive from.
 
-An instruction is 128 bits, little endian: bits 7:0 the opcode, bits 15:8 a check byte that makes the XOR of all
-sixteen bytes `CHECK_XOR`, and from bit 16 on the fields of the opcode in the order listed here. Bits beyond the
-last field are zero.
+An instruction is 128 bits, little endian: bits 7:0 the opcode, bits 15:8 the check byte (`check_byte`), and from bit 16
+on the fields of the opcode in the order listed here. Bits beyond the last field are zero.
 
 The high nibble of an opcode is the unit that executes it. The sequencer hands instructions to the units' queues in
 program order; units run decoupled and order themselves by WAIT and SIGNAL on counting semaphores.
@@ -12,10 +11,10 @@ import dataclasses
 import enum
 import functools
 import hashlib
-import operator
 import typing
 from collections.abc import Mapping
 
+from .check_byte import CHECK_POLYNOMIAL, CHECK_XOR, check_byte
 from .isa_values import Condition as Condition
 from .isa_values import Element as Element
 from .isa_values import Op as Op
@@ -24,7 +23,6 @@ from .isa_values import Space as Space
 
 INSTRUCTION_BYTES = 16
 PAYLOAD_BITS = 112
-CHECK_XOR = 0xA5
 MEANING = 2
 """Raised when instructions mean something else than before and no field shows it: it is part of ISA_HASH."""
 
@@ -55,6 +53,7 @@ class Opcode(enum.IntEnum):
     LOAD_TENSOR = 0x14
     LOAD_STREAMS = 0x15
     LOAD_DECODE = 0x16
+    LOAD_CHECK = 0x17
 
     ARRAY_WAIT = 0x20
     ARRAY_SIGNAL = 0x21
@@ -120,6 +119,8 @@ def _s(name: str, bits: int, doc: str) -> Field:
 
 CORES_FIELD = "cores"
 """Name of a SIGNAL's last field. It uses one bit for each core."""
+CHECKED_FIELD = "checked"
+"""Name of LOAD_GO's last field, which a machine without `load_crc` does not have."""
 
 _WAIT = (
     _u("semaphore", 4, "which counter"),
@@ -171,6 +172,7 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
         _u("rows", 16, "rows, at least 1; the pitches hold from LOAD_PITCH"),
         _flag("streamed", "WM only: an ARRAY_GO that is `streamed` waits for each of these words"),
         _flag("packed", "WM only: each row is packed weights, which are unpacked; needs an unpacker"),
+        _flag(CHECKED_FIELD, "the CRC of LOAD_CHECK covers these rows; needs `load_crc`"),
     ),
     Opcode.LOAD_TENSOR: (
         _u("tensor", 16, "number that DECODE_ERROR shows when a stream of it is damaged"),
@@ -193,6 +195,9 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
         _u("local_address", 24, "byte address of the first word of weights; a multiple of W"),
         _u("row_bytes", 24, "bytes of the block: whole words, as LOAD_TENSOR and LOAD_STREAMS say"),
         _u("weights", 24, "to decode, at least 1; the last word written is filled up with zeros"),
+    ),
+    Opcode.LOAD_CHECK: (
+        _u("crc", 32, "of the `checked` rows since the last LOAD_CHECK or the start; else error DATA"),
     ),
     Opcode.ARRAY_WAIT: _WAIT,
     Opcode.ARRAY_SIGNAL: _SIGNAL,
@@ -392,6 +397,7 @@ class Error(enum.IntEnum):
     MEMORY_RANGE = 7  # a transfer leaves the memory window
     WATCHDOG = 8  # nothing moved for the watchdog's time
     DECODE = 9  # a stream of compressed weights is damaged: DECODE_ERROR, DECODE_POSITION
+    DATA = 10  # what a unit read has changed in its memory: a parity or the CRC of LOAD_CHECK is wrong
 
 
 class CoreProgram(typing.NamedTuple):
@@ -473,11 +479,9 @@ def encode(instruction: Instruction) -> bytes:
     word, fields = int(instruction.opcode), instruction.fields
     for name, mask, position in _positions(instruction.opcode):
         word |= (fields[name] & mask) << position
-    folded = word
-    for bits in (64, 32, 16, 8):
-        folded ^= folded >> bits
-    check = folded & 0xFF ^ CHECK_XOR
-    return (word | check << 8).to_bytes(INSTRUCTION_BYTES, "little")
+    return (word | check_byte(word.to_bytes(INSTRUCTION_BYTES, "little")) << 8).to_bytes(
+        INSTRUCTION_BYTES, "little"
+    )
 
 
 @functools.cache
@@ -494,7 +498,7 @@ def decode(raw: bytes) -> Instruction:
     """The instruction that 16 bytes encode; IllegalInstruction on a wrong check byte, opcode or non-zero padding."""
     if len(raw) != INSTRUCTION_BYTES:
         raise IllegalInstruction(f"an instruction has {INSTRUCTION_BYTES} bytes, not {len(raw)}")
-    if functools.reduce(operator.xor, raw, CHECK_XOR):
+    if raw[1] != check_byte(raw):
         raise IllegalInstruction(f"check byte is wrong in {raw.hex()}")
     try:
         opcode = Opcode(raw[0])
@@ -520,11 +524,15 @@ def width(opcode: Opcode, name: str) -> int:
     raise KeyError(f"{opcode.name} has no field {name}")
 
 
-def used_bits(opcode: Opcode, core_mask_bits: int) -> int:
-    """Bits of an instruction that may be set, from bit 0 on, in a machine with `core_mask_bits` (hw.config)."""
+def used_bits(opcode: Opcode, core_mask_bits: int, load_crc: int = 0) -> int:
+    """Bits of an instruction that may be set, from bit 0 on, in a machine with `core_mask_bits` and `load_crc`
+    (hw.config); 0 where it has no such instruction."""
+    if opcode is Opcode.LOAD_CHECK and not load_crc:
+        return 0
     fields = FIELDS[opcode]
-    unused = fields[-1].bits - core_mask_bits if fields and fields[-1].name == CORES_FIELD else 0
-    return 8 * INSTRUCTION_BYTES - PAYLOAD_BITS + sum(field.bits for field in fields) - unused
+    there = {CORES_FIELD: core_mask_bits, CHECKED_FIELD: load_crc}
+    bits = sum(there.get(field.name, field.bits) for field in fields)
+    return 8 * INSTRUCTION_BYTES - PAYLOAD_BITS + bits
 
 
 def largest(opcode: Opcode, name: str) -> int:
@@ -549,7 +557,7 @@ def layout(opcode: Opcode) -> typing.Any:
 
 
 def _describe() -> str:
-    lines = [f"{INSTRUCTION_BYTES} {CHECK_XOR} {MEANING}"]
+    lines = [f"{INSTRUCTION_BYTES} {CHECK_POLYNOMIAL} {CHECK_XOR} {MEANING}"]
     for opcode, fields in FIELDS.items():
         lines.append(
             f"{opcode.name} {int(opcode)} " + " ".join(f"{f.name}:{f.bits}:{f.signed}" for f in fields)

@@ -8,6 +8,7 @@ import io
 import tokenize
 
 from . import isa
+from .check_byte import CHECK_POLYNOMIAL, CHECK_XOR
 
 _UNIT_TEXT = {
     isa.Unit.SEQUENCER: "Executed by the sequencer itself. The first instruction of a program is BEGIN.",
@@ -49,8 +50,8 @@ at their GO:
 - ARRAY_GO with `accumulate` where no ARRAY_GO left sums: none came, or an ARRAY_DEPTHWISE_GO after it.
 
 The first fault ends the run, and ERROR and PC name its unit and its instruction: the GO, or whatever was wrong,
-not what the unit took after it. After BUS_READ, BUS_WRITE and DECODE the instruction is the unit's last GO or
-SIGNAL, and the one at fault may lie before it. Two units may each have a fault: the one that finds its own
+not what the unit took after it. After BUS_READ, BUS_WRITE, DECODE and DATA the instruction is the unit's last GO
+or SIGNAL, and the one at fault may lie before it. Two units may each have a fault: the one that finds its own
 first is named, if both in one cycle the first of LOAD, ARRAY, VECTOR, STORE, and only then the sequencer.
 """
 
@@ -86,8 +87,9 @@ def isa_markdown() -> str:
         "Generated from `hw/isa.py`; do not edit. `timing.md` says what the instructions do.",
         "",
         f"An instruction has {isa.INSTRUCTION_BYTES} bytes, little endian: bits 7:0 are the opcode, bits",
-        f"15:8 a check byte that makes the XOR of all its bytes 0x{isa.CHECK_XOR:02X}. Bits that no field",
-        "names are zero; anything else is the error ILLEGAL.",
+        "15:8 the check byte: the CRC-8 of the other bytes, most significant bit first, with polynomial",
+        f"0x{CHECK_POLYNOMIAL:02X} and initial value 0, XORed with 0x{CHECK_XOR:02X}. Bits that no field",
+        "names are zero; anything else is the error ILLEGAL: up to three wrong bits always are.",
         "",
         f"The instruction set's hash is 0x{isa.ISA_HASH:08X}.",
         "",

@@ -25,7 +25,7 @@ FETCH_BEATS = 4
 """Beats of a burst that fetches the program."""
 PAGE_BYTES = 4096
 """AXI: no burst crosses a multiple of this."""
-OPTIONAL = ("cabac_engines", "event_counters", "partial_sums", "unpackers")
+OPTIONAL = ("cabac_engines", "event_counters", "load_crc", "memory_parity", "partial_sums", "unpackers")
 """Sizes of parts that a machine may be without: 0."""
 LEAST_ROWS_OF_PARTIAL_SUMS = 4
 """While the weights of the next GO enter the rows, the last partial sum is written."""
@@ -102,6 +102,7 @@ def _memories(sizes: Mapping[str, int]) -> Iterator[str]:
     words = largest(Opcode.ARRAY_GO, "weights") + 1
     most_weights = min(addressed, words * sizes["columns"])
     yield from _within(sizes, "wm_bytes", 2 * sizes["columns"] ** 2, most_weights, "ARRAY_GO.weights")
+    yield from _within(sizes, "memory_parity", 0, 1, "a parity bit per byte")
 
 
 def _vector(sizes: Mapping[str, int]) -> Iterator[str]:
@@ -134,6 +135,7 @@ def _control(sizes: Mapping[str, int]) -> Iterator[str]:
         yield f"cabac_engines must be 0, 1, 2 or 4, not {sizes['cabac_engines']}"
     yield from _within(sizes, "unpackers", 0, 1, "words of the weight memory written in a cycle")
     yield from _within(sizes, "event_counters", 0, 1, "the register map")
+    yield from _within(sizes, "load_crc", 0, 1, "a CRC of a core")
 
 
 def _cores(sizes: Mapping[str, int]) -> Iterator[str]:

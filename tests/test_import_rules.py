@@ -19,6 +19,7 @@ ALLOWED = {
         "hw.nnr_streams",
         "hw.cabac_timing",
         "hw.packed_weights",
+        "hw.row_crc",
         "hw.slots",
         "nnr",
     },

@@ -5,6 +5,8 @@ Behind the image lie the weights that the boot part decodes, then data."""
 import dataclasses
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from tosaic.compiler.emit.commands import Block, Command, Label, command
 from tosaic.compiler.place.address import Region
 from tosaic.compiler.place.external import ALIGNMENT_BYTES, LARGEST_BYTES, ExternalMemory
@@ -13,7 +15,17 @@ from tosaic.compiler.schedule.interleave import interleave
 from tosaic.compiler.schedule.tracker import Tracker
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
-from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Condition, CoreProgram, Opcode, encode
+from tosaic.hw.isa import (
+    CHECKED_FIELD,
+    INSTRUCTION_BYTES,
+    ISA_HASH,
+    Condition,
+    CoreProgram,
+    Opcode,
+    encode,
+    make,
+)
+from tosaic.hw.row_crc import rows_crc
 
 _PAGE_BYTES = 4096
 """What program and data begin at multiples of."""
@@ -89,11 +101,15 @@ class InstructionSequencer:
         if not self._commands:
             self._put(command(Opcode.BEGIN, isa_hash=ISA_HASH, config_hash=self._config.hash))
         self._places |= {label: len(self._commands) for label in block.labels}
+        first = len(self._commands)
         for item in interleave(self._tracker.items):
             own = item.commands()
             self._commands += own
             self._layers += [item.work.layer] * len(own)
         self._tracker = Tracker()
+        if self._config.load_crc and any(map(_is_checked, self._commands[first:])):
+            # One for the whole block: LOAD stands still until all that it brings is there.
+            self._put(command(Opcode.LOAD_CHECK, crc=0))
         if block.branch is not None:
             self._branches[len(self._commands)] = block.branch
             self._put(command(Opcode.NOP))
@@ -101,6 +117,15 @@ class InstructionSequencer:
     def _put(self, item: Command) -> None:
         self._commands.append(item)
         self._layers.append(None)
+
+
+def _is_checked(item: Command) -> bool:
+    """Whether it loads constants, which LOAD_CHECK covers where a machine has it."""
+    return (
+        item.instruction.opcode is Opcode.LOAD_GO
+        and item.address is not None
+        and item.address.region is Region.CONSTANTS
+    )
 
 
 def sequence(config: Config, blocks: list[Block]) -> InstructionStream:
@@ -113,9 +138,11 @@ def lay_out(
     boot: list[Command],
     memory: ExternalMemory,
     others: Sequence[list[Command]] = (),
+    *,
+    word_bytes: int = 0,
 ) -> MemoryImage:
     """Places constants, program, boot part, the programs of `others` cores, decoded weights and data one after the
-    other.
+    other. `word_bytes`: of a machine that checks what it loads; 0: it does not.
 
     Raises UnsupportedError where they exceed what instructions address."""
     program_address = _page(memory.constants_bytes)
@@ -137,7 +164,12 @@ def lay_out(
     base = {Region.CONSTANTS: 0, Region.UNPACKED: unpacked_address, Region.DATA: data_address}
     code = [(program_address, commands), (boot_address, boot)]
     code += [(stream.address, part) for stream, part in zip(streams, others, strict=True)]
-    encoded = [(address, _encoded(part, base)) for address, part in code if part]
+    content = np.frombuffer(b"".join(memory.parts()), np.uint8) if word_bytes else None
+    encoded = [
+        (address, _encoded(part, base) if content is None else _with_checks(part, base, content, word_bytes))
+        for address, part in code
+        if part
+    ]
     size_bytes = max([memory.constants_bytes, *(address + len(raw) for address, raw in encoded)])
     parts = ImageParts(size_bytes, lambda: _parts(memory, encoded))
     return MemoryImage(
@@ -161,6 +193,27 @@ def _page(size_bytes: int) -> int:
 
 def _multiple(size_bytes: int, of_bytes: int) -> int:
     return -(-size_bytes // of_bytes) * of_bytes
+
+
+def _with_checks(
+    commands: list[Command], base: dict[Region, int], content: np.ndarray, word_bytes: int
+) -> bytes:
+    """The instructions' bytes; LOADs of constants, which lie at the beginning of memory, are checked, and LOAD_CHECK
+    has their CRC."""
+    crc, pitch, settled = 0, 0, list[Command]()
+    for item in commands:
+        instruction = item.settled(0 if item.address is None else base[item.address.region])
+        if instruction.opcode is Opcode.LOAD_PITCH:
+            pitch = instruction.memory_pitch
+        elif instruction.opcode is Opcode.LOAD_CHECK:
+            instruction, crc = make(Opcode.LOAD_CHECK, crc=crc), 0
+        elif _is_checked(item):
+            instruction = make(Opcode.LOAD_GO, **{**instruction.fields, CHECKED_FIELD: 1})
+            starts = instruction.memory_address + np.arange(instruction.rows) * pitch
+            rows = content[starts[:, None] + np.arange(instruction.row_bytes)]
+            crc = rows_crc(crc, starts.tolist(), rows, word_bytes)
+        settled.append(item if instruction is item.instruction else Command(instruction))
+    return _encoded(settled, base)
 
 
 def _encoded(commands: list[Command], base: dict[Region, int]) -> bytes:

@@ -31,15 +31,16 @@ class SignalTokens(data.StructLayout):
 class Purpose(data.StructLayout):
     """The part of a transfer that all its bursts repeat."""
 
-    def __init__(self, core_mask_bits: int):
+    def __init__(self, config: Config):
         super().__init__(
             {
                 "is_signal": 1,  # a SIGNAL, which follows the GOs before it; then only `tokens` counts
-                "tokens": SignalTokens(core_mask_bits),
+                "tokens": SignalTokens(config.core_mask_bits),
                 "to_wm": 1,
                 "to_decoder": 1,  # a LOAD_DECODE, of one row
                 "streamed": 1,
                 "packed": 1,  # each row is packed weights
+                "checked": config.load_crc,  # beats enter the CRC
             }
         )
 
@@ -47,10 +48,10 @@ class Purpose(data.StructLayout):
 class Transfer(data.StructLayout):
     """A GO with its pitches, or a SIGNAL."""
 
-    def __init__(self, core_mask_bits: int) -> None:
+    def __init__(self, config: Config) -> None:
         super().__init__(
             {
-                "purpose": Purpose(core_mask_bits),
+                "purpose": Purpose(config),
                 "illegal": unsigned(1),  # reported as ILLEGAL when its turn comes
                 "memory_address": unsigned(MEMORY_ADDRESS_BITS),
                 "local_address": unsigned(LOCAL_ADDRESS_BITS),
@@ -74,7 +75,7 @@ class Burst(data.StructLayout):
         lane_bits = exact_log2(config.word_bytes)
         super().__init__(
             {
-                "purpose": Purpose(config.core_mask_bits),
+                "purpose": Purpose(config),
                 "ends_block": unsigned(1),  # the last burst of a LOAD_DECODE, or of a row of packed weights
                 "address": unsigned(MEMORY_ADDRESS_BITS),
                 "local_address": unsigned(LOCAL_ADDRESS_BITS),
@@ -133,7 +134,7 @@ class BurstSplitter(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "transfers": In(stream.Signature(Transfer(config.core_mask_bits))),
+                "transfers": In(stream.Signature(Transfer(config))),
                 "bursts": Out(stream.Signature(Burst(config))),
                 "mem_base": In(MEMORY_ADDRESS_BITS),
                 "mem_size": In(MEMORY_ADDRESS_BITS),
@@ -145,7 +146,7 @@ class BurstSplitter(wiring.Component):
         )
         lane_bits = exact_log2(config.word_bytes)
         # Stage 1: a transfer; its addresses are those of the row that goes to stage 2 next.
-        self.row = Signal(Transfer(config.core_mask_bits), reset_less=True)
+        self.row = Signal(Transfer(config), reset_less=True)
         # Where a row may begin: up to `last_start`, or nowhere.
         self.last_start, self.no_start = Signal(MEMORY_ADDRESS_BITS, reset_less=True), Signal(reset_less=True)
         self.row_valid = Signal()
@@ -155,7 +156,7 @@ class BurstSplitter(wiring.Component):
         # Stage 2: a row; its address is that of the burst on offer.
         self.burst_valid = Signal()
         self.burst_is_last = Signal(reset_less=True)
-        self.purpose = Signal(Purpose(config.core_mask_bits), reset_less=True)
+        self.purpose = Signal(Purpose(config), reset_less=True)
         self.beat = Signal(MEMORY_ADDRESS_BITS - lane_bits, reset_less=True)
         self.beats_left = Signal(SPAN_BITS + 1 - lane_bits, reset_less=True)  # minus 1
         self.local_address = Signal(LOCAL_ADDRESS_BITS, reset_less=True)

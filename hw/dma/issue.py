@@ -8,6 +8,7 @@ from amaranth.utils import exact_log2
 from ..config import Config
 from ..interfaces import COUNT_BITS, SEMAPHORE_BITS, Command
 from ..isa import Opcode, Space, Unit, layout, width
+from ..row_crc import CRC_BITS
 from .bursts import Transfer
 from .decode import BlockJob
 from .pack import pack
@@ -19,8 +20,8 @@ _OPCODES = {
 
 
 class CommandIssue(wiring.Component):
-    """Executes WAIT and PITCH of the LOAD or STORE unit, TENSOR and STREAMS of a LOAD unit with a decoder, and passes
-    GOs, DECODEs and SIGNALs on as transfers.
+    """Executes WAIT and PITCH of the LOAD or STORE unit, TENSOR, STREAMS and CHECK of a LOAD unit that has them, and
+    passes GOs, DECODEs and SIGNALs on as transfers.
 
     One command per cycle. Transfers are not delayed (combinational).
 
@@ -34,6 +35,9 @@ class CommandIssue(wiring.Component):
         count (COUNT_BITS, out): as in Tokens.
         ok (1, in): as in Tokens.
         halt (1, in): no command is taken but WAIT.
+        settled (1, in): only of LOAD with `load_crc`: everything before the command is complete; CHECK waits for it.
+        check (1, out): a CHECK is taken.
+        crc (32, out): what it expects.
     """
 
     def __init__(self, unit: Unit, config: Config):
@@ -41,16 +45,18 @@ class CommandIssue(wiring.Component):
             raise ValueError(f"unit must be LOAD or STORE, not {unit!r}")
         self.unit, self.config = unit, config
         self._decodes = unit == Unit.LOAD and config.cabac_engines > 0
+        self._checks = unit == Unit.LOAD and config.load_crc > 0
         super().__init__(
             {
                 "commands": In(Command),
-                "transfers": Out(stream.Signature(Transfer(config.core_mask_bits))),
+                "transfers": Out(stream.Signature(Transfer(config))),
                 "wait": Out(1),
                 "semaphore": Out(SEMAPHORE_BITS),
                 "count": Out(COUNT_BITS),
                 "ok": In(1),
                 "halt": In(1),
                 **({"blocks": Out(stream.Signature(BlockJob(config)))} if self._decodes else {}),
+                **({"settled": In(1), "check": Out(1), "crc": Out(CRC_BITS)} if self._checks else {}),
             }
         )
         self.memory_pitch = Signal(width(Opcode.LOAD_PITCH, "memory_pitch"))
@@ -76,6 +82,13 @@ class CommandIssue(wiring.Component):
             if self._decodes:
                 with m.Case(Opcode.LOAD_TENSOR, Opcode.LOAD_STREAMS):
                     m.d.comb += self.commands.ready.eq(~self.halt)
+            if self._checks:
+                with m.Case(Opcode.LOAD_CHECK):
+                    m.d.comb += [
+                        self.commands.ready.eq(self.settled & ~self.halt),
+                        self.check.eq(self.commands.valid & self.commands.ready),
+                        self.crc.eq(self._fields(Opcode.LOAD_CHECK).crc),
+                    ]
             with m.Default():
                 m.d.comb += [
                     self.transfers.valid.eq(self.commands.valid & can_take & ~self.halt),
@@ -97,6 +110,7 @@ class CommandIssue(wiring.Component):
         is_signal, is_go = self._opcode == signal, self._opcode == go_opcode
         is_decode = self._opcode == Opcode.LOAD_DECODE if self._decodes else Const(0)
         to_wm, streamed, packed = Const(0), Const(0), Const(0)
+        checked = is_go & go.checked if self._checks else Const(0)
         if self.unit == Unit.LOAD:
             to_wm, streamed, packed = go.space == Space.WM, go.streamed, go.packed
         # A machine without an unpacker has no such GOs.
@@ -114,6 +128,7 @@ class CommandIssue(wiring.Component):
                 "to_decoder": is_decode,
                 "streamed": is_go & streamed,
                 "packed": is_go & packed if self.config.unpackers else Const(0),
+                "checked": checked[: self.config.load_crc],
             },
             "illegal": ~is_signal & (~legal | (is_go & ((streamed & ~to_wm) | wrong_packed))),
             "memory_address": go.memory_address,
@@ -124,7 +139,7 @@ class CommandIssue(wiring.Component):
             "memory_pitch": self.memory_pitch,
             "local_pitch": self.local_pitch,
         }
-        m.d.comb += self.transfers.payload.as_value().eq(pack(Transfer(self.config.core_mask_bits), transfer))
+        m.d.comb += self.transfers.payload.as_value().eq(pack(Transfer(self.config), transfer))
 
     def _decode(self, m: Module) -> tuple[ValueLike, ValueLike]:
         """Keeps TENSOR and STREAMS, and passes DECODEs to `blocks`. Returns whether a DECODE is legal, and whether the

@@ -14,6 +14,7 @@ from ..isa import Error, Unit
 from ..skid import SkidBuffer
 from .bursts import BEAT_BITS, Burst, beats_of, lanes_of
 from .decode import BlockDecoder
+from .row_check import RowCheck
 from .unit import DmaUnit
 from .unpack import Unpacker
 
@@ -27,7 +28,8 @@ class LoadUnit(DmaUnit):
     The issue side turns GOs into read bursts, well ahead of the retire side, which writes what comes back, in order.
     The beats of a DECODE go to the decoder's buffer, which has a place for every beat that is requested. Bursts that
     follow a DECODE wait until its weights are written, unless they are the next DECODE's. The beats of a packed GO
-    are unpacked as they retire, and words of weights are written in their place.
+    are unpacked as they retire, and words of weights are written in their place. A CHECK waits until everything before
+    it is complete, and compares.
 
     After an error, or `stop`, nothing new is issued, no SIGNAL fires and no other beat is written; answers that are
     under way are accepted and dropped; `busy` falls once there are none. Before it applies reset, the top
@@ -81,6 +83,8 @@ class LoadUnit(DmaUnit):
         self.unpacked = stream.Signature(word).create()
         self.begins_row, self.used, self.wrong_row = Signal(), Signal(), Signal()
         self.unpacks_streamed = Signal()
+        # Of the CRC; 0 if there is none.
+        self.wrong_crc = Signal()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -92,6 +96,8 @@ class LoadUnit(DmaUnit):
             self._decode_blocks(m)
         if self.config.unpackers:
             self._unpack_rows(m)
+        if self.config.load_crc:
+            self._check_rows(m)
         self._report(m)
         return m
 
@@ -283,6 +289,20 @@ class LoadUnit(DmaUnit):
         with m.Elif(decoder.ended):
             m.d.sync += self.writes_decoded.eq(0)
 
+    def _check_rows(self, m: Module) -> None:
+        """The beats of checked GOs enter the CRC as they retire, wherever they go; a CHECK waits until all have."""
+        m.submodules.row_check = check = RowCheck(self.config)
+        head, issue = self.head, self.issue
+        m.d.comb += [
+            check.beat.eq(self.retires & head.purpose.checked & ~(self.halted | self.bad)),
+            check.data.eq(self.beats.output.payload.data),
+            check.lanes.eq(lanes_of(head, self.begins_burst, self.ends_burst, self.config.word_bytes)),
+            issue.settled.eq(~(self.splitter.busy | self.completion.outstanding)),
+            check.compare.eq(issue.check),
+            check.expected.eq(issue.crc),
+            self.wrong_crc.eq(check.wrong),
+        ]
+
     def _report(self, m: Module) -> None:
         """Busy, progress and faults."""
         read, splitter, completion = self.axi, self.splitter, self.completion
@@ -302,11 +322,13 @@ class LoadUnit(DmaUnit):
                 | (self.decoded.valid & self.decoded.ready)
             ),
         ]
-        block_code = Mux(self.damaged_block, Error.DECODE, Error.ILLEGAL)
+        other_code = Mux(self.damaged_block, Error.DECODE, Error.ILLEGAL)
+        if self.config.load_crc:
+            other_code = Mux(self.wrong_crc, Error.DATA, other_code)
         self._halt_on(
             m,
             bus_error
             | splitter.error
-            | ((self.illegal_block | self.damaged_block | self.wrong_row) & ~self.halted),
-            Mux(bus_error, Error.BUS_READ, Mux(splitter.error, splitter.code, block_code)),
+            | ((self.illegal_block | self.damaged_block | self.wrong_row | self.wrong_crc) & ~self.halted),
+            Mux(bus_error, Error.BUS_READ, Mux(splitter.error, splitter.code, other_code)),
         )

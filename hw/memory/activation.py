@@ -3,18 +3,20 @@
 import dataclasses
 from collections.abc import Mapping
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import memory, wiring
-from amaranth.lib.wiring import In
+from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ..config import Config
-from ..interfaces import AmPairRead, AmRead, AmWrite
+from ..interfaces import AM_READ_LATENCY, AmPairRead, AmRead, AmWrite
 from ..one_hot import any_of, only_if
+from .parity import CELL_BITS, READ_BITS, as_read, bytes_of, with_parity, wrong_parity
 from .words import large_memory
 
 EVEN, ODD = 0, 1
 """An access takes two words: a memory of even words has one of them, a memory of odd words the other."""
+_READERS = ("vector_read", "array_read", "store_read")
 
 
 @dataclasses.dataclass
@@ -68,12 +70,16 @@ class ActivationMemory(wiring.Component):
         store_read (AmRead, in): granted unless one of the two above requests one of its banks, granted or not.
         vector_write (AmWrite, in): always granted.
         load_write (AmWrite, in): granted unless `vector_write` requests one of its banks.
+        wrong (3, out): only with `memory_parity`: in the cycle before, the data of a read had a byte whose parity is
+            wrong and that was not written in its cycle; a bit each for the reads of VECTOR, ARRAY and STORE.
     """
 
     def __init__(self, config: Config):
         self.config = config
+        self._cell_bits, self._read_bits = (CELL_BITS, READ_BITS) if config.memory_parity else (8, 8)
         super().__init__(
             {
+                **({"wrong": Out(len(_READERS))} if config.memory_parity else {}),
                 "vector_read": In(AmRead(config)),
                 "array_read": In(AmPairRead(config)),
                 "store_read": In(AmRead(config)),
@@ -142,7 +148,11 @@ class ActivationMemory(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        word_bytes, rows = config.word_bytes, config.am_bank_bytes // config.word_bytes // 2
+        cell, word_bytes, rows = (
+            self._cell_bits,
+            config.word_bytes,
+            config.am_bank_bytes // config.word_bytes // 2,
+        )
 
         reads = {"vector": self.vector_read, "array": self.array_read, "store": self.store_read}
         read = {k: self._access(m, port, f"{k}_read") for k, port in reads.items()}
@@ -176,10 +186,10 @@ class ActivationMemory(wiring.Component):
         for bank in range(config.am_banks):
             for half, half_name in ((EVEN, "even"), (ODD, "odd")):
                 bytes_ = memory.Memory(
-                    shape=unsigned(8 * word_bytes), depth=rows, init=[], attrs=large_memory(platform)
+                    shape=unsigned(cell * word_bytes), depth=rows, init=[], attrs=large_memory(platform)
                 )
                 m.submodules[f"bank{bank}_{half_name}"] = bytes_
-                read_port, write_port = bytes_.read_port(), bytes_.write_port(granularity=8)
+                read_port, write_port = bytes_.read_port(), bytes_.write_port(granularity=cell)
                 row = {k: access.row[half] for k, access in read.items()}
                 write_row = {k: access.row[half] for k, access in write.items()}
                 by_vector, by_array = read["vector"].banks[bank], read["array"].banks[bank]
@@ -205,7 +215,13 @@ class ActivationMemory(wiring.Component):
                     write_port.data.eq(Mux(write_by_vector, rotated["vector"].data, rotated["load"].data)),
                     write_port.en.eq(Mux(write_by_vector, write_enables["vector"], load_enables)),
                 ]
-                words[half].append(read_port.data)
+                word = read_port.data
+                if config.memory_parity:
+                    written = Signal(word_bytes, name=f"{half_name}{bank}_written", reset_less=True)
+                    meets = read_port.addr == write_port.addr
+                    m.d.sync += written.eq(write_port.en & meets.replicate(word_bytes))
+                    word = as_read(word, written)
+                words[half].append(word)
 
         for k, port in reads.items():
             self._rotate_out(m, port, read[k], words, f"{k}_read")
@@ -238,8 +254,9 @@ class ActivationMemory(wiring.Component):
         m.d.comb += mask.eq(port.mask << offset)
         first, second = mask[:word_bytes], mask[word_bytes:]
         data = _rotate_bytes(port.data, (-offset)[:offset_bits])
+        data = self._prepared(m, port, data, f"{name}_data")
         return _Rotated(
-            data=self._prepared(m, port, data, f"{name}_data"),
+            data=with_parity(data) if self.config.memory_parity else data,
             mask=(
                 self._prepared(m, port, Mux(odd, second, first), f"{name}_even_mask"),
                 self._prepared(m, port, Mux(odd, first, second), f"{name}_odd_mask"),
@@ -279,20 +296,39 @@ class ActivationMemory(wiring.Component):
         even, odd = (
             any_of(map(only_if, chosen, words[half])) for half, chosen in ((EVEN, from_even), (ODD, from_odd))
         )
-        lanes = Signal(8 * word_bytes, name=f"{name}_lanes", reset_less=True)
+        cell = self._read_bits
+        lanes = Signal(cell * word_bytes, name=f"{name}_lanes", reset_less=True)
         rotation = Signal(len(access.offset), name=f"{name}_rotation", reset_less=True)
         with m.If(granted):
             m.d.sync += rotation.eq(offset)
             for lane in range(word_bytes):
-                place = slice(8 * lane, 8 * lane + 8)
+                place = slice(cell * lane, cell * lane + cell)
                 m.d.sync += lanes[place].eq(Mux(odd_lanes[lane], odd[place], even[place]))
-        m.d.comb += port.data.eq(_rotate_bytes(lanes, rotation))
+        parity = self.config.memory_parity
+        m.d.comb += port.data.eq(_rotate_bytes(bytes_of(lanes) if parity else lanes, rotation))
+        read = [(lanes, Const(1))]
         if isinstance(port.signature, AmPairRead):
-            second = Signal(8 * word_bytes, name=f"{name}_second", reset_less=True)
+            second = Signal(cell * word_bytes, name=f"{name}_second", reset_less=True)
             with m.If(granted):
                 # The words of a pair are aligned, so `data` is all of the first one.
                 m.d.sync += second.eq(Mux(odd_lanes[-1], even, odd))
-            m.d.comb += port.second_data.eq(second)
+            m.d.comb += port.second_data.eq(bytes_of(second) if parity else second)
+            if parity:
+                pair = self._prepared(m, port, port.paired, f"{name}_paired")
+                read.append((second, self._cycles_later(m, pair, f"{name}_pair")))
+        if parity:
+            there = self._cycles_later(m, port.grant, f"{name}_there")
+            wrong = Cat(wrong_parity(cells) & counts for cells, counts in read).any()
+            m.d.sync += self.wrong[list(_READERS).index(name)].eq(there & wrong)
+
+    @staticmethod
+    def _cycles_later(m: Module, value: Value, name: str) -> Signal:
+        """`value` in the cycle of the data of a read that is granted in this one."""
+        for cycle in range(AM_READ_LATENCY):
+            later = Signal(name=f"{name}_{cycle}")
+            m.d.sync += later.eq(value)
+            value = later
+        return value
 
 
 def _rotate_bytes(word: Value, count: Value) -> Value:

@@ -77,7 +77,7 @@ class Classifier(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.decoder = decoder = Decoder(self.config.core_mask_bits)
+        m.submodules.decoder = decoder = Decoder(self.config.core_mask_bits, self.config.load_crc)
         instruction, opcode = self.fetched.instruction, self.fetched.instruction[:8]
         unit, is_begin = opcode[OPERATION_BITS:], opcode == Opcode.BEGIN
         begin = data.View(layout(Opcode.BEGIN), instruction)

@@ -1,17 +1,15 @@
 """Tells instructions from anything else, by the tables of `isa`."""
 
-import functools
-import operator
-
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..isa import CHECK_XOR, INSTRUCTION_BYTES, Opcode, used_bits
+from ..check_byte import check_byte
+from ..isa import INSTRUCTION_BYTES, Opcode, used_bits
 
 
 class Decoder(wiring.Component):
-    """Combinational: is this an instruction as `isa.decode` accepts it, for cores that there are? It is one if neither
+    """Combinational: is this an instruction as `isa.decode` accepts it, in this machine? It is one if neither
     port says otherwise; they are two because each takes a good part of a cycle.
 
     Ports:
@@ -24,23 +22,17 @@ class Decoder(wiring.Component):
     damaged: Out(1)
     unknown: Out(1)
 
-    def __init__(self, core_mask_bits: int = 0):
-        self.core_mask_bits = core_mask_bits
+    def __init__(self, core_mask_bits: int = 0, load_crc: int = 0):
+        self.core_mask_bits, self.load_crc = core_mask_bits, load_crc
         super().__init__()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        check = Signal(8)
-        m.d.comb += check.eq(
-            functools.reduce(
-                operator.xor, (self.instruction.word_select(i, 8) for i in range(INSTRUCTION_BYTES))
-            )
-        )
-
         # Opcodes by where their fields end; one chain of ORs tells for each end whether a bit beyond is set.
         ends: dict[int, list[Opcode]] = {}
         for opcode in Opcode:
-            ends.setdefault(used_bits(opcode, self.core_mask_bits), []).append(opcode)
+            if end := used_bits(opcode, self.core_mask_bits, self.load_crc):
+                ends.setdefault(end, []).append(opcode)
         clean = Signal()
         beyond, upper = None, 8 * INSTRUCTION_BYTES
         with m.Switch(self.instruction[:8]):
@@ -51,5 +43,20 @@ class Decoder(wiring.Component):
                 beyond, upper = bit, end
                 with m.Case(*opcodes):
                     m.d.comb += clean.eq(~bit)
-        m.d.comb += [self.damaged.eq(check != CHECK_XOR), self.unknown.eq(~clean)]
+        m.d.comb += [
+            self.damaged.eq(self._expected_check() != self.instruction[8:16]),
+            self.unknown.eq(~clean),
+        ]
         return m
+
+    def _expected_check(self) -> Value:
+        """`isa.check_byte`, which is linear but for a constant: each bit of it is a sum of bits of the instruction."""
+        of_zeros = check_byte(bytes(INSTRUCTION_BYTES))
+        of_bits = [
+            check_byte((1 << bit).to_bytes(INSTRUCTION_BYTES, "little")) ^ of_zeros
+            for bit in range(8 * INSTRUCTION_BYTES)
+        ]
+        return of_zeros ^ Cat(
+            Cat(self.instruction[bit] for bit, terms in enumerate(of_bits) if terms >> place & 1).xor()
+            for place in range(8)
+        )

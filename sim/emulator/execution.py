@@ -6,6 +6,7 @@ from typing import Any
 from tosaic.errors import DeviceError, MachineFault
 from tosaic.hw.csr_map import WINDOW_ALIGNMENT
 from tosaic.hw.isa import (
+    CHECKED_FIELD,
     CORES_FIELD,
     INSTRUCTION_BYTES,
     ISA_HASH,
@@ -24,7 +25,7 @@ from .faults import Fault
 from .state import CoreState
 from .tokens import receivers
 from .trace import Trace
-from .transfer import load, store
+from .transfer import check, load, store
 from .vector import Vector
 
 SEMAPHORE_MAX = 4095
@@ -46,6 +47,7 @@ _EXECUTED_BY: dict[Opcode, str] = {
     Opcode.LOAD_PITCH: "_set_pitch",
     Opcode.STORE_PITCH: "_set_pitch",
     Opcode.LOAD_GO: "_load",
+    Opcode.LOAD_CHECK: "_check",
     Opcode.LOAD_TENSOR: "_set_coding",
     Opcode.LOAD_STREAMS: "_set_coding",
     Opcode.LOAD_DECODE: "_load_decoded",
@@ -107,7 +109,7 @@ class Execution:
     def setup(self) -> tuple[Any, ...]:
         """All that the rest of the run depends on beside memories and registers, to be compared."""
         tokens = [list(counters) for counters in self._all_semaphores]
-        own = self._offset, dict(self._pitches), dict(self._coding), tokens
+        own = self._offset, dict(self._pitches), dict(self._coding), tokens, self._state.crc
         return own, self._array.setup(), self._vector.setup()
 
     def forget_registers(self) -> None:
@@ -177,6 +179,9 @@ class Execution:
 
     def _load(self, go: Instruction) -> None:
         self.trace.unpacked_rows.extend(load(self._state, go, self._pitches.get(Unit.LOAD)))
+
+    def _check(self, wanted: Instruction) -> None:
+        check(self._state, wanted)
 
     def _store(self, go: Instruction) -> None:
         store(self._state, go, self._pitches.get(Unit.STORE))
@@ -295,6 +300,12 @@ class Execution:
             raise Fault(Error.ILLEGAL, f"a program's first instruction is BEGIN, not {instruction}")
         if instruction.fields.get(CORES_FIELD, 0) >> self._config.core_mask_bits:
             raise Fault(Error.ILLEGAL, f"there are {self._config.cores} cores: {instruction}")
+        checks = instruction.opcode is Opcode.LOAD_CHECK or instruction.fields.get(CHECKED_FIELD)
+        if checks and not self._config.load_crc:
+            raise Fault(
+                Error.ILLEGAL,
+                f"configuration {self._config.name} has no CRC of loads (load_crc): {instruction}",
+            )
         return instruction
 
     def _error(self, fault: Fault, offset: int, instruction: Instruction | None) -> DeviceError:

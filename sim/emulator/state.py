@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tosaic.hw.config import Config
+from tosaic.hw.isa import Error
 
 from .domain import BYTES, Domain
 from .external_memory import ExternalBytes
@@ -17,18 +18,34 @@ from .hazards import Hazards
 class ActivationBytes:
     """Byte-addressed memory whose addresses wrap; a read of a word is of `word_bytes` bytes from any address.
 
-    Each sample has its own contents. Addresses have one row for each sample, or a single one for all.
+    Each sample has its own contents. Addresses have one row for each sample, or a single one for all. With `parity` a
+    read of a byte with an odd number of flipped bits is a Fault.
     """
 
-    def __init__(self, samples: int, size_bytes: int, word_bytes: int, domain: Domain = BYTES):
+    def __init__(
+        self, samples: int, size_bytes: int, word_bytes: int, domain: Domain = BYTES, *, parity: bool = False
+    ):
         self.size_bytes = size_bytes
         self.word_bytes = word_bytes
         # The first word is repeated behind the last byte so that no read of a word has to wrap.
         self._bytes = domain.unwritten((samples, size_bytes + word_bytes))
         self._mirror()
+        self._parity = parity
+        self._wrong: ActivationBytes | None = None
+        """1 for each byte whose parity is wrong; None until one is."""
+
+    def flip(self, address: int, bit: int) -> None:
+        """Change a bit of a byte, as radiation does."""
+        self._bytes[:, address] ^= 1 << bit
+        self._mirror()
+        if self._parity:
+            self._wrong = self._wrong or ActivationBytes(len(self._bytes), self.size_bytes, self.word_bytes)
+            self._wrong.flip(address, 0)
 
     def read_words(self, addresses: np.ndarray) -> np.ndarray:
         """uint8 [samples, ..., word_bytes] of int64 addresses [1 or samples, ...]."""
+        if self._wrong:
+            _check_parity(self._wrong.read_words(addresses))
         result = np.empty((len(self._bytes), *addresses.shape[1:]), self._item(self.word_bytes))
         for sample, (words, starts) in enumerate(self._items(addresses, self.word_bytes)):
             result[sample] = words[starts]
@@ -36,6 +53,8 @@ class ActivationBytes:
 
     def read(self, address: int, count: int) -> np.ndarray:
         """uint8 [samples, count] from `address` on, each sample's in one piece; a view where they do not wrap."""
+        if self._wrong:
+            _check_parity(self._wrong.read(address, count))
         start = address & (self.size_bytes - 1)
         if start + count <= self._bytes.shape[1]:
             return self._bytes[:, start : start + count]
@@ -48,6 +67,8 @@ class ActivationBytes:
         before, count = -sum(min(reach, 0) for reach in reaches), sum(map(abs, reaches)) + 1
         if count > self.size_bytes:
             return None
+        if self._wrong:
+            _check_parity(self._wrong.nested(address, counts, strides))
         start, content = (address - before) & (self.size_bytes - 1), self._bytes
         if start + count > content.shape[1]:
             start, content = 0, self.read(address - before, count)
@@ -60,6 +81,8 @@ class ActivationBytes:
         width = data.shape[-1]
         if not width or not addresses.size:
             return
+        if self._wrong:
+            self._wrong.write(addresses, np.zeros_like(data))
         if (addresses & (self.size_bytes - 1)).max() + width <= self.size_bytes:
             content = np.ascontiguousarray(data).view(self._item(width))[..., 0]
             for own, (items, starts) in zip(content, self._items(addresses, width), strict=True):
@@ -76,6 +99,8 @@ class ActivationBytes:
 
     def write_rows(self, rows: np.ndarray, data: np.ndarray) -> None:
         """Place uint8 [1 or samples, n, row_bytes]; where rows overlap, the later one stays."""
+        if self._wrong:
+            self._wrong.write_rows(rows, np.zeros_like(data))
         size, row_bytes = self.size_bytes, data.shape[-1]
         for start, content in zip((rows & (size - 1)).tolist(), data.swapaxes(0, 1), strict=True):
             if start + row_bytes <= size:
@@ -107,21 +132,41 @@ class ActivationBytes:
         self._bytes[:, self.size_bytes :] = self._bytes[:, : self.word_bytes]
 
 
+def _check_parity(wrong: np.ndarray | None) -> None:
+    """Fault where one of the bytes or words that are read has a wrong parity."""
+    if wrong is not None and wrong.any():
+        raise Fault(Error.DATA, "a bit of what it reads from on-chip memory has flipped")
+
+
 def _each(values: np.ndarray, samples: int) -> np.ndarray:
     """One row of [1 or samples, ...] for each sample."""
     return values if len(values) == samples else np.broadcast_to(values, (samples, *values.shape[1:]))
 
 
 class WeightWords:
-    """Words of weights, kept once where they are the same for all samples of a batch."""
+    """Words of weights, kept once where they are the same for all samples of a batch. With `parity` a read of a word
+    with an odd number of flipped bits is a Fault."""
 
-    def __init__(self, samples: int, words: int, columns: int, domain: Domain = BYTES):
+    def __init__(
+        self, samples: int, words: int, columns: int, domain: Domain = BYTES, *, parity: bool = False
+    ):
         self._samples = samples
         self._common = domain.unwritten((words, columns)).view(domain.word)
         self._own: np.ndarray | None = None
         """int8 [samples, words, columns]; None until one is needed."""
         self._differs = np.zeros(words, bool)
         """Words that are in `_own`."""
+        self._parity = parity
+        self._wrong: np.ndarray | None = None
+        """bool [words]; None until one is."""
+
+    def flip(self, word: int, column: int, bit: int) -> None:
+        """Change a bit of a weight, as radiation does."""
+        for words in (self._common[None],) if self._own is None else (self._common[None], self._own):
+            words.view(np.uint8)[:, word, column] ^= 1 << bit
+        if self._parity:
+            self._wrong = np.zeros(len(self._common), bool) if self._wrong is None else self._wrong
+            self._wrong[word] ^= True
 
     def places(self, first: int, count: int) -> np.ndarray | slice:
         """Returns the places of `count` words from number `first` on; numbers wrap."""
@@ -132,6 +177,8 @@ class WeightWords:
     def write(self, places: np.ndarray | slice, words: np.ndarray) -> None:
         """Place int8 [1 or samples, n, columns]."""
         self._differs[places] = len(words) > 1
+        if self._wrong is not None:
+            self._wrong[places] = False
         if len(words) == 1:
             self._common[places] = words[0]
             return
@@ -145,6 +192,8 @@ class WeightWords:
 
     def read(self, places: np.ndarray | slice) -> np.ndarray:
         """int8 [1 or samples, n, columns]; may be a view."""
+        if self._wrong is not None:
+            _check_parity(self._wrong[places])
         common = self._common[places][None]
         if self._own is None or not (differs := self._differs[places]).any():
             return common
@@ -215,11 +264,14 @@ class CoreState:
         self.memory = memory
         self.hazards = hazards
         self.domain = domain = memory.domain
-        self.am = ActivationBytes(samples, config.am_bytes, config.columns, domain)
-        self.wm = WeightWords(samples, config.wm_words, config.columns, domain)
+        parity = bool(config.memory_parity)
+        self.am = ActivationBytes(samples, config.am_bytes, config.columns, domain, parity=parity)
+        self.wm = WeightWords(samples, config.wm_words, config.columns, domain, parity=parity)
         self.accumulator_queue = AccumulatorQueue(samples, config.columns, domain)
         self.streamed_words: collections.deque[np.ndarray] = collections.deque()
         """Weight memory words of rows of `streamed` loads that no `streamed` ARRAY_GO has read yet."""
+        self.crc = 0
+        """Of the checked rows that LOAD brought since the last LOAD_CHECK."""
         self.programs: list[range] = []
         """Bytes of external memory from which programs are read, which STORE may not write."""
 

@@ -51,6 +51,15 @@ class SteppedCore:
         """Execute one instruction."""
         self._execution.step(INSTRUCTIONS_MAX)
 
+    def flip_activation(self, address: int, bit: int) -> None:
+        """Change a bit of a byte of the activation memory, as radiation does."""
+        self._state.am.flip(address, bit)
+
+    def flip_weight(self, address: int, bit: int) -> None:
+        """Change a bit of a byte of the weight memory."""
+        word, column = divmod(address, self._state.config.word_bytes)
+        self._state.wm.flip(word, column, bit)
+
     def setup(self) -> tuple[Any, ...]:
         """All that the rest of the run depends on beside the memories, to be compared; what the units hold in
         registers, or between each other, is left out."""

@@ -6,10 +6,11 @@ import numpy as np
 
 from tosaic.hw.isa import Error, Instruction, Space
 from tosaic.hw.packed_weights import PackedError, unpack
+from tosaic.hw.row_crc import rows_crc
 
 from .faults import Fault
 from .hazards import AM, MEMORY, WM
-from .state import CoreState
+from .state import CoreState, agreed
 
 MEMORY_ADDRESSES = 1 << 32
 LOCAL_ADDRESSES = 1 << 24
@@ -33,6 +34,9 @@ def load(state: CoreState, go: Instruction, pitch: Instruction | None) -> list[U
     if go.packed and not state.config.unpackers:
         raise Fault(Error.ILLEGAL, f"configuration {state.config.name} has no unpacker for packed weights")
     memory_rows, local_rows = rows_of(state, go, pitch, to_wm=go.space == Space.WM)
+    if go.checked:
+        rows = agreed(state.domain.known(state.memory.read_rows(memory_rows, go.row_bytes)))
+        state.crc = rows_crc(state.crc, memory_rows.tolist(), rows, state.config.word_bytes)
     if go.packed:
         return [
             _unpack(state, go, start, local)
@@ -50,6 +54,15 @@ def load(state: CoreState, go: Instruction, pitch: Instruction | None) -> list[U
     for row, start in enumerate((local_rows // word).tolist()):
         _place_words(state, go, start, words[:, row])
     return []
+
+
+def check(state: CoreState, wanted: Instruction) -> None:
+    """Execute LOAD_CHECK."""
+    found, state.crc = state.crc, 0
+    if found != wanted.crc:
+        raise Fault(
+            Error.DATA, f"the CRC of what was loaded is 0x{found:08x}: constants in memory have changed"
+        )
 
 
 def _place_words(state: CoreState, go: Instruction, start: int, words: np.ndarray) -> None:

@@ -106,6 +106,8 @@ class LoadTiming:
         self._pending: collections.deque[Process | Callable[[int], None]] = collections.deque()
         """Bursts to retire, and between them what waits for those before it, called with the cycle of the last beat."""
         self._changed = Event(fabric.timeline)
+        self._settled = Event(fabric.timeline)
+        """Everything before a LOAD_CHECK is complete."""
         self._left = Event(fabric.timeline)
         """A burst is no longer under way."""
         self._under_way: collections.deque[_Burst] = collections.deque()
@@ -132,6 +134,9 @@ class LoadTiming:
                         yield self._changed
                     self._job = (timeline.now, command, pitch)
                     self._changed.notify()
+                    if command.opcode == Opcode.LOAD_CHECK:
+                        yield self._settled
+                        fabric.done()
             self._queue.pop()
             yield timeline.now + 1
 
@@ -145,6 +150,9 @@ class LoadTiming:
             yield max(taken_at + 1, timeline.now)
             if command.opcode == Opcode.LOAD_DECODE:
                 yield from self._decode(command)
+            elif command.opcode == Opcode.LOAD_CHECK:
+                self._job_taken()
+                self._then(self._settle)
             elif command.opcode == Opcode.LOAD_SIGNAL:
                 self._job_taken()
                 yield timeline.now + 1
@@ -299,6 +307,9 @@ class LoadTiming:
         self._fabric.was_busy(Unit.LOAD, earliest, max(complete_at, earliest))
         self._fabric.at(max(complete_at, earliest), functools.partial(self._fabric.signal, command))
         self._fabric.at(max(complete_at, earliest), self._fabric.done)
+
+    def _settle(self, complete_at: int) -> None:
+        self._fabric.at(max(complete_at, self._fabric.timeline.now), self._settled.notify)
 
     def _complete(self, place: int, started: int, complete_at: int) -> None:
         self._fabric.slices[place] = self._fabric.slices[place]._replace(end=complete_at)

@@ -44,6 +44,8 @@ def random_config(dice: random.Random) -> Config:
             # A simulator of several cores takes that many times as long to build.
             "cores": dice.choice((1, 1, 1, 2)),
             "bus_words": dice.choice((1, 2)),
+            "load_crc": dice.choice((0, 1)),
+            "memory_parity": dice.choice((0, 1)),
         }
         small_enough = sizes["rows"] * sizes["columns"] * sizes["cores"] <= MOST_MULTIPLIERS
         if small_enough and not faults({**SIMPLE.sizes, **sizes}):

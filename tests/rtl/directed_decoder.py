@@ -2,15 +2,13 @@
 sequencer; and branches that leave
 their program by each bit of their target."""
 
-import functools
-import operator
 from collections.abc import Iterator
 
 import numpy as np
 
+from tosaic.hw.check_byte import check_byte
 from tosaic.hw.config import Config
 from tosaic.hw.isa import (
-    CHECK_XOR,
     FIELDS,
     INSTRUCTION_BYTES,
     Condition,
@@ -26,7 +24,7 @@ from tosaic.sim.stimulus import Stimulus
 INSTRUCTION_BITS = 8 * INSTRUCTION_BYTES
 TINY_BYTES = 1 << 8
 CHECK_AT = 1
-"""Byte of an instruction that makes the XOR of all of them what it must be."""
+"""The check byte of an instruction."""
 
 
 def tiny(*code: bytes) -> Stimulus:
@@ -47,8 +45,7 @@ def with_bit(instruction: bytes, bit: int) -> bytes:
 
 def with_check(instruction: bytearray) -> bytes:
     """The instruction with its check byte right."""
-    instruction[CHECK_AT] = 0
-    instruction[CHECK_AT] = functools.reduce(operator.xor, instruction) ^ CHECK_XOR
+    instruction[CHECK_AT] = check_byte(bytes(instruction))
     return bytes(instruction)
 
 
@@ -62,10 +59,11 @@ def own_code(opcode: Opcode, begin: Instruction) -> bytes:
 def beyond_fields(config: Config) -> Iterator[tuple[Opcode, int]]:
     """Each bit behind the last field of some opcode, with one that ends closest before it; and, of each opcode, the
     first such bit and the last one."""
-    ends = {opcode: used_bits(opcode, config.core_mask_bits) for opcode in Opcode}
+    ends = {opcode: used_bits(opcode, config.core_mask_bits, config.load_crc) for opcode in Opcode}
+    ends = {opcode: end for opcode, end in ends.items() if end}
     chosen = {(opcode, bit) for opcode, end in ends.items() for bit in (end, INSTRUCTION_BITS - 1)}
     for bit in range(min(ends.values()), INSTRUCTION_BITS):
-        chosen.add((max((o for o in Opcode if ends[o] <= bit), key=ends.__getitem__), bit))
+        chosen.add((max((o for o in ends if ends[o] <= bit), key=ends.__getitem__), bit))
     return iter(sorted(chosen))
 
 

@@ -2,10 +2,10 @@
 
 import enum
 
+from tosaic.hw.check_byte import CHECK_POLYNOMIAL, CHECK_XOR, crc_table
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import REGISTERS, FieldAccess
 from tosaic.hw.isa import (
-    CHECK_XOR,
     FIELDS,
     ISA_HASH,
     OFFSETS_MAX,
@@ -63,6 +63,7 @@ def machine_header(config: Config, *, native: bool = False, external_bytes: int 
         *(_enumeration(kind) for kind in (Unit, Condition, Op, Source, Element, Error)),
         "enum {\n" + "".join(f"    {opcode.name} = {int(opcode)},\n" for opcode in Opcode) + "};\n",
         _opcode_bits(),
+        _check_table(),
         *(_extractors(opcode) for opcode in Opcode),
         _registers(),
         "" if native else _memories(MemoryMap(config, external_bytes)),
@@ -78,6 +79,9 @@ def _check(config: Config) -> None:
         raise ValueError("the firmware does not decode compressed weights: cabac_engines must be 0")
     if config.unpackers:
         raise ValueError("the firmware does not unpack packed weights: unpackers must be 0")
+    for field in ("load_crc", "memory_parity"):
+        if getattr(config, field):
+            raise ValueError(f"the firmware does not check data: {field} must be 0")
     if config.lane_columns != 1:
         raise ValueError(
             f"the firmware has a lane for each column: lane_columns must be 1, not {config.lane_columns}"
@@ -118,6 +122,14 @@ def _opcode_bits() -> str:
     return (
         "/* Bits of an instruction up to the end of its last field; 0: there is no such opcode. */\n"
         f"static const uint8_t opcode_bits[] = {{\n{lines}}};\n"
+    )
+
+
+def _check_table() -> str:
+    bytes_ = ", ".join(map(str, crc_table(CHECK_POLYNOMIAL)))
+    return (
+        "/* The CRC of each byte, with CHECK_POLYNOMIAL. */\n"
+        f"static const uint8_t check_table[] = {{{bytes_}}};\n"
     )
 
 

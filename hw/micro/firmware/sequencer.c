@@ -5,10 +5,10 @@
 
 static u32 is_legal(const u32 *i)
 {
-    u32 check = i[0] ^ i[1] ^ i[2] ^ i[3], code = opcode(i);
-    check ^= check >> 16;
-    check = (check ^ check >> 8) & 0xFF;
-    if (check != CHECK_XOR || code >= sizeof opcode_bits || !opcode_bits[code])
+    u32 code = opcode(i), check = check_table[code];
+    for (u32 k = 2; k < 16; k++)
+        check = check_table[check ^ (i[k / 4] >> k % 4 * 8 & 0xFF)];
+    if ((check ^ CHECK_XOR) != (i[0] >> 8 & 0xFF) || code >= sizeof opcode_bits || !opcode_bits[code])
         return 0;
     s32 bits = opcode_bits[code];
     for (u32 k = 0; k < 4; k++, bits -= 32)

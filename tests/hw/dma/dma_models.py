@@ -20,7 +20,7 @@ def config_of(columns):
     )
 
 
-def load_go(memory, local, row_bytes, rows=1, space=Space.AM, streamed=0, packed=0):
+def load_go(memory, local, row_bytes, rows=1, space=Space.AM, streamed=0, packed=0, checked=0):
     return make(
         Opcode.LOAD_GO,
         memory_address=memory,
@@ -30,6 +30,7 @@ def load_go(memory, local, row_bytes, rows=1, space=Space.AM, streamed=0, packed
         rows=rows,
         streamed=streamed,
         packed=packed,
+        checked=checked,
     )
 
 

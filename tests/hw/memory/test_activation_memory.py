@@ -13,7 +13,7 @@ from tosaic.hw.memory import ActivationMemory
 READS, WRITES = ("vector_read", "array_read", "store_read"), ("vector_write", "load_write")
 
 
-def tiny(columns=4, am_bytes=256, am_banks=4):
+def tiny(columns=4, am_bytes=256, am_banks=4, **sizes):
     return Config(
         "tiny",
         rows=1,
@@ -22,6 +22,7 @@ def tiny(columns=4, am_bytes=256, am_banks=4):
         am_banks=am_banks,
         wm_bytes=2 * columns**2,
         line_pixels=8,
+        **sizes,
     )
 
 
@@ -91,7 +92,16 @@ class Fpga:
     ],
 )
 def test_matches_a_byte_array_under_random_traffic(columns, am_bytes, am_banks, platform):
-    config = tiny(columns, am_bytes, am_banks)
+    random_traffic(columns, am_bytes, am_banks, platform)
+
+
+@pytest.mark.parametrize("columns, am_banks, platform", [(4, 2, None), (8, 4, Fpga())])
+def test_with_parity_nothing_is_wrong_under_random_traffic(columns, am_banks, platform):
+    random_traffic(columns, 256, am_banks, platform, parity=1)
+
+
+def random_traffic(columns, am_bytes, am_banks, platform, parity=0):
+    config = tiny(columns, am_bytes, am_banks, memory_parity=parity)
     dut, reference, random_ = ActivationMemory(config), Reference(config), random.Random(columns * am_banks)
 
     def any_address():
@@ -106,6 +116,7 @@ def test_matches_a_byte_array_under_random_traffic(columns, am_bytes, am_banks, 
             for port, expected in due.pop(cycle, {}).items():
                 interface = getattr(dut, port)
                 assert ctx.get(interface.data).to_bytes(columns, "little") == expected[0], (cycle, port)
+                assert not parity or ctx.get(dut.wrong) == 0, cycle
                 if len(expected) > 1:
                     assert ctx.get(interface.second_data).to_bytes(columns, "little") == expected[1], cycle
             asked = {port: access for port, access in prepared.items() if random_.random() < 0.9}
@@ -272,3 +283,110 @@ def test_a_read_takes_no_more_memories_than_it_needs(port, address, second, halv
     simulator.add_testbench(script)
     simulator.run()
     assert len(platform.ports) == 8 and counts == [0, 0, 0, halves, 0]
+
+
+class Kept:
+    """A platform that keeps the memories, in their order."""
+
+    def __init__(self):
+        self.memories = []
+
+    def get_memory(self, target):
+        self.memories.append(target)
+        return target.elaborate(None)
+
+
+PARITY = tiny(memory_parity=1)
+CELL_BITS = 9
+
+
+def place_of(byte):
+    """Of a byte of the activation memory: the number of its memory, its row and its first bit."""
+    word, lane = divmod(byte, PARITY.columns)
+    bank, word = divmod(word, PARITY.am_bank_bytes // PARITY.columns)
+    return 2 * bank + word % 2, word // 2, CELL_BITS * lane
+
+
+@pytest.mark.parametrize(
+    "port, address, second",
+    [("vector_read", 8, None), ("store_read", 61, None), ("array_read", 30, None), ("array_read", 64, 132)],
+)
+def test_a_flipped_bit_is_wrong_where_it_is_read(port, address, second):
+    """Each bit of each byte around what is read, its parity too, alone and with another of the same byte."""
+    dut, platform = ActivationMemory(PARITY), Kept()
+    fragment, columns = Fragment.get(dut, platform), PARITY.columns
+    reads = [*range(address, address + columns), *range(second or 0, second + columns if second else 0)]
+    found = {}
+
+    async def script(ctx):
+        async def write(at, value):
+            ctx.set(dut.vector_write.address, at)
+            ctx.set(dut.vector_write.data, value)
+            for prepare, request in ((1, 0), (0, 1), (0, 0)):
+                ctx.set(dut.vector_write.prepare, prepare)
+                ctx.set(dut.vector_write.request, request)
+                await ctx.tick()
+
+        async def wrong():
+            """What is said to be wrong in the cycles behind a read."""
+            seen = []
+            for prepare, request in ((1, 0), (0, 1), (0, 0), (0, 0), (0, 0), (0, 0)):
+                ctx.set(reader.prepare, prepare)
+                ctx.set(reader.request, request)
+                seen.append(ctx.get(dut.wrong))
+                await ctx.tick()
+            return seen
+
+        reader = getattr(dut, port)
+        ctx.set(dut.vector_write.mask, (1 << columns) - 1)
+        for at in range(0, PARITY.am_bytes, columns):
+            await write(at, 0x01020304 * (at + 1) & 0xFFFFFFFF)
+        ctx.set(reader.address, address)
+        if second is not None:
+            ctx.set(reader.second, second)
+            ctx.set(reader.paired, 1)
+        assert await wrong() == [0] * 6
+        for byte in sorted({each + near for each in reads for near in (-1, 0, 1)}):
+            number, row, first = place_of(byte)
+            cells = platform.memories[number].data[row]
+            for bit in range(CELL_BITS):
+                before = ctx.get(cells)
+                ctx.set(cells, before ^ 1 << first + bit)
+                found[byte, bit] = await wrong()
+                ctx.set(cells, before ^ 1 << first + bit ^ 1 << first + (bit + 1) % CELL_BITS)
+                assert await wrong() == [0] * 6
+                ctx.set(cells, before)
+
+    simulator = Simulator(fragment)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(script)
+    simulator.run()
+    of_port = 1 << READS.index(port)
+    for (byte, bit), seen in found.items():
+        assert seen == [0, 0, 0, 0, of_port * (byte in reads), 0], (byte, bit)
+
+
+def test_a_byte_that_is_written_in_the_cycle_of_its_read_is_not_wrong():
+    """In an FPGA it may be anything; the bytes beside it are as they were."""
+    for mask, wrong in ((0b0010, 0), (0b1101, 1)):
+        dut, platform = ActivationMemory(PARITY), Kept()
+        fragment, seen = Fragment.get(dut, platform), []
+
+        async def script(ctx, dut=dut, platform=platform, mask=mask, seen=seen):
+            number, row, first = place_of(9)
+            ctx.set(platform.memories[number].data[row], 1 << first)
+            for port in (dut.vector_read, dut.vector_write):
+                ctx.set(port.address, 8)
+            ctx.set(dut.vector_write.mask, mask)
+            for prepare, request in ((1, 0), (0, 1), (0, 0), (0, 0), (0, 0)):
+                for port in (dut.vector_read, dut.vector_write):
+                    ctx.set(port.prepare, prepare)
+                    ctx.set(port.request, request)
+                seen.append(ctx.get(dut.wrong))
+                await ctx.tick()
+
+        simulator = Simulator(fragment)
+        simulator.add_clock(1e-6)
+        simulator.add_testbench(script)
+        simulator.run()
+        assert seen == [0, 0, 0, 0, wrong], mask

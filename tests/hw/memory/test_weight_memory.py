@@ -1,8 +1,10 @@
 """The weight memory against a list of words."""
 
+import dataclasses
 import random
 
 import pytest
+from amaranth.hdl import Fragment
 from amaranth.sim import Simulator
 
 from tosaic.hw.config import Config
@@ -13,14 +15,15 @@ from tosaic.hw.memory import WeightMemory
 pytestmark = pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 
 
-def tiny(columns=8, wm_bytes=128):
+def tiny(columns=8, wm_bytes=128, **sizes):
     return Config(
-        "tiny", rows=1, columns=columns, am_bytes=1024, am_banks=4, wm_bytes=wm_bytes, line_pixels=8
+        "tiny", rows=1, columns=columns, am_bytes=1024, am_banks=4, wm_bytes=wm_bytes, line_pixels=8, **sizes
     )
 
 
-def test_matches_a_list_of_words_under_random_traffic():
-    config, random_ = tiny(), random.Random(3)
+@pytest.mark.parametrize("parity", [0, 1])
+def test_matches_a_list_of_words_under_random_traffic(parity):
+    config, random_ = tiny(memory_parity=parity), random.Random(3)
     dut, words = WeightMemory(config), [0] * config.wm_words
 
     async def testbench(ctx):
@@ -28,6 +31,7 @@ def test_matches_a_list_of_words_under_random_traffic():
         for cycle in range(500):
             if cycle in due:
                 assert ctx.get(dut.read.data) == due.pop(cycle), cycle
+            assert not parity or not ctx.get(dut.wrong), cycle
             read, write = random_.random() < 0.7, random_.random() < 0.7
             read_address, write_address, value = (
                 random_.randrange(1 << 20),
@@ -104,3 +108,51 @@ def test_banks_read_a_word_for_every_part_of_the_rows_while_one_is_written(banks
     simulator.add_clock(1e-6)
     simulator.add_testbench(testbench)
     simulator.run()
+
+
+class Kept:
+    """A platform that keeps the memories."""
+
+    def __init__(self):
+        self.memories = []
+
+    def get_memory(self, target):
+        self.memories.append(target)
+        return target.elaborate(None)
+
+
+@pytest.mark.parametrize("banks", [1, 4])
+def test_a_flipped_bit_is_wrong_where_its_word_is_read(banks):
+    """In the third cycle behind the read, unless the word is written in the cycle of its read."""
+    rows = {"rows": 4 * banks} if banks > 1 else {}
+    config = dataclasses.replace(tiny(columns=16, wm_bytes=2048, memory_parity=1), weight_banks=banks, **rows)
+    dut, platform, seen = WeightMemory(config), Kept(), []
+    fragment = Fragment.get(dut, platform)
+
+    async def script(ctx):
+        async def read(address, writes=0):
+            seen = []
+            ctx.set(dut.read.address, address)
+            ctx.set(dut.write.address, address)
+            for enable in (1, 0, 0, 0, 0):
+                ctx.set(dut.read.enable, enable)
+                ctx.set(dut.write.enable, enable & writes)
+                seen.append(ctx.get(dut.wrong))
+                await ctx.tick()
+            return seen
+
+        ctx.set(dut.write.data, 0x55 << 120 | 3)
+        await read(5, writes=1)
+        # Word 5 is the second row of its bank's first part, or in the only bank.
+        words = platform.memories[1 if banks > 1 else 0].data[1 if banks > 1 else 5]
+        right = ctx.get(words)
+        for bit in (0, 60, 127, 128):
+            ctx.set(words, right ^ 1 << bit)
+            seen.append((await read(5), await read(6), await read(5, writes=1), await read(5)))
+
+    simulator = Simulator(fragment)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(script)
+    simulator.run()
+    right = [0] * 5
+    assert seen == [([0, 0, 0, 1, 0], right, right, right)] * 4

@@ -6,6 +6,7 @@ from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib import wiring
 from kept_simulator import kept_simulator
 
+from tosaic.hw.check_byte import check_byte
 from tosaic.hw.config import Config
 from tosaic.hw.isa import ISA_HASH, Opcode, Unit, decode, encode, make
 from tosaic.hw.sequencer import UNITS, Sequencer
@@ -244,10 +245,7 @@ class SequencerBench:
 
 def _restore(raw):
     assert raw[1] == 0
-    check = 0xA5
-    for byte in raw:
-        check ^= byte
-    return decode(raw[:1] + bytes([check]) + raw[2:])
+    return decode(raw[:1] + bytes([check_byte(raw)]) + raw[2:])
 
 
 def by_unit(instructions):
