@@ -61,6 +61,9 @@ class Quantization:
     samples: Samples
     calibration: Mapping[str, np.ndarray]
     """The arrays that the samples were cut from."""
+    prepared: "Prepared"
+    """What makes it again, with other layers in 16 bits than `finer`."""
+    finer: Finer
     reached: Reached | None = None
     """How the target was met, if there was one."""
 
@@ -103,7 +106,7 @@ class Prepared:
             result = rewrite(self.plan(finer))
         except ScaleError as error:
             raise InputError(f"{error}: {way_out(self.samples)}") from None
-        return Quantization(self.source, self.canonical, result, self.samples, self.calibration)
+        return Quantization(self.source, self.canonical, result, self.samples, self.calibration, self, finer)
 
 
 def way_out(samples: Samples) -> str:

@@ -24,7 +24,7 @@ from tosaic.driver.quantize import (
     measure,
     quantize_graph,
 )
-from tosaic.driver.quantize.advice import warn_of_inputs
+from tosaic.driver.quantize.limits import warn_of_limits
 from tosaic.driver.quantize.page import write_report
 from tosaic.driver.quantize.samples import kept_numbers
 from tosaic.driver.source import Agreement
@@ -181,7 +181,7 @@ def _write(found: Quantization, output: pathlib.Path, note: Mapping[str, Any]) -
 
 
 def _tell(found: Quantization, measured: Measurement, agreement: Agreement) -> None:
-    """Prints what the integers stand for, and how near they are to the network; warns where an input limits that."""
+    """Prints what the integers stand for, and how near they are to the network; warns of what limits that."""
     if found.reached is not None:
         print(found.reached.told)
     for side, encodings in (("input", found.result.inputs), ("output", found.result.outputs)):
@@ -190,7 +190,7 @@ def _tell(found: Quantization, measured: Measurement, agreement: Agreement) -> N
     for line in agreement.lines:
         print(f"{line}; {measured.told_samples}")
     sqnr_db = {each.name: each.sqnr_db for each in agreement.outputs}
-    warn_of_inputs(found, sqnr_db, [dict(given) for given, _ in measured.runs])
+    warn_of_limits(found, sqnr_db, [dict(given) for given, _ in measured.runs])
 
 
 def _print(measured: Measurement) -> None:
