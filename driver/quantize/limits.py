@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator
-from tosaic.compiler.quantizer import Finer
-from tosaic.errors import Error, ModelWarning
+from tosaic.compiler.quantizer.canonical import MACS
+from tosaic.compiler.quantizer.plan import MOVES
+from tosaic.errors import ModelWarning
 from tosaic.sim.golden import evaluate
 
 from .measurement import Difference, measure
@@ -21,6 +22,7 @@ LEAST_DB = {DType.INT8: 20.0, DType.INT16: 35.0}
 """An output below this is looked into, by the type of the activations."""
 _TRIED = 8
 """Samples that are looked at."""
+PRODUCTS = (*MACS, "MATMUL")
 
 
 def warn_of_limits(found: Quantization, sqnr_db: Mapping[str, float], samples: Samples) -> None:
@@ -46,7 +48,8 @@ def _limit_of_inputs(found: Quantization, output: str, samples: Samples, least: 
             rounded = encoding.dequantize(encoding.quantize(sample[name])).astype(sample[name].dtype)
             wanted, got = (evaluate(source, each)[output] for each in (sample, {**sample, name: rounded}))
             difference.add(wanted, got)
-        limits[name] = difference.sqnr_db
+        # No number at all: small values were rounded to a zero that the model takes a logarithm of, or divides by.
+        limits[name] = difference.sqnr_db if np.isfinite(difference.noise) else -np.inf
     name = min(limits, key=lambda each: limits[each], default="")
     if not name or limits[name] >= least:
         return ""
@@ -66,7 +69,7 @@ def _limit_inside(found: Quantization, output: str, samples: Samples, least: flo
     kind = "an input" if op is None else f"{op.op} of tensor {name!r}"
     text = f"most of its noise comes in at {shown!r} ({kind})"
     best = -np.inf
-    for setting, again in _ways_out(found, shown, output):
+    for setting, again in _ways_out(found, name, output):
         reached = _measured(again, output, samples)
         best = max(best, reached)
         if reached >= least:
@@ -74,21 +77,32 @@ def _limit_inside(found: Quantization, output: str, samples: Samples, least: flo
     return f"{text}, and 16 bits everywhere give it {best:.1f} dB: the model makes much of small differences there"
 
 
-def _ways_out(found: Quantization, shown: str, output: str) -> Iterator[tuple[str, Quantization]]:
+def _ways_out(found: Quantization, name: str, output: str) -> Iterator[tuple[str, Quantization]]:
     """Settings in the order of what they cost, and what they make of the model."""
     prepared, graph = found.prepared, found.canonical
-    if output in graph.outputs and not found.finer.operands.issuperset([output]):
+    if name == output:
         yield "--outputs int16", prepared.quantization(found.finer | results(graph))
-    try:
-        one = named(graph, [shown])
-    except Error:
-        one = Finer()
-    if one != Finer():
-        yield f"--keep-int16 {shown!r}", prepared.quantization(found.finer | one)
+    if layers := _layers_at(graph, name):
+        options = " ".join(f"--keep-int16 {layer!r}" for layer in layers)
+        yield options, prepared.quantization(found.finer | named(graph, layers))
     wide = dataclasses.replace(prepared, activations="int16")
     if prepared.activations != "int16":
         yield "--activations int16", wide.quantization(found.finer)
     yield "--activations int16 --weights int16", wide.quantization(found.finer | all_weights(graph))
+
+
+def _layers_at(graph: Graph, name: str) -> list[str]:
+    """The product that makes a tensor, or else those that read it, as `named` takes them."""
+    op, pending, found = graph.producer(name), [name], dict[str, None]()
+    if op is not None and op.op in PRODUCTS:
+        return [op.source or name]
+    while pending:
+        for reader in graph.consumers(pending.pop()):
+            if reader.op in PRODUCTS:
+                found[reader.source or reader.outputs[0]] = None
+            elif reader.op in MOVES:
+                pending += reader.outputs
+    return list(found)
 
 
 def _measured(found: Quantization, output: str, samples: Samples) -> float:
