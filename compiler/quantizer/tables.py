@@ -163,6 +163,15 @@ def counted(function: Function, low: float, high: float) -> TableSegment:
     return TableSegment(float(numbers[0]), float(numbers[-1]), 0.0, 1.0 / INTERPOLATION, entries, scale)
 
 
+def of_whole_numbers(values: np.ndarray, first: int, scale: float) -> TableSegment:
+    """Integers for the whole numbers from `first` on, in steps of `scale`."""
+    entries = np.zeros(_ENTRIES, np.int16)
+    start = first + _STEPS // 2
+    entries[start : start + len(values)] = values
+    last = float(first + len(values) - 1)
+    return TableSegment(float(first), last, 0.0, 1.0 / INTERPOLATION, entries, scale)
+
+
 def _flat_beyond(function: Function, seen_low: float, seen_high: float) -> float | None:
     """A power of two beyond which, to both sides, the function (a sigmoid, a tanh) stays as it is, if one table holds
     it from there to there. Its tables are then equal whatever range was seen: the machine loads one for all.

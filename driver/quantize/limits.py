@@ -2,6 +2,7 @@
 most of the noise is, and the setting that helps, which is tried before it is told."""
 
 import dataclasses
+import itertools
 import warnings
 from collections.abc import Iterator, Mapping
 
@@ -13,6 +14,7 @@ from tosaic.compiler.quantizer.plan import MOVES
 from tosaic.errors import ModelWarning
 from tosaic.sim.golden import evaluate
 
+from .input_curves import choose_curves
 from .measurement import Difference, measure
 from .mixed_precision import all_weights, named, results
 from .prepared import ACTIVATIONS, Quantization
@@ -53,10 +55,19 @@ def _limit_of_inputs(found: Quantization, output: str, samples: Samples, least: 
     name = min(limits, key=lambda each: limits[each], default="")
     if not name or limits[name] >= least:
         return ""
+    text = (
+        f"the {result.inputs[name].dtype.bits} bits of input {name!r} alone limit it to {limits[name]:.1f} dB"
+    )
+    if name not in found.prepared.curves and name in choose_curves(
+        source, samples, "auto", result.inputs[name].dtype
+    ):
+        return f"{text}; leave --input-curve none out"
+    for setting, again in _settings(found, [name]):
+        reached = _measured(again, output, samples)
+        if reached >= least:
+            return f"{text}; with {setting} it has {reached:.1f} dB"
     return (
-        f"the {result.inputs[name].dtype.bits} bits of input {name!r} alone limit it to {limits[name]:.1f} dB; give "
-        "that input more even values (their logarithm or root, computed before the model), or quantize with int16 "
-        "activations"
+        f"{text}, and 16 bits are not enough; give it more even values: their logarithm or root, made before"
     )
 
 
@@ -69,7 +80,9 @@ def _limit_inside(found: Quantization, output: str, samples: Samples, least: flo
     kind = "an input" if op is None else f"{op.op} of tensor {name!r}"
     text = f"most of its noise comes in at {shown!r} ({kind})"
     best = -np.inf
-    for setting, again in _ways_out(found, name, output):
+    outputs = found.finer | results(graph)
+    tries = [("--outputs int16", found.prepared.quantization(outputs))] if name == output else []
+    for setting, again in itertools.chain(tries, _settings(found, _layers_at(graph, name))):
         reached = _measured(again, output, samples)
         best = max(best, reached)
         if reached >= least:
@@ -77,12 +90,10 @@ def _limit_inside(found: Quantization, output: str, samples: Samples, least: flo
     return f"{text}, and 16 bits everywhere give it {best:.1f} dB: the model makes much of small differences there"
 
 
-def _ways_out(found: Quantization, name: str, output: str) -> Iterator[tuple[str, Quantization]]:
-    """Settings in the order of what they cost, and what they make of the model."""
+def _settings(found: Quantization, layers: list[str]) -> Iterator[tuple[str, Quantization]]:
+    """Settings in the order of what they cost, and what they make of the model; `layers` may have 16 bits alone."""
     prepared, graph = found.prepared, found.canonical
-    if name == output:
-        yield "--outputs int16", prepared.quantization(found.finer | results(graph))
-    if layers := _layers_at(graph, name):
+    if layers:
         options = " ".join(f"--keep-int16 {layer!r}" for layer in layers)
         yield options, prepared.quantization(found.finer | named(graph, layers))
     wide = dataclasses.replace(prepared, activations="int16")

@@ -6,7 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from tosaic.compiler.ir import DType, Graph
-from tosaic.compiler.quantizer import Covariances, Finer, Plan, Quantized, ScaleError, Statistics, rewrite
+from tosaic.compiler.quantizer import (
+    Covariances,
+    Curves,
+    Finer,
+    Plan,
+    Quantized,
+    ScaleError,
+    Statistics,
+    behind_curves,
+    bent_name,
+    rewrite,
+    with_curves,
+)
 from tosaic.compiler.quantizer.plan import Forced
 from tosaic.errors import InputError
 
@@ -88,22 +100,24 @@ class Prepared:
     correct_bias: bool
     covariances: Covariances
     """Covariances of what convolutions read whose weights are rounded with error feedback; none without."""
+    curves: Curves
+    """Curves of inputs, by name."""
     group: int | None = None
     """Input channels that share a scale of 4-bit weights; None: weights have 8 bits."""
 
     def plan(self, finer: Finer) -> Plan:
         """The encodings with what is `finer`."""
         kind = ACTIVATIONS[self.activations]
-        plan = Plan(
-            self.canonical, self.statistics, kind, self.method, dict(self.forced), self.correct_bias, finer
-        )
+        graph = behind_curves(self.canonical, self.curves)
+        plan = Plan(graph, self.statistics, kind, self.method, dict(self.forced), self.correct_bias, finer)
         plan.covariances, plan.group = self.covariances, self.group
+        plan.bent = frozenset(map(bent_name, self.curves))
         return plan
 
     def quantization(self, finer: Finer) -> Quantization:
         """The integers. InputError, UnsupportedError as `quantize_graph`."""
         try:
-            result = rewrite(self.plan(finer))
+            result = with_curves(rewrite(self.plan(finer)), self.curves)
         except ScaleError as error:
             raise InputError(f"{error}: {way_out(self.samples)}") from None
         return Quantization(self.source, self.canonical, result, self.samples, self.calibration, self, finer)

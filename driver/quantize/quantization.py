@@ -14,6 +14,7 @@ from tosaic.compiler.quantizer import (
     Covariances,
     Finer,
     Statistics,
+    bend_inputs,
     canonical,
     drop_nan_tests,
     equalize,
@@ -36,6 +37,7 @@ from tosaic.errors import InputError, ModelWarning
 from tosaic.sim.golden import evaluate, evaluate_operator
 
 from .advice import Extremes, warn_of_samples
+from .input_curves import INPUT_CURVES, choose_curves
 from .mixed_precision import LEAVES, Trial, all_weights, named, reach_sqnr, results
 from .output_parts import warn_of_unlike_parts
 from .prepared import ACTIVATIONS, WEIGHTS, Prepared, Progress, Quantization, way_out
@@ -59,6 +61,7 @@ def quantize_graph(
     weights: str = "int8",
     group: int = 64,
     outputs: str = "int8",
+    input_curve: str = "auto",
     error_feedback: bool = False,
     target_sqnr: float | None = None,
     keep_int16: Iterable[str] = (),
@@ -72,7 +75,8 @@ def quantize_graph(
     minmax, percentile, entropy or mse. `activations` is int8, or int16 (with int48 sums); `weights` of int16 are two
     bytes, each with a convolution of its own; those of int4 have a scale for each `group` of input channels, in
     matrices, and error feedback; `error_feedback` rounds those of 8 bits so that the errors of a row's
-    weights make up for each other; `outputs` of int16 are not rounded to 8 bits at the end. `keep_int16`
+    weights make up for each other; `input_curve` of log or sqrt makes inputs that span decades even, auto where it
+    pays, none nowhere; `outputs` of int16 are not rounded to 8 bits at the end. `keep_int16`
     names layers that have activations and weights in 16 bits, by the operators' names as reports show them, or by
     tensors. `target_sqnr` in dB gives 16 bits to as many more layers as it takes, judged on the last quarter of the
     samples, which is kept out of the calibration (that of equalization, too) while
@@ -88,6 +92,8 @@ def quantize_graph(
         raise InputError(f"activations cannot be {activations!r}; use one of {', '.join(ACTIVATIONS)}")
     if outputs not in ACTIVATIONS:
         raise InputError(f"outputs cannot be {outputs!r}; use one of {', '.join(ACTIVATIONS)}")
+    if input_curve not in INPUT_CURVES:
+        raise InputError(f"an input curve cannot be {input_curve!r}; use one of {', '.join(INPUT_CURVES)}")
     if weights not in WEIGHTS:
         raise InputError(f"weights cannot be {weights!r}; use one of {', '.join(WEIGHTS)}")
     if group not in GROUPS:
@@ -99,6 +105,9 @@ def quantize_graph(
     work = canonical(graph, evaluate_constant)
     forced = take_grids(work)
     keep_grids(work, forced)
+    curves = {} if forced else choose_curves(work, samples, input_curve, ACTIVATIONS[activations])
+    largest = {name: max(float(np.abs(sample[name]).max()) for sample in samples) for name in curves}
+    finer = Finer(bend_inputs(work, curves, largest))
     parts = blocks(samples, _BLOCKS) if target_sqnr is not None and len(samples) >= _BLOCKS else []
     # With a target, whatever is learnt from samples is learnt without the judges, so that they judge it.
     seen = list(itertools.chain(*parts[:-1])) or samples
@@ -109,7 +118,6 @@ def quantize_graph(
         statistics = calibrate(work, seen, method, progress)
     drop_nan_tests(work, statistics)
     refuse_infinite(work)
-    finer = Finer()
     # Grids that the model brings must keep their scales.
     if equalization and not forced:
         if apart := part_outliers(work, statistics, ACTIVATIONS[activations]):
@@ -137,6 +145,7 @@ def quantize_graph(
         forced,
         correct_bias,
         covariances,
+        curves,
         group if four_bits else None,
     )
     if target_sqnr is None:
