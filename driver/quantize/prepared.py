@@ -123,11 +123,16 @@ class Prepared:
         return Quantization(self.source, self.canonical, result, self.samples, self.calibration, self, finer)
 
 
-def way_out(samples: Samples) -> str:
-    """Names the input with the largest calibration values."""
-    largest = {
+def largest_of(samples: Samples) -> dict[str, float]:
+    """The largest magnitude of each input."""
+    return {
         name: max(float(np.abs(sample[name]).max(initial=0)) for sample in samples) for name in samples[0]
     }
+
+
+def way_out(samples: Samples) -> str:
+    """Names the input with the largest calibration values."""
+    largest = largest_of(samples)
     name = max(largest, key=lambda each: largest[each])
     return (
         f"the calibration data for input {name!r} goes up to {largest[name]:.3g}; "

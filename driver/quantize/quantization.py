@@ -40,7 +40,7 @@ from .advice import Extremes, warn_of_samples
 from .input_curves import INPUT_CURVES, choose_curves
 from .mixed_precision import LEAVES, Trial, all_weights, named, reach_sqnr, results
 from .output_parts import warn_of_unlike_parts
-from .prepared import ACTIVATIONS, WEIGHTS, Prepared, Progress, Quantization, way_out
+from .prepared import ACTIVATIONS, WEIGHTS, Prepared, Progress, Quantization, largest_of, way_out
 from .samples import Samples, blocks, check_labels, split_samples
 
 _BLOCKS = 4
@@ -88,14 +88,14 @@ def quantize_graph(
     """
     if method not in METHODS:
         raise InputError(f"there is no calibration method {method!r}; use one of {', '.join(METHODS)}")
-    if activations not in ACTIVATIONS:
-        raise InputError(f"activations cannot be {activations!r}; use one of {', '.join(ACTIVATIONS)}")
-    if outputs not in ACTIVATIONS:
-        raise InputError(f"outputs cannot be {outputs!r}; use one of {', '.join(ACTIVATIONS)}")
-    if input_curve not in INPUT_CURVES:
-        raise InputError(f"an input curve cannot be {input_curve!r}; use one of {', '.join(INPUT_CURVES)}")
-    if weights not in WEIGHTS:
-        raise InputError(f"weights cannot be {weights!r}; use one of {', '.join(WEIGHTS)}")
+    for what, given, known in (
+        ("activations", activations, ACTIVATIONS),
+        ("outputs", outputs, ACTIVATIONS),
+        ("an input curve", input_curve, INPUT_CURVES),
+        ("weights", weights, WEIGHTS),
+    ):
+        if given not in known:
+            raise InputError(f"{what} cannot be {given!r}; use one of {', '.join(known)}")
     if group not in GROUPS:
         raise InputError(f"weights cannot have groups of {group}; use one of {', '.join(map(str, GROUPS))}")
     check_floats(graph)
@@ -106,8 +106,7 @@ def quantize_graph(
     forced = take_grids(work)
     keep_grids(work, forced)
     curves = {} if forced else choose_curves(work, samples, input_curve, ACTIVATIONS[activations])
-    largest = {name: max(float(np.abs(sample[name]).max()) for sample in samples) for name in curves}
-    finer = Finer(bend_inputs(work, curves, largest))
+    finer = Finer(bend_inputs(work, curves, largest_of(samples)))
     parts = blocks(samples, _BLOCKS) if target_sqnr is not None and len(samples) >= _BLOCKS else []
     # With a target, whatever is learnt from samples is learnt without the judges, so that they judge it.
     seen = list(itertools.chain(*parts[:-1])) or samples

@@ -172,14 +172,12 @@ def quantize(
         )
         measured = measure(found, test_labels if test_arrays else labels, progress, test_arrays)
         agreement = agreement_with(source, bound, found, measured)
-    note = note_of(source, bound, found, measured, agreement).as_json(output.parent)
-    size = _write(found, output, note)
+    size = _write(found, output, note_of(source, bound, found, measured, agreement).as_json(output.parent))
     settings = {"method": method.value, "activations": activations.value, "weights": weights.value}
     if page is not None:
         with writing(page):
             write_report(page, (pathlib.Path(source), output), found, measured, settings)
-    _print(measured)
-    print(f"{output}: {len(found.graph.operators)} operators, {size:,} bytes")
+    _print(measured, f"{output}: {len(found.graph.operators)} operators, {size:,} bytes")
     _tell(found, measured, agreement)
     open_page(page, open_)
     tell_next("run", output, "--random", "1", "--check")
@@ -216,7 +214,7 @@ def _formula(encoding: Encoding) -> str:
     return f"real = {f'{curve.unit:.9g} * (exp(|v|) - 1)' if curve.kind == 'log' else 'v * v'} with the sign of {even}"
 
 
-def _print(measured: Measurement) -> None:
+def _print(measured: Measurement, file: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -234,3 +232,4 @@ def _print(measured: Measurement) -> None:
         print(f"{output.name}: SQNR {decibels(output.sqnr_db)}{same}, measured on {measured.told_samples}")
     for name, (before, after) in measured.accuracy.items():
         print(f"{name}: accuracy {before:.2%} in floats, {after:.2%} in integers")
+    print(file)
