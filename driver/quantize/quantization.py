@@ -88,14 +88,7 @@ def quantize_graph(
     """
     if method not in METHODS:
         raise InputError(f"there is no calibration method {method!r}; use one of {', '.join(METHODS)}")
-    for what, given, known in (
-        ("activations", activations, ACTIVATIONS),
-        ("outputs", outputs, ACTIVATIONS),
-        ("an input curve", input_curve, INPUT_CURVES),
-        ("weights", weights, WEIGHTS),
-    ):
-        if given not in known:
-            raise InputError(f"{what} cannot be {given!r}; use one of {', '.join(known)}")
+    _check_words(activations=activations, outputs=outputs, input_curve=input_curve, weights=weights)
     if group not in GROUPS:
         raise InputError(f"weights cannot have groups of {group}; use one of {', '.join(map(str, GROUPS))}")
     check_floats(graph)
@@ -156,6 +149,15 @@ def quantize_graph(
     _refuse_nothing_finite(work, statistics)
     warn_of_unlike_parts(work, found.result.outputs, seen)
     return found
+
+
+def _check_words(**given: str) -> None:
+    """InputError for a word that an option does not know."""
+    known = dict(activations=ACTIVATIONS, outputs=ACTIVATIONS, input_curve=INPUT_CURVES, weights=WEIGHTS)
+    for option, word in given.items():
+        if word not in known[option]:
+            what = "an input curve" if option == "input_curve" else option
+            raise InputError(f"{what} cannot be {word!r}; use one of {', '.join(known[option])}")
 
 
 def _reached(
