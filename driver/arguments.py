@@ -5,7 +5,7 @@ from collections.abc import Container, Mapping
 
 import numpy as np
 
-from tosaic.compiler.ir import Declared, DType, Encoding, Tensor, nearest, unsigned_type
+from tosaic.compiler.ir import CurvedEncoding, Declared, DType, Encoding, Tensor, nearest, unsigned_type
 from tosaic.compiler.program import Port
 from tosaic.errors import InputError
 
@@ -241,6 +241,8 @@ def _is_held(limits: np.iinfo, value: np.ndarray) -> bool:
 
 def _quantizing(encoding: Encoding, dtype: np.dtype, least: float, most: float) -> str:
     """Python that quantizes an array; of pixels, what the training made of them."""
+    if isinstance(encoding, CurvedEncoding):
+        return "whose curve session.inputs tell: give the input's encoding.quantize(x)"
     kind = "" if dtype == np.int8 else f", dtype={dtype.name!r}"
     call = f"tosaic.quantize({{}}, {encoding.scale!r}, {encoding.zero_point}{kind})"
     low, high = encoding.ends

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tosaic.compiler.ir import Declared, DType, Encoding, Graph, unsigned_type
+from tosaic.compiler.ir import Curve, CurvedEncoding, Declared, DType, Encoding, Graph, unsigned_type
 from tosaic.driver.replacing import replacing
 from tosaic.errors import InputError, in_words
 
@@ -42,12 +42,13 @@ def encodings_text(
     source: Mapping[str, Any] | None = None,
     declared: Mapping[str, Declared] | None = None,
 ) -> str:
-    """JSON text: {"inputs": {name: {"dtype", "scale", "zero_point"}}, "outputs": ..., "source": ..., "declared": {name:
+    """JSON text: {"inputs": {name: {"dtype", "scale", "zero_point"}}, with "curve", "unit" and "step" instead of the
+    scale where an input has a curve, "outputs": ..., "source": ..., "declared": {name:
     {"dtype", "shape", "low", "high"}}}."""
     sides = {"inputs": inputs, "outputs": outputs}
     text: dict[str, Any] = {
         side: {
-            name: {"dtype": _spelled(e), "scale": e.scale, "zero_point": e.zero_point}
+            name: {"dtype": _spelled(e), **_numbers(e), "zero_point": e.zero_point}
             for name, e in encodings.items()
         }
         for side, encodings in sides.items()
@@ -108,8 +109,21 @@ def _spelled(encoding: Encoding) -> str:
     return str(unsigned_type(encoding.dtype)) if encoding.unsigned else encoding.dtype.name.lower()
 
 
+def _numbers(encoding: Encoding) -> dict[str, Any]:
+    """What reals are made with, the zero point apart. Who knows no curves finds no scale."""
+    if isinstance(encoding, CurvedEncoding):
+        return {"curve": encoding.curve.kind, "unit": encoding.curve.unit, "step": encoding.step}
+    return {"scale": encoding.scale}
+
+
 def _parsed(found: dict[str, Any]) -> Encoding:
     """Raises ValueError for what no integers can be made with."""
+    if "curve" in found:
+        even = _parsed({"dtype": found["dtype"], "scale": found["step"], "zero_point": found["zero_point"]})
+        kind, unit = found["curve"], float(found["unit"])
+        if kind not in ("log", "sqrt") or even.unsigned or not 0 < unit < np.inf:
+            raise ValueError(f"{kind!r} with the unit {unit} is no curve")
+        return CurvedEncoding.of(even, Curve(kind, unit))
     name, scale, zero_point = str(found["dtype"]).lower(), found["scale"], found["zero_point"]
     unsigned = name in ("uint8", "uint16")
     dtype = DType[name[unsigned:].upper()]
@@ -139,5 +153,10 @@ def dequantize(values: ArrayLike, scale: float, zero_point: int = 0) -> np.ndarr
 
 def _checked(scale: float) -> float:
     if not 0 < scale < np.inf:
-        raise InputError(f"a scale must be positive and finite, not {scale}")
+        curved = (
+            "; an input with a curve has none: use its encoding's quantize and dequantize"
+            if scale == 0
+            else ""
+        )
+        raise InputError(f"a scale must be positive and finite, not {scale}{curved}")
     return float(scale)

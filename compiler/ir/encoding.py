@@ -46,6 +46,59 @@ class Encoding:
         return (integers - self.zero_point) * self.scale
 
 
+@dataclass(frozen=True)
+class Curve:
+    """An odd function that makes numbers over decades more even: kind log is log(1 + x / unit), sqrt the root of x."""
+
+    kind: str
+    unit: float = 1.0
+    """Of a logarithm: the size below which numbers are as good as in equal steps."""
+
+    def bend(self, values: ArrayLike) -> np.ndarray:
+        """The even numbers (float64) for reals."""
+        reals = np.asarray(values, np.float64)
+        sizes = np.log1p(np.abs(reals) / self.unit) if self.kind == "log" else np.sqrt(np.abs(reals))
+        return np.copysign(sizes, reals)
+
+    def unbend(self, values: ArrayLike) -> np.ndarray:
+        """The reals (float64) for even numbers."""
+        even = np.asarray(values, np.float64)
+        sizes = self.unit * np.expm1(np.abs(even)) if self.kind == "log" else even * even
+        return np.copysign(sizes, even)
+
+
+@dataclass(frozen=True)
+class CurvedEncoding(Encoding):
+    """What the integers of an input with a curve stand for: real = curve.unbend(step * (q - zero_point)). Its `scale`
+    is 0, which nobody takes for one: `quantize` and `dequantize` know the curve."""
+
+    curve: Curve = Curve("sqrt")
+    step: float = 1.0
+
+    @classmethod
+    def of(cls, even: Encoding, curve: Curve) -> "CurvedEncoding":
+        """Returns the encoding of reals whose bent numbers have the encoding `even`."""
+        return cls(even.dtype, 0.0, even.zero_point, curve=curve, step=even.scale)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest real that it holds."""
+        low, high = self.curve.unbend(self._even.ends)
+        return float(low), float(high)
+
+    def quantize(self, values: ArrayLike) -> np.ndarray:
+        """The integers for the nearest bent numbers, saturated, in the type that NumPy holds them in."""
+        return self._even.quantize(self.curve.bend(values))
+
+    def dequantize(self, values: ArrayLike) -> np.ndarray:
+        """The reals (float64) that integers stand for."""
+        return self.curve.unbend(self._even.dequantize(values))
+
+    @property
+    def _even(self) -> Encoding:
+        return Encoding(self.dtype, self.step, self.zero_point)
+
+
 def unsigned_type(dtype: DType) -> np.dtype:
     """NumPy's type of integers without sign that has as many bits."""
     return np.dtype(f"uint{dtype.bits}")

@@ -9,10 +9,11 @@ emits integers. It may import the IR and `errors`; what runs graphs (calibration
 from tosaic.compiler.ir import Encoding, unsigned_type
 from tosaic.compiler.quantizer.calibration import METHODS, Statistics, wanted_channels
 from tosaic.compiler.quantizer.canonical import canonical
-from tosaic.compiler.quantizer.encoding import ScaleError
+from tosaic.compiler.quantizer.encoding import ScaleError, asymmetric
 from tosaic.compiler.quantizer.equalize import equalize
 from tosaic.compiler.quantizer.feedback import Covariances
 from tosaic.compiler.quantizer.grids import take_grids
+from tosaic.compiler.quantizer.input_curves import Curves, behind_curves, bend_inputs, bent_name, with_curves
 from tosaic.compiler.quantizer.kept_grids import keep_grids, moved_encoding
 from tosaic.compiler.quantizer.masks import drop_nan_tests, masking_inputs, soften_masks
 from tosaic.compiler.quantizer.norms import equalize_norms
@@ -25,12 +26,17 @@ __all__ = [
     "METHODS",
     "Counterpart",
     "Covariances",
+    "Curves",
     "Encoding",
     "Finer",
     "Plan",
     "Quantized",
     "ScaleError",
     "Statistics",
+    "asymmetric",
+    "behind_curves",
+    "bend_inputs",
+    "bent_name",
     "canonical",
     "drop_nan_tests",
     "equalize",
@@ -47,4 +53,5 @@ __all__ = [
     "take_grids",
     "unsigned_type",
     "wanted_channels",
+    "with_curves",
 ]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -9,7 +10,14 @@ from tosaic.compiler.ir import DType, Operator
 from tosaic.compiler.quantizer.arithmetic import bent_line
 from tosaic.compiler.quantizer.emission import HEADROOM_BITS, Emission, natural
 from tosaic.compiler.quantizer.encoding import Encoding, Integers
-from tosaic.compiler.quantizer.tables import INTERPOLATION, TableSegment, counted, is_counted, pieces
+from tosaic.compiler.quantizer.tables import (
+    INTERPOLATION,
+    TableSegment,
+    counted,
+    is_counted,
+    of_whole_numbers,
+    pieces,
+)
 from tosaic.compiler.quantizer.wide_range import reads_logarithm, small_squares
 
 _COARSEST_UNIT = 8.0
@@ -17,6 +25,10 @@ _COARSEST_UNIT = 8.0
 centre is then off by at most 4 steps, a 64th of a step of int8."""
 _STEEPEST = 2.0**28
 """Units of a table's input that one unit of its source may be."""
+
+_DECADES = 2.0**-9
+"""A function that has results smaller than this share of its largest tells them by 6 of 16 bits."""
+_REST_BITS = 14
 
 _LARGEST_INDEX = 2.0**28
 """The index of a table before it is cut, for any input."""
@@ -34,6 +46,10 @@ def table(emission: Emission, op: Operator) -> Integers:
     def function(x: np.ndarray) -> np.ndarray:
         return plan.functions(result, x)
 
+    if plan.is_bent(root) and not plan.held(result):
+        exact = _of_bytes(emission, root, function, plan.largest(result))
+        if exact is not None:
+            return exact
     if plan.readers[root] == {result} and not plan.held(root) and root not in plan.whole:
         parts = pieces(function, low, high, plan.as_onnx)
         index = _less_its_row(emission, root, parts[0]) if len(parts) == 1 else None
@@ -57,6 +73,32 @@ def table(emission: Emission, op: Operator) -> Integers:
     return Integers(
         emission.emit("SELECT", below, *both), DType.INT32, np.array(scale), 0, 2.0**HEADROOM_BITS + 1
     )
+
+
+def _of_bytes(
+    emission: Emission, root: str, function: Callable[[np.ndarray], np.ndarray], largest: float
+) -> Integers | None:
+    """A function that spans decades, of an input of 8 bits: 30 bits for each of its integers, as the sum of two tables.
+    None for functions that 16 bits do for, and for inputs of 16 bits. `largest` is the largest magnitude seen."""
+    source = emission.wide(root)
+    if source.dtype is not DType.INT8 or source.encoding is None:
+        return None
+    values = function(source.encoding.dequantize(np.arange(DType.INT8.min, DType.INT8.max + 1)))
+    values = np.clip(values, -largest, largest)
+    sizes = np.abs(values)
+    if not values.any() or sizes[sizes > 0].min() > _DECADES * sizes.max():
+        return None
+    scale = float(sizes.max()) / DType.INT16.max
+    first, fine = np.rint(values / scale), scale / 2.0**_REST_BITS
+    whole = dataclasses.replace(source, scale=np.array(1.0), zero_point=0, encoding=None)
+    terms = []
+    for entries, step in ((first, scale), (np.rint((values - first * scale) / fine), fine)):
+        part = of_whole_numbers(entries, DType.INT8.min, step)
+        tensor = _looked_up(emission, whole, part)
+        found = Integers(tensor, DType.INT32, np.array(step / INTERPOLATION), 0, part.bound)
+        terms.append(emission.as_int32(found, fine))
+    total = emission.emit("ADD", *(term.tensor for term in terms))
+    return Integers(total, DType.INT32, np.array(fine), 0, sum(term.bound for term in terms))
 
 
 def _less_its_row(emission: Emission, root: str, part: TableSegment) -> Integers | None:

@@ -83,6 +83,8 @@ class Plan:
         """Input channels that share a scale where matrices are rounded to four bits; None: they have eight."""
         self.covariances = Covariances()
         """Covariances of what convolutions read whose weights are rounded with error feedback."""
+        self.bent = frozenset[str]()
+        """Inputs whose integers stand for the bent numbers of a curve."""
         self.as_onnx = False
         """Whether functions of int8 round as ONNX does: in float32, ties to even."""
         self._parents: dict[str, str] = {}
@@ -110,7 +112,8 @@ class Plan:
         """Whether int16 does for a tensor between layers, which goes through memory since several operators read it.
 
         Sums over the last axis stay in int32, as does what a reciprocal or a root reads: they need ratios, not steps.
-        So do scores with masks that a model's own encodings frame: steps of their range would be coarse for a softmax.
+        So do scores with masks that a model's own encodings frame: steps of their range would be coarse for a softmax;
+        and so does what undoes the curve of an input.
         """
         readers = self.readers.get(tensor, set())
         if (
@@ -119,11 +122,21 @@ class Plan:
             or self.graph.tensors[tensor].shape[-1:] == (1,)
         ):
             return False
+        if self.is_bent(self.functions.root(tensor)):
+            return False
         if self.as_onnx and any(self.producers[name].op == "REDUCE_MAX" for name in readers):
             return False
         low, high = self.statistics.range_seen(tensor)
         factor = low > 0 and any(self.functions.root(name) == tensor for name in readers)
         return high > low and not factor
+
+    def is_bent(self, tensor: str) -> bool:
+        """Whether a tensor is an input with a curve, or moved from one."""
+        op = self.producers.get(tensor)
+        while op is not None and op.op in MOVES:
+            tensor = op.inputs[0]
+            op = self.producers.get(tensor)
+        return tensor in self.bent
 
     def held(self, tensor: str) -> bool:
         """Whether a tensor is in memory as an activation anyway, since a convolution or MATMUL reads it."""

@@ -1,5 +1,6 @@
 """Functions as TOSA's tables: 256 entries for int8, 513 interpolated ones for int16, in pieces where needed."""
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,10 @@ INTERPOLATION = 128
 _ENTRIES, _STEPS = 513, 512
 _PIECES = 7
 _TOLERANCE = 2.0**-13
+_BENT = 2.0**-9
+"""An error of half a step of 8 bits."""
+_SURROUNDINGS = (1 / 8, 1 / 32, 1 / 128)
+"""Shares of a range that may get a table of their own."""
 _EXTENSION, _RATIO_EXTENSION = 1.0, 8.0
 _FLAT_TIGHT = 2.0**-14
 _WIDEST_RATIO = 2.0**24
@@ -101,14 +106,45 @@ def pieces(function: Function, low: float, high: float, tight: bool = False) -> 
         if low < high and keeps and _error(function, -largest, largest, relative) <= _TOLERANCE:
             # Nothing needs to be subtracted from the input.
             low, high = -largest, largest
+    if low <= 0:
+        return [_piece(function, a, b) for a, b in _parted(function, low, high)]
     found = [(low, high)]
-    while len(found) < _PIECES and low > 0:
+    while len(found) < _PIECES:
         worst = max(found, key=lambda span: _error(function, span[0], span[1], relative))
         if _error(function, worst[0], worst[1], relative) <= _TOLERANCE or worst[1] / worst[0] < 1.5:
             break
         index, middle = found.index(worst), math.sqrt(worst[0] * worst[1])
         found[index : index + 1] = [(worst[0], middle), (middle, worst[1])]
     return [_piece(function, a, b) for a, b in found]
+
+
+def _parted(function: Function, low: float, high: float) -> list[tuple[float, float]]:
+    """low..high in parts whose tables hold what bends within a few steps of one (x / (1 + |x|) over a wide range): the
+    surroundings of the point that is worst get a table of their own. A jump is no better in parts, and stays in one."""
+    whole = float(np.abs(function(_grid(low, high))).max())
+    if not low < high or whole == 0:
+        return [(low, high)]
+
+    def error(span: tuple[float, float]) -> float:
+        return _error(function, *span, relative=False) * float(np.abs(function(_grid(*span))).max()) / whole
+
+    found = [(low, high)]
+    while len(found) < _PIECES:
+        worst = max(found, key=error)
+        if error(worst) <= _BENT:
+            break
+        tried = [_around(function, *worst, share) for share in _SURROUNDINGS]
+        index = found.index(worst)
+        found[index : index + 1] = min(tried, key=lambda spans: max(map(error, spans)))
+    return found if max(map(error, found)) < error((low, high)) / 2 else [(low, high)]
+
+
+def _around(function: Function, low: float, high: float, share: float) -> list[tuple[float, float]]:
+    """low..high, parted at the ends of a share of it around the point where interpolation is worst."""
+    knots, middle = function(_grid(low, high)), _grid(low, high)[:-1] + (high - low) / _STEPS / 2
+    worst = middle[np.abs((knots[:-1] + knots[1:]) / 2 - function(middle)).argmax()]
+    edges = [edge for side in (-1, 1) if low < (edge := float(worst + side * share * (high - low))) < high]
+    return list(itertools.pairwise([low, *edges, high]))
 
 
 def is_counted(span: tuple[float, float]) -> bool:
@@ -125,6 +161,15 @@ def counted(function: Function, low: float, high: float) -> TableSegment:
     scale = float(seen.max(initial=0, where=seen < _INFINITE)) / (_HALF - 1) or 1.0
     entries = np.clip(np.rint(values / scale), -_HALF, _HALF - 1).astype(np.int16)
     return TableSegment(float(numbers[0]), float(numbers[-1]), 0.0, 1.0 / INTERPOLATION, entries, scale)
+
+
+def of_whole_numbers(values: np.ndarray, first: int, scale: float) -> TableSegment:
+    """Integers for the whole numbers from `first` on, in steps of `scale`."""
+    entries = np.zeros(_ENTRIES, np.int16)
+    start = first + _STEPS // 2
+    entries[start : start + len(values)] = values
+    last = float(first + len(values) - 1)
+    return TableSegment(float(first), last, 0.0, 1.0 / INTERPOLATION, entries, scale)
 
 
 def _flat_beyond(function: Function, seen_low: float, seen_high: float) -> float | None:

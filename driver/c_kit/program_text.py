@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tosaic.compiler.ir import CurvedEncoding
 from tosaic.compiler.program import BootPart, Port, Program
 from tosaic.driver.arguments import argument
 from tosaic.driver.encodings import Encodings
@@ -120,10 +121,13 @@ def _blocks(name: str, boot: BootPart) -> str:
 def _tensor(port: Port, shape: str, encodings: Encodings) -> str:
     encoding = argument(port, encodings).encoding
     scale, zero_point = (encoding.scale, encoding.zero_point) if encoding else (0.0, 0)
+    curve = "NULL, 0.0, 0.0"
+    if isinstance(encoding, CurvedEncoding):
+        curve = f"{c_string(encoding.curve.kind)}, {encoding.step!r}, {encoding.curve.unit!r}"
     return (
         f"{{{c_string(port.name)}, {c_string(port.dtype.spelling)}, {shape if port.shape else 'NULL'}, "
         f"{len(port.shape)}u, {port.address}u, {port.bytes}u, {float(scale)!r}, {zero_point}, "
-        f"{_order(port, shape)}}}"
+        f"{_order(port, shape)}, {curve}}}"
     )
 
 

@@ -57,9 +57,12 @@ struct tosaic_tensor {
     uint32_t rank;
     uint32_t address;       /* byte offset in the window */
     uint32_t bytes;
-    double scale;           /* real = scale * (integer - zero_point); 0: the integers stand for themselves */
+    double scale;           /* real = scale * (integer - zero_point); 0: the integers stand for themselves, or `curve` */
     int32_t zero_point;
     const uint32_t *order;  /* the axes of `shape` as memory has them, the slowest first; NULL: row major */
+    const char *curve;      /* NULL, or of an input whose v = step * (integer - zero_point) is sign(x) times "sqrt": */
+    double step;            /* sqrt(|x|), or "log": log1p(|x| / unit), x being the real */
+    double unit;
 };
 
 #define TOSAIC_RANK_MAX 6u

@@ -1,5 +1,4 @@
-"""Warnings on what limits a quantization: too few samples, one sample that sets a range alone, an input whose encoding
-alone is too coarse."""
+"""Warnings on samples that limit a quantization: too few of them, or one that sets a range alone."""
 
 import dataclasses
 import warnings
@@ -7,12 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Graph
+from tosaic.compiler.ir import Graph
 from tosaic.errors import ModelWarning
-from tosaic.sim.golden import evaluate
 
-from .measurement import Difference
-from .prepared import Quantization
 from .samples import Samples
 
 FEW_SAMPLES = 16
@@ -21,10 +17,6 @@ ALONE = 2.0
 """A sample that makes a range this many times as wide costs all others a bit."""
 _SEVERAL = 8
 """Samples that it takes to call one odd."""
-LEAST_DB = {DType.INT8: 20.0, DType.INT16: 35.0}
-"""An output below this is looked into."""
-_TRIED = 8
-"""Samples whose inputs are rounded alone."""
 
 
 @dataclasses.dataclass
@@ -104,41 +96,6 @@ def warn_of_samples(
         f"{times:.3g} times as wide as all others do, and the steps of its integers as coarse: leave it out unless the "
         "model will see such values"
     )
-
-
-def warn_of_inputs(found: Quantization, sqnr_db: Mapping[str, float], samples: Samples) -> None:
-    """ModelWarning naming the input whose encoding alone keeps an output below LEAST_DB, where golden's floats with
-    nothing but that input rounded say so. `sqnr_db` has what was measured of each output."""
-    source, result = found.source, found.result
-    low = [
-        name
-        for name, each in result.outputs.items()
-        if sqnr_db.get(name, np.inf) < LEAST_DB.get(each.dtype, 0)
-    ]
-    if not low:
-        return
-    chosen = samples[:_TRIED]
-    wanted = [evaluate(source, sample) for sample in chosen]
-    limits: dict[str, dict[str, float]] = {name: {} for name in low}
-    for name, encoding in result.inputs.items():
-        differences = {output: Difference(output, "", "", output) for output in low}
-        for sample, floats in zip(chosen, wanted, strict=True):
-            rounded = encoding.dequantize(encoding.quantize(sample[name])).astype(sample[name].dtype)
-            got = evaluate(source, {**sample, name: rounded})
-            for output, difference in differences.items():
-                difference.add(floats[output], got[output])
-        for output, difference in differences.items():
-            limits[output][name] = difference.sqnr_db
-    for output, by_input in limits.items():
-        if not by_input:
-            continue
-        name = min(by_input, key=lambda each: by_input[each])
-        if by_input[name] < LEAST_DB[result.outputs[output].dtype]:
-            _warn(
-                f"output {output!r} has {sqnr_db[output]:.1f} dB: the {result.inputs[name].dtype.bits} bits of input "
-                f"{name!r} alone limit it to {by_input[name]:.1f} dB; give that input more even values (their "
-                "logarithm or root, computed before the model), or quantize with int16 activations"
-            )
 
 
 def _warn(text: str) -> None:

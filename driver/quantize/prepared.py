@@ -6,7 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from tosaic.compiler.ir import DType, Graph
-from tosaic.compiler.quantizer import Covariances, Finer, Plan, Quantized, ScaleError, Statistics, rewrite
+from tosaic.compiler.quantizer import (
+    Covariances,
+    Curves,
+    Finer,
+    Plan,
+    Quantized,
+    ScaleError,
+    Statistics,
+    behind_curves,
+    bent_name,
+    rewrite,
+    with_curves,
+)
 from tosaic.compiler.quantizer.plan import Forced
 from tosaic.errors import InputError
 
@@ -61,6 +73,9 @@ class Quantization:
     samples: Samples
     calibration: Mapping[str, np.ndarray]
     """The arrays that the samples were cut from."""
+    prepared: "Prepared"
+    """What makes it again, with other layers in 16 bits than `finer`."""
+    finer: Finer
     reached: Reached | None = None
     """How the target was met, if there was one."""
 
@@ -85,32 +100,39 @@ class Prepared:
     correct_bias: bool
     covariances: Covariances
     """Covariances of what convolutions read whose weights are rounded with error feedback; none without."""
+    curves: Curves
+    """Curves of inputs, by name."""
     group: int | None = None
     """Input channels that share a scale of 4-bit weights; None: weights have 8 bits."""
 
     def plan(self, finer: Finer) -> Plan:
         """The encodings with what is `finer`."""
         kind = ACTIVATIONS[self.activations]
-        plan = Plan(
-            self.canonical, self.statistics, kind, self.method, dict(self.forced), self.correct_bias, finer
-        )
+        graph = behind_curves(self.canonical, self.curves)
+        plan = Plan(graph, self.statistics, kind, self.method, dict(self.forced), self.correct_bias, finer)
         plan.covariances, plan.group = self.covariances, self.group
+        plan.bent = frozenset(map(bent_name, self.curves))
         return plan
 
     def quantization(self, finer: Finer) -> Quantization:
         """The integers. InputError, UnsupportedError as `quantize_graph`."""
         try:
-            result = rewrite(self.plan(finer))
+            result = with_curves(rewrite(self.plan(finer)), self.curves)
         except ScaleError as error:
             raise InputError(f"{error}: {way_out(self.samples)}") from None
-        return Quantization(self.source, self.canonical, result, self.samples, self.calibration)
+        return Quantization(self.source, self.canonical, result, self.samples, self.calibration, self, finer)
+
+
+def largest_of(samples: Samples) -> dict[str, float]:
+    """The largest magnitude of each input."""
+    return {
+        name: max(float(np.abs(sample[name]).max(initial=0)) for sample in samples) for name in samples[0]
+    }
 
 
 def way_out(samples: Samples) -> str:
     """Names the input with the largest calibration values."""
-    largest = {
-        name: max(float(np.abs(sample[name]).max(initial=0)) for sample in samples) for name in samples[0]
-    }
+    largest = largest_of(samples)
     name = max(largest, key=lambda each: largest[each])
     return (
         f"the calibration data for input {name!r} goes up to {largest[name]:.3g}; "

@@ -14,6 +14,7 @@ from tosaic.compiler.quantizer import (
     Covariances,
     Finer,
     Statistics,
+    bend_inputs,
     canonical,
     drop_nan_tests,
     equalize,
@@ -36,9 +37,10 @@ from tosaic.errors import InputError, ModelWarning
 from tosaic.sim.golden import evaluate, evaluate_operator
 
 from .advice import Extremes, warn_of_samples
+from .input_curves import INPUT_CURVES, choose_curves
 from .mixed_precision import LEAVES, Trial, all_weights, named, reach_sqnr, results
 from .output_parts import warn_of_unlike_parts
-from .prepared import ACTIVATIONS, WEIGHTS, Prepared, Progress, Quantization, way_out
+from .prepared import ACTIVATIONS, WEIGHTS, Prepared, Progress, Quantization, largest_of, way_out
 from .samples import Samples, blocks, check_labels, split_samples
 
 _BLOCKS = 4
@@ -59,6 +61,7 @@ def quantize_graph(
     weights: str = "int8",
     group: int = 64,
     outputs: str = "int8",
+    input_curve: str = "auto",
     error_feedback: bool = False,
     target_sqnr: float | None = None,
     keep_int16: Iterable[str] = (),
@@ -72,7 +75,8 @@ def quantize_graph(
     minmax, percentile, entropy or mse. `activations` is int8, or int16 (with int48 sums); `weights` of int16 are two
     bytes, each with a convolution of its own; those of int4 have a scale for each `group` of input channels, in
     matrices, and error feedback; `error_feedback` rounds those of 8 bits so that the errors of a row's
-    weights make up for each other; `outputs` of int16 are not rounded to 8 bits at the end. `keep_int16`
+    weights make up for each other; `input_curve` of log or sqrt makes inputs that span decades even, auto where it
+    pays, none nowhere; `outputs` of int16 are not rounded to 8 bits at the end. `keep_int16`
     names layers that have activations and weights in 16 bits, by the operators' names as reports show them, or by
     their results; and tensors that layers read, which alone then have 16 bits. `target_sqnr` in dB gives 16 bits to
     as many more layers as it takes, judged on the last quarter of the samples, which is kept out of the calibration
@@ -84,12 +88,7 @@ def quantize_graph(
     """
     if method not in METHODS:
         raise InputError(f"there is no calibration method {method!r}; use one of {', '.join(METHODS)}")
-    if activations not in ACTIVATIONS:
-        raise InputError(f"activations cannot be {activations!r}; use one of {', '.join(ACTIVATIONS)}")
-    if outputs not in ACTIVATIONS:
-        raise InputError(f"outputs cannot be {outputs!r}; use one of {', '.join(ACTIVATIONS)}")
-    if weights not in WEIGHTS:
-        raise InputError(f"weights cannot be {weights!r}; use one of {', '.join(WEIGHTS)}")
+    _check_words(activations=activations, outputs=outputs, input_curve=input_curve, weights=weights)
     if group not in GROUPS:
         raise InputError(f"weights cannot have groups of {group}; use one of {', '.join(map(str, GROUPS))}")
     check_floats(graph)
@@ -99,6 +98,8 @@ def quantize_graph(
     work = canonical(graph, evaluate_constant)
     forced = take_grids(work)
     keep_grids(work, forced)
+    curves = {} if forced else choose_curves(work, samples, input_curve, ACTIVATIONS[activations])
+    finer = Finer(bend_inputs(work, curves, largest_of(samples)))
     parts = blocks(samples, _BLOCKS) if target_sqnr is not None and len(samples) >= _BLOCKS else []
     # With a target, whatever is learnt from samples is learnt without the judges, so that they judge it.
     seen = list(itertools.chain(*parts[:-1])) or samples
@@ -109,7 +110,6 @@ def quantize_graph(
         statistics = calibrate(work, seen, method, progress)
     drop_nan_tests(work, statistics)
     refuse_infinite(work)
-    finer = Finer()
     # Grids that the model brings must keep their scales.
     if equalization and not forced:
         if apart := part_outliers(work, statistics, ACTIVATIONS[activations]):
@@ -137,6 +137,7 @@ def quantize_graph(
         forced,
         correct_bias,
         covariances,
+        curves,
         group if four_bits else None,
     )
     if target_sqnr is None:
@@ -148,6 +149,15 @@ def quantize_graph(
     _refuse_nothing_finite(work, statistics)
     warn_of_unlike_parts(work, found.result.outputs, seen)
     return found
+
+
+def _check_words(**given: str) -> None:
+    """InputError for a word that an option does not know."""
+    known = dict(activations=ACTIVATIONS, outputs=ACTIVATIONS, input_curve=INPUT_CURVES, weights=WEIGHTS)
+    for option, word in given.items():
+        if word not in known[option]:
+            what = "an input curve" if option == "input_curve" else option
+            raise InputError(f"{what} cannot be {word!r}; use one of {', '.join(known[option])}")
 
 
 def _reached(

@@ -9,7 +9,7 @@ import numpy as np
 
 from tosaic.compiler.importers.torch_models.onnx_road import onnx_of
 from tosaic.compiler.importers.torch_models.program import inputs_of
-from tosaic.driver.quantize.advice import warn_of_inputs
+from tosaic.driver.quantize.limits import warn_of_limits
 from tosaic.driver.quantize.torch_modules import QuantizedModule
 from tosaic.errors import ModelWarning
 from tosaic.sim.golden import evaluate
@@ -63,7 +63,7 @@ def measured_module(network: SourceNetwork, found: QuantizedModule) -> tuple[Sou
         warnings.warn(f"the integers are not near the module's floats: {problem}", ModelWarning, stacklevel=3)
     if found.quantization is not None:
         chosen = found.quantization.samples[:_MEASURED]
-        warn_of_inputs(found.quantization, {each.name: each.sqnr_db for each in agreement.outputs}, chosen)
+        warn_of_limits(found.quantization, {each.name: each.sqnr_db for each in agreement.outputs}, chosen)
     noted = {each.name: each.note for each in agreement.outputs}
     return dataclasses.replace(network, limits=dataclasses.replace(network.limits, noted=noted)), agreement
 

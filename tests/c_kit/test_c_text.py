@@ -9,8 +9,7 @@ from c_programs import CC, STRICT, run
 from device_programs import tiny
 
 from tosaic.compiler.build import compile_graph
-from tosaic.compiler.ir import DType, GraphBuilder
-from tosaic.compiler.quantizer import Encoding
+from tosaic.compiler.ir import Curve, CurvedEncoding, DType, Encoding, GraphBuilder
 from tosaic.driver.c_kit import RUNTIME_FILES, write_c_kit
 from tosaic.driver.c_kit.names import c_constants, c_identifier, c_string
 from tosaic.errors import InputError
@@ -79,9 +78,16 @@ def test_encodings(tmp_path):
     encodings = {"image": Encoding(DType.INT8, 1 / 3, -128), "scores": Encoding(DType.INT16, 0.5)}
     write_c_kit(tmp_path / "net.c", tiny("nano"), encodings)
     source = (tmp_path / "net.c").read_text()
-    assert re.search(r'\{"image", "int8_t", .*, 64u, 0.3333333333333333, -128, NULL\},', source)
+    assert re.search(
+        r'\{"image", "int8_t", .*, 64u, 0.3333333333333333, -128, NULL, NULL, 0.0, 0.0\},', source
+    )
     # An encoding of another type is that of another model.
-    assert re.search(r'\{"scores", "int8_t", .*, 10u, 0.0, 0, NULL\},', source)
+    assert re.search(r'\{"scores", "int8_t", .*, 10u, 0.0, 0, NULL, NULL, 0.0, 0.0\},', source)
+    curved = CurvedEncoding.of(Encoding(DType.INT8, 0.25, -128), Curve("log", 0.5))
+    write_c_kit(tmp_path / "net.c", tiny("nano"), {"image": curved})
+    source = (tmp_path / "net.c").read_text()
+    assert re.search(r'\{"image", "int8_t", .*, 64u, 0.0, -128, NULL, "log", 0.25, 0.5\},', source)
+    run([*CC, *STRICT, "-c", "net.c", "-o", "net.o"], tmp_path)
 
 
 def test_the_image_is_the_programs(tmp_path):

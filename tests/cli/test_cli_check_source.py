@@ -173,13 +173,25 @@ def test_the_input_that_limits_an_output_is_named(tosaic, here):
     save("mels.onnx", nodes, [("mels", 1, [1, 8])], [("y", 1, [1, 2])], constants)
     random = np.random.default_rng(0)
     np.savez("c.npz", mels=(10.0 ** random.uniform(-6, 1, (40, 8))).astype(np.float32))
-    outcome = tosaic("quantize", "mels.onnx", "-c", "c.npz", "-o", "mels.tosa")
+    outcome = tosaic("quantize", "mels.onnx", "-c", "c.npz", "-o", "mels.tosa", "--input-curve", "none")
     assert outcome.code == 0
     (line,) = outcome.err.splitlines()
     assert (
         line.startswith("tosaic: warning: output 'y' has ")
         and "the 8 bits of input 'mels' alone limit it to " in line
     )
+    assert line.endswith(" dB; leave --input-curve none out")
+    outcome = tosaic("quantize", "mels.onnx", "-c", "c.npz", "-o", "mels.tosa")
+    assert (outcome.code, outcome.err) == (0, "")
+    (shown,) = [each for each in outcome.out.splitlines() if each.startswith("input ")]
+    assert re.fullmatch(
+        r"input 'mels' .*: real = \S+ \* \(exp\(\|v\|\) - 1\) with the sign of v = \S+ \* \(q - -128\)", shown
+    )
+    np.save("x.npy", np.load("c.npz")["mels"][:1])
+    tosaic("compile", "mels.tosa", "-o", "mels.tsc")
+    for model in ("mels.tosa", "mels.tsc"):
+        outcome = tosaic("run", model, "-i", "mels=x.npy", "--check-source=35")
+        assert outcome.code == 0, outcome.err
 
 
 def test_few_samples_and_an_odd_one_are_named(tosaic, here, classifier):

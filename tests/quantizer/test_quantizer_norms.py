@@ -88,6 +88,21 @@ def test_sums_of_small_squares_beside_large_ones() -> None:
         assert worst_db(quantize_graph(graph, samples(graph, 4), activations=kind)) > least
 
 
+def test_lengths_over_decades() -> None:
+    """The cosine of vectors whose squared lengths span 1 to 10,000, divided by the root of their product: 16 bits of
+    a length say nothing of the short ones."""
+    low = Floats()
+    x, y = (low.input(name, (1, 8, 8, 6)) for name in ("x", "y"))
+    squares = low.mul(*(low.reduce("SUM", low.mul(each, each), [3]) for each in (x, y)))
+    dot = low.reduce("SUM", low.mul(x, y), [3])
+    graph = low.finish(low.mul(dot, low.op("RSQRT", low.plus(squares, 1e-12))))
+    arrays = samples(graph, 16)
+    arrays["x"] *= (10.0 ** np.linspace(0, 2, 16, dtype=np.float32)).reshape(16, 1, 1, 1, 1)
+    wide = quantize_graph(graph, arrays, activations="int16")
+    assert worst_db(wide) > 40
+    run_everywhere(wide)
+
+
 def test_case_of_an_instance_norm() -> None:
     path = CASES / "instancenorm_1000.onnx"
     if not path.exists():

@@ -83,6 +83,24 @@ def test_pieces_are_precise_over_wide_ranges(low, high, power):
         assert value == pytest.approx(x**power, rel=0.02 if high / low > 1e5 else 0.002)
 
 
+def test_a_bend_within_a_few_steps_of_a_wide_range():
+    """x / (1 + |x|) over -300..300 bends around 0: one table of equal steps has its corner wrong by a fifth."""
+    low = Floats()
+    product = low.op(
+        "MATMUL",
+        low.input("x", (1, 16, 16)),
+        low.constant(30 * np.eye(16)[None], DType.FP32),
+        *[low.constant([0], DType.FP32)] * 2,
+        dtype=DType.FP32,
+    )
+    graph = low.finish(activations.softsign(low, product))
+    random = np.random.default_rng(1)
+    values = random.standard_normal((16, 1, 16, 16)) * 10.0 ** random.uniform(-3, 0.5, (16, 1, 16, 16))
+    quantization = quantize_graph(graph, {"x": values.astype(np.float32)}, activations="int16")
+    assert worst_db(quantization) > 50
+    run_everywhere(quantization)
+
+
 def test_a_step_at_a_point_ends():
     """The part where it happens gets smaller and smaller, down to what floats hold."""
     (found,) = pieces(lambda x: (x > 1e-300).astype(float), -1.0, 1.0)

@@ -11,7 +11,7 @@ from tosaic.cli import options
 from tosaic.cli.afterwards import open_page, page_of, tell_next
 from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.cli.progress import progress_bar
-from tosaic.compiler.ir import Graph, write_tosa
+from tosaic.compiler.ir import CurvedEncoding, Encoding, Graph, write_tosa
 from tosaic.driver.encodings import sidecar, write_encodings
 from tosaic.driver.models import open_model
 from tosaic.driver.pages import decibels
@@ -24,7 +24,7 @@ from tosaic.driver.quantize import (
     measure,
     quantize_graph,
 )
-from tosaic.driver.quantize.advice import warn_of_inputs
+from tosaic.driver.quantize.limits import warn_of_limits
 from tosaic.driver.quantize.page import write_report
 from tosaic.driver.quantize.samples import kept_numbers
 from tosaic.driver.source import Agreement
@@ -42,6 +42,13 @@ class CalibrationMethod(enum.StrEnum):
 class Activations(enum.StrEnum):
     int8 = "int8"
     int16 = "int16"
+
+
+class InputCurve(enum.StrEnum):
+    auto = "auto"
+    none = "none"
+    log = "log"
+    sqrt = "sqrt"
 
 
 class WeightType(enum.StrEnum):
@@ -62,6 +69,12 @@ _Group = Annotated[
 ]
 _ErrorFeedback = Annotated[
     bool, typer.Option(help="Round weights so that the errors of a row make up for each other (GPTQ).")
+]
+_InputCurve = Annotated[
+    InputCurve,
+    typer.Option(
+        "--input-curve", help="Integers of inputs that span decades stand for a logarithm or a root."
+    ),
 ]
 _Outputs = Annotated[
     Activations, typer.Option("--outputs", help="Type of outputs; int16 does not round them to 8 bits.")
@@ -92,6 +105,7 @@ def quantize(
     weights: _Weights = WeightType.int8,
     group: _Group = 64,
     outputs: _Outputs = Activations.int8,
+    input_curve: _InputCurve = InputCurve.auto,
     target_sqnr: Annotated[
         float | None,
         typer.Option("--target-sqnr", metavar="DB", help="Give 16 bits to the layers that this takes."),
@@ -148,6 +162,7 @@ def quantize(
             weights=weights.value,
             group=group,
             outputs=outputs.value,
+            input_curve=input_curve.value,
             error_feedback=error_feedback,
             target_sqnr=target_sqnr,
             keep_int16=keep_int16 or (),
@@ -157,14 +172,12 @@ def quantize(
         )
         measured = measure(found, test_labels if test_arrays else labels, progress, test_arrays)
         agreement = agreement_with(source, bound, found, measured)
-    note = note_of(source, bound, found, measured, agreement).as_json(output.parent)
-    size = _write(found, output, note)
+    size = _write(found, output, note_of(source, bound, found, measured, agreement).as_json(output.parent))
     settings = {"method": method.value, "activations": activations.value, "weights": weights.value}
     if page is not None:
         with writing(page):
             write_report(page, (pathlib.Path(source), output), found, measured, settings)
-    _print(measured)
-    print(f"{output}: {len(found.graph.operators)} operators, {size:,} bytes")
+    _print(measured, f"{output}: {len(found.graph.operators)} operators, {size:,} bytes")
     _tell(found, measured, agreement)
     open_page(page, open_)
     tell_next("run", output, "--random", "1", "--check")
@@ -181,19 +194,27 @@ def _write(found: Quantization, output: pathlib.Path, note: Mapping[str, Any]) -
 
 
 def _tell(found: Quantization, measured: Measurement, agreement: Agreement) -> None:
-    """Prints what the integers stand for, and how near they are to the network; warns where an input limits that."""
+    """Prints what the integers stand for, and how near they are to the network; warns of what limits that."""
     if found.reached is not None:
         print(found.reached.told)
     for side, encodings in (("input", found.result.inputs), ("output", found.result.outputs)):
         for name, e in encodings.items():
-            print(f"{side} {found.graph.tensors[name]}: real = {e.scale:.9g} * (q - {e.zero_point})")
+            print(f"{side} {found.graph.tensors[name]}: {_formula(e)}")
     for line in agreement.lines:
         print(f"{line}; {measured.told_samples}")
     sqnr_db = {each.name: each.sqnr_db for each in agreement.outputs}
-    warn_of_inputs(found, sqnr_db, [dict(given) for given, _ in measured.runs])
+    warn_of_limits(found, sqnr_db, [dict(given) for given, _ in measured.runs])
 
 
-def _print(measured: Measurement) -> None:
+def _formula(encoding: Encoding) -> str:
+    """What reals are, of integers q."""
+    if not isinstance(encoding, CurvedEncoding):
+        return f"real = {encoding.scale:.9g} * (q - {encoding.zero_point})"
+    curve, even = encoding.curve, f"v = {encoding.step:.9g} * (q - {encoding.zero_point})"
+    return f"real = {f'{curve.unit:.9g} * (exp(|v|) - 1)' if curve.kind == 'log' else 'v * v'} with the sign of {even}"
+
+
+def _print(measured: Measurement, file: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -211,3 +232,4 @@ def _print(measured: Measurement) -> None:
         print(f"{output.name}: SQNR {decibels(output.sqnr_db)}{same}, measured on {measured.told_samples}")
     for name, (before, after) in measured.accuracy.items():
         print(f"{name}: accuracy {before:.2%} in floats, {after:.2%} in integers")
+    print(file)
