@@ -23,7 +23,7 @@ from tosaic.hw.isa import FIELDS, ISA_HASH, Error, Opcode, Unit, make
 
 
 def _random_program(config, rng, length):
-    """Any instructions of the units but WAIT and SIGNAL, which the stubs would obey."""
+    """Any instructions of the units but WAIT and SIGNAL, which the stubs would obey; `config` has all of them."""
     opcodes = [o for o in Opcode if o.unit != Unit.SEQUENCER and o & 15 > 1] + [Opcode.NOP]
     body = []
     for _ in range(length):
@@ -38,7 +38,7 @@ def _random_program(config, rng, length):
 @pytest.mark.parametrize("columns", first_of([4, 32, 8, 16], 2))
 @pytest.mark.parametrize("stall", [0.0, 0.5])
 def test_units_receive_their_instructions_in_order(columns, stall):
-    config = config_of(columns, queue_commands=4)
+    config = config_of(columns, queue_commands=4, load_crc=1)
     bench = SequencerBench(config, seed=columns, bus_stall=stall, unit_stall=stall)
 
     async def script(ctx, bench):
