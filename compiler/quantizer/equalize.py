@@ -42,6 +42,8 @@ _WEIGHT_LEVELS = 127
 _INT8_LEVELS = 255.0
 _STEPS_OF_NOISE = 12.0
 """Rounding to steps has a mean square of one squared step by this."""
+_MUCH_LOST = 0.1
+"""A share of the results' power that new samples may lose: less is not told from the chance of which were left out."""
 _UNBOUNDED = 1e30
 """The largest number of a float type is no bound."""
 
@@ -133,14 +135,20 @@ class _Read:
         ]
         return cls(seen, statistics.parts(key), readers, by_channel, labels)
 
-    def noise(self, factors: np.ndarray, levels: float, unseen: np.ndarray | float = 0.0) -> float:
-        """Returns the noise of the results of all readers, for the factors of the classes."""
+    def noise(self, factors: np.ndarray, square: np.ndarray, unseen: np.ndarray | float) -> float:
+        """Returns the noise of the results of all readers, for the factors of the classes, by squared steps of the
+        rounding and what unseen samples lose: little of that says nothing, since the range is that of all samples."""
         line = factors[self.labels]
-        more = _STEPS_OF_NOISE * unseen / line**2
-        return sum(
-            _noise(self.seen, weight, op.op == "DEPTHWISE_CONV2D", line, levels, more)
-            for weight, op in zip(self.weights, self.readers, strict=True)
-        )
+
+        def of(squared_steps: np.ndarray) -> float:
+            return sum(
+                _noise(self.seen, weight, op.op == "DEPTHWISE_CONV2D", line, squared_steps)
+                for weight, op in zip(self.weights, self.readers, strict=True)
+            )
+
+        rounding = of(square)
+        whole = of(square + _STEPS_OF_NOISE * unseen / line**2)
+        return whole if whole - rounding > _MUCH_LOST else rounding
 
     def strength(self, count: int) -> np.ndarray:
         """How large the weights of each class are, beside the largest of the same convolution."""
@@ -170,7 +178,10 @@ def _stream_factors(parts: Sequence[_Read], free: np.ndarray, levels: float) -> 
         return np.where(free, _rounded(factors), 1.0)
 
     def noise(factors: np.ndarray, unseen: Sequence[np.ndarray | float]) -> float:
-        return sum(part.noise(factors, levels, lost) for part, lost in zip(parts, unseen, strict=True))
+        return sum(
+            part.noise(factors, _squared_steps(part.seen, factors[part.labels], levels), lost)
+            for part, lost in zip(parts, unseen, strict=True)
+        )
 
     # Parts that were not seen together have no samples to leave out.
     folds = min(len(part.folds) for part in parts)
@@ -236,9 +247,9 @@ def _equalize_input(
             continue
         products = sum(weight.size for weight in weights if weight is not None) / len(labels)
         parts = {op.op for op in graph.operators if origin.source in op.outputs} & {"CONCAT", "SLICE"}
-        free = (products >= _MANY_PRODUCTS and not parts) or _is_free(graph, origin.source, readers)
-        gain = _GAIN if free else _DEAR_GAIN
-        limits = _Limits(levels, gain, _upper_bound(graph, origin.source))
+        free = _is_free(graph, origin.source, readers)
+        gain = _GAIN if free or (products >= _MANY_PRODUCTS and not parts) else _DEAR_GAIN
+        limits = _Limits(levels, gain, _upper_bound(graph, origin.source), free)
         passed = _Passed.on_the_way(statistics, seen, origin, labels)
         read = _Read(seen, statistics.parts((tensor, (rank - 1,))), counted, by_channel, labels)
         factors = _best_factors(read, limits, passed)
@@ -280,6 +291,8 @@ class _Limits:
     """The factor by which the noise must fall."""
     bound: float
     """What all channels are cut off at; infinite if nothing is."""
+    is_free: bool
+    """Whether the factors cost no layer."""
 
 
 @dataclass(frozen=True)
@@ -355,13 +368,10 @@ def _best_factors(read: _Read, limits: _Limits, passed: Sequence[_Passed]) -> np
         return np.maximum(factors, factors.max() * np.minimum(largest / limits.bound, 1.0))
 
     def noise(factors: np.ndarray, unseen: np.ndarray | float) -> float:
-        line = factors[labels]
-        more = sum((part.squared_steps(factors, limits.levels) for part in passed), np.zeros(len(labels)))
-        more = more + _STEPS_OF_NOISE * unseen / line**2
-        return sum(
-            _noise(seen, weight, op.op == "DEPTHWISE_CONV2D", line, limits.levels, more)
-            for weight, op in zip(read.weights, read.readers, strict=True)
-        )
+        square = _squared_steps(seen, factors[labels], limits.levels, limits.is_free)
+        for part in passed:
+            square = square + part.squared_steps(factors, limits.levels)
+        return read.noise(factors, square, unseen)
 
     best, least = None, noise(np.ones(count), 0.0) / limits.gain
     held = [_pooled(part.seen.largest.reshape(-1), part.labels.reshape(-1), count) for part in passed]
@@ -385,24 +395,24 @@ def _step(seen: Channels, factors: np.ndarray, levels: float) -> float:
     return (max(high, 0.0) - min(low, 0.0)) / levels
 
 
-def _noise(
-    seen: Channels,
-    weight: np.ndarray,
-    depthwise: bool,
-    factors: np.ndarray,
-    levels: float,
-    more: np.ndarray | float = 0.0,
-) -> float:
-    """Expected noise of a convolution's results, by its input's rounding and its weights', over their power.
+def _squared_steps(seen: Channels, factors: np.ndarray, levels: float, each: bool = False) -> np.ndarray:
+    """What an activation's rounding costs its channels, as squares of the steps of a noise that is even.
 
-    `more` are squared steps of what was rounded before, by channel."""
+    Of an element it is the lesser of its square and the square of the step: what is rounded to 0 loses no more than
+    there is. With `each` every channel counts as if its elements were larger than a step."""
+    step = _step(seen, factors, levels)
+    if each:
+        return np.full(seen.power.shape, step * step)
+    return np.minimum(step * step, step * _STEPS_OF_NOISE**0.5 * seen.size / factors)
+
+
+def _noise(
+    seen: Channels, weight: np.ndarray, depthwise: bool, factors: np.ndarray, square: np.ndarray
+) -> float:
+    """Expected noise of a convolution's results over their power, by the rounding of its input, of squared steps
+    `square` by channel, and of its weights."""
     scaled = weight * factors
     power = seen.power / factors**2
-    # Rounding to 0, which is exact, loses no more than there is: of each element the lesser of its square and the
-    # square of the step.
-    step = _step(seen, factors, levels)
-    square = np.minimum(step * step, step * _STEPS_OF_NOISE**0.5 * seen.size / factors)
-    square = np.minimum(square, _STEPS_OF_NOISE * power) + more
     if depthwise:
         # Each channel counts for itself: what reads them may amplify any.
         rounding = square / _STEPS_OF_NOISE * (scaled * scaled).sum((0, 1))

@@ -110,6 +110,9 @@ class _Ties:
         tensors, name = self.graph.tensors, op.inputs[0]
         shape = tensors[op.outputs[0]].shape
         last = op.attributes.get("axis") == len(shape) - 1
+        if op.op == "RESIZE":
+            # It rounds between two sizes of an image, whose channels fit other factors.
+            return []
         spec, data = OPERATORS[op.op], data_inputs(op)
         by_channel = spec.degree == 1 and Trait.CHANNEL_BY_CHANNEL in spec.traits and not last
         if by_channel and len(data) == 1:
