@@ -13,7 +13,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tosaic.compiler.ir import Curve, CurvedEncoding, DType, Graph, GraphBuilder, Operator
+from tosaic.compiler.ir import (
+    Curve,
+    CurvedEncoding,
+    DType,
+    Graph,
+    GraphBuilder,
+    Operator,
+    Trait,
+    operators_with,
+)
 from tosaic.compiler.ir.building import FoldingBuilder, add_constant, remove_dead, rename_tensor
 from tosaic.compiler.ir.tensors import SOURCE_END
 from tosaic.compiler.quantizer.canonical import MACS
@@ -21,7 +30,7 @@ from tosaic.compiler.quantizer.rewrite import Quantized
 
 _ENOUGH = 2.0**10
 """A range this many times a logarithm's unit has steps of 3 % of the unit in 16 bits with a bit of room."""
-_MOVED = ("RESHAPE", "TRANSPOSE", "SLICE", "REVERSE")
+_MOVED = operators_with(Trait.MOVES) - {"CONCAT"}
 Curves = Mapping[str, Curve]
 
 
