@@ -42,7 +42,7 @@ def main() -> None:
     running.parent.mkdir(parents=True, exist_ok=True)
     before = read_records(KEPT)
     now = dated(_run(running, options), before)
-    found = worse(before, now)
+    found = worse(before, {name: now[name] for name in now if not options.names or name in options.names})
     # Rows that did not run this time are those that the repository keeps.
     records = {**before, **now}
     with replacing(options.page) as scratch:
