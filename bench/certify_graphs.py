@@ -32,7 +32,7 @@ from tosaic.driver.jobs import Done, Job, JobFunction, LocalProcesses  # noqa: E
 
 WORK = JobFunction("certify_graphs:certify_graph", (_HERE, *_RANDOM))
 FIRST_SEED = 1_000_000
-"""Of the graphs of bench/random_graphs.py --seed 1."""
+"""The graphs of bench/random_graphs.py --seed 1."""
 NOT_COMPILED = "NOT COMPILED"
 
 

@@ -66,7 +66,7 @@ class Machine:
         for port in self.program.inputs:
             port.write(self.memory, dice.integers(-128, 128, port.shape).astype(port.numpy))
         self.cycles = 0
-        """Of a run without a flip."""
+        """What a run without a flip gives."""
         _, self._right, self.cycles = self._run(None)
 
     def outcome(self, flip: Flip) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tosaic.compiler.ir import Curve, CurvedEncoding, Declared, DType, Encoding, Graph, unsigned_type
+from tosaic.compiler.ir import CurvedEncoding, Declared, DType, Encoding, EncodingCurve, Graph, unsigned_type
 from tosaic.driver.replacing import replacing
 from tosaic.errors import InputError, in_words
 
@@ -123,7 +123,7 @@ def _parsed(found: dict[str, Any]) -> Encoding:
         kind, unit = found["curve"], float(found["unit"])
         if kind not in ("log", "sqrt") or even.unsigned or not 0 < unit < np.inf:
             raise ValueError(f"{kind!r} with the unit {unit} is no curve")
-        return CurvedEncoding.of(even, Curve(kind, unit))
+        return CurvedEncoding.of(even, EncodingCurve(kind, unit))
     name, scale, zero_point = str(found["dtype"]).lower(), found["scale"], found["zero_point"]
     unsigned = name in ("uint8", "uint16")
     dtype = DType[name[unsigned:].upper()]

@@ -29,7 +29,7 @@ def program_cycles(
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Piece:
+class WovenWork:
     """A piece of a unit's work."""
 
     unit: Unit
@@ -37,13 +37,13 @@ class Piece:
     """Cycles of the unit alone."""
     vectors: int = 0
     """Vectors of the array that it makes or takes."""
-    after: Sequence["Piece"] = ()
+    after: Sequence["WovenWork"] = ()
     """What must be complete first."""
     end: float | None = None
     """Cycle in which it is complete; None until it has a place in the order."""
 
 
-class Clock:
+class UnitClock:
     """Units that take their pieces in order, side by side."""
 
     def __init__(self, config: Config, speed: MemorySpeed):
@@ -53,7 +53,7 @@ class Clock:
         self._drained = 0.0
         """Cycle in which VECTOR has taken all of the array's vectors."""
 
-    def ends(self, pieces: Sequence[Piece]) -> tuple[list[float], dict[Unit, float], float]:
+    def ends(self, pieces: Sequence[WovenWork]) -> tuple[list[float], dict[Unit, float], float]:
         """When the pieces would be complete that come next; `free` and `_drained` from then on."""
         free, drained, slots, ends = dict(self.free), self._drained, 0.0, list[float]()
         known: dict[int, float] = {}
@@ -80,7 +80,7 @@ class Clock:
             known[id(piece)] = end
         return ends, free, drained
 
-    def stall_cycles(self, pieces: Sequence[Piece]) -> float:
+    def stall_cycles(self, pieces: Sequence[WovenWork]) -> float:
         """Cycles that VECTOR would wait if these came next, or for which they would hold up what comes behind them."""
         _, free, _ = self.ends(pieces)
         own = [piece.cycles for piece in pieces if piece.unit is Unit.VECTOR]
@@ -88,7 +88,7 @@ class Clock:
         stall = last - self.free[Unit.VECTOR] - sum(own)
         return stall if stall > WOVEN_GO_CYCLES else 0
 
-    def take(self, pieces: Sequence[Piece]) -> None:
+    def take(self, pieces: Sequence[WovenWork]) -> None:
         """Lets the pieces come next."""
         ends, self.free, self._drained = self.ends(pieces)
         for piece, end in zip(pieces, ends, strict=True):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tosaic.compiler.cost.array import dense_cycles
 from tosaic.compiler.cost.transfers import load_cycles
-from tosaic.compiler.cost.weave import Clock, Piece, program_cycles
+from tosaic.compiler.cost.weave import UnitClock, WovenWork, program_cycles
 from tosaic.compiler.emit.commands import Work
 from tosaic.compiler.emit.emitter import Emitter, Taped
 from tosaic.compiler.emit.vector_go import VectorGo
@@ -29,8 +29,8 @@ class _Chunk:
     """Work that stays together: what VECTOR takes from the array, with the array's work, and what moves for it."""
 
     taped: list[Taped] = dataclasses.field(default_factory=list)
-    pieces: list[Piece] = dataclasses.field(default_factory=list)
-    others: set[Piece] = dataclasses.field(default_factory=set)
+    pieces: list[WovenWork] = dataclasses.field(default_factory=list)
+    others: set[WovenWork] = dataclasses.field(default_factory=set)
     """Pieces of other layers that must have a place in the order."""
 
 
@@ -44,11 +44,11 @@ class _Layer:
         """VECTOR looks up a table, of which it holds one."""
         self.on_array = any(each.work.unit is Unit.ARRAY for each in tape)
         self._accesses: dict[Unit, _Accesses] = {}
-        self._pieces: list[Piece] = []
+        self._pieces: list[WovenWork] = []
         before = list(before)
         for chunk in self.chunks:
             for each in chunk.taped:
-                piece = Piece(each.work.unit, _cycles(each, emitter), _vectors(each.work))
+                piece = WovenWork(each.work.unit, _cycles(each, emitter), _vectors(each.work))
                 own = set(self.touching(each.work))
                 other = {found for layer in before for found in layer.touching(each.work)}
                 chunk.others |= {found for found in other if found.end is None}
@@ -62,7 +62,7 @@ class _Layer:
         """The part of the layer that has no place yet."""
         return len(self.chunks) / self._count
 
-    def touching(self, work: Work) -> Iterator[Piece]:
+    def touching(self, work: Work) -> Iterator[WovenWork]:
         """The last piece of each unit that must come before some work."""
         for accesses in self._accesses.values():
             last = -1
@@ -91,7 +91,7 @@ class Weaver:
     def __init__(self, emitter: Emitter):
         self._emitter = emitter
         self._layers: collections.deque[_Layer] = collections.deque()
-        self._clock = Clock(emitter.config, emitter.speed)
+        self._clock = UnitClock(emitter.config, emitter.speed)
 
     def add(self, tape: list[Taped]) -> None:
         """The work of the next layer."""

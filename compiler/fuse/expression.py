@@ -17,7 +17,7 @@ class Load:
     bounds: tuple[int, int] | None = None
     """The least and the largest element, if more is known than its type."""
     turn: str = dataclasses.field(default="", compare=False)
-    """Of equal operands that are parts of one tensor: the part that this one is."""
+    """Which part this operand is, of equal ones that are parts of one tensor."""
 
 
 @dataclasses.dataclass(frozen=True)

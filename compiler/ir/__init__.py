@@ -10,7 +10,7 @@ rules of each operator); `graph`; `topology`, `validate`; `building` (builder, c
 
 from tosaic.compiler.ir.building import GraphBuilder
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.encoding import Curve, CurvedEncoding, Encoding, unsigned_type
+from tosaic.compiler.ir.encoding import CurvedEncoding, Encoding, EncodingCurve, unsigned_type
 from tosaic.compiler.ir.float_formats import is_representable, nearest
 from tosaic.compiler.ir.graph import Declared, Graph, GraphIndex, State
 from tosaic.compiler.ir.operators import OPERATORS, ByOperator, Trait, data_inputs, operators_with
@@ -24,7 +24,7 @@ __all__ = [
     "ByOperator",
     "DType",
     "Declared",
-    "Curve",
+    "EncodingCurve",
     "CurvedEncoding",
     "Encoding",
     "Graph",

@@ -47,12 +47,12 @@ class Encoding:
 
 
 @dataclass(frozen=True)
-class Curve:
+class EncodingCurve:
     """An odd function that makes numbers over decades more even: kind log is log(1 + x / unit), sqrt the root of x."""
 
     kind: str
     unit: float = 1.0
-    """Of a logarithm: the size below which numbers are as good as in equal steps."""
+    """The size below which numbers are as good as in equal steps, of a logarithm."""
 
     def bend(self, values: ArrayLike) -> np.ndarray:
         """The even numbers (float64) for reals."""
@@ -72,11 +72,11 @@ class CurvedEncoding(Encoding):
     """What the integers of an input with a curve stand for: real = curve.unbend(step * (q - zero_point)). Its `scale`
     is 0, which nobody takes for one: `quantize` and `dequantize` know the curve."""
 
-    curve: Curve = Curve("sqrt")
+    curve: EncodingCurve = EncodingCurve("sqrt")
     step: float = 1.0
 
     @classmethod
-    def of(cls, even: Encoding, curve: Curve) -> "CurvedEncoding":
+    def of(cls, even: Encoding, curve: EncodingCurve) -> "CurvedEncoding":
         """Returns the encoding of reals whose bent numbers have the encoding `even`."""
         return cls(even.dtype, 0.0, even.zero_point, curve=curve, step=even.scale)
 

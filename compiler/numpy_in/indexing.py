@@ -399,7 +399,7 @@ def _truncated(a: TracedArray, new: TracedArray) -> TracedArray:
 
 
 def _set_traced(a: TracedArray, key: Key, new: TracedArray) -> None:
-    """By traced numbers one element or row, by a mask of its place."""
+    """Writes one element or row at traced numbers, by a mask of its place."""
     converted = convert(new, a.dtype)
     parts = _expanded(a, key)
     numbers = [i for i, each in enumerate(parts) if not isinstance(each, slice)]

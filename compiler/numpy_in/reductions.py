@@ -449,7 +449,7 @@ def _sorted_many(rows: TracedArray) -> TracedArray:
 
 @function_rule(np.argsort)
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
-    """By sorting keys that have each value in the high bits and its place in the low ones."""
+    """Sorts keys that have each value in the high bits and its place in the low ones."""
     if kind not in ("stable", "mergesort") and not stable:
         refuse("np.argsort: NumPy's default leaves the order of equal elements open; say kind='stable'")
     values, place = (reshaped(a, (a.size,)), 0) if axis is None else (a, axis_of(axis, a.ndim))
@@ -552,7 +552,7 @@ def _accumulate(ufunc: np.ufunc, a: Any, axis: Any = 0, dtype: Any = None) -> An
 
 
 def _reduceat(ufunc: np.ufunc, a: Any, indices: Any, axis: Any = 0, dtype: Any = None) -> Any:
-    """Of each slice between two indices; of one element where the second is not greater."""
+    """Reduces each slice between two indices, or one element where the second is not greater."""
     starts, place = plain(indices), axis_of(axis, a.ndim)
     ufunc.reduceat(np.ones(a.shape[place]), starts)
     kind = ufunc.reduce(np.ones(1, a.dtype), dtype=dtype).dtype

@@ -129,7 +129,7 @@ def sign(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray) -> T
 
 @ufunc_rule(np.power)
 def power(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray, b: TracedArray) -> TracedArray:
-    """By squaring; the exponent is known."""
+    """Squares and multiplies; the exponent is known."""
     assert b.value is not None
     if b.size != 1:
         refuse("np.power with different exponents is not supported; use one exponent, or a table and np.take")
@@ -346,7 +346,7 @@ _logical(np.logical_not, "LOGICAL_NOT")
 
 @ufunc_rule(np.bitwise_count)
 def bitwise_count(recorder: Recorder, dtype: np.dtype, shape: Shape, a: TracedArray) -> TracedArray:
-    """By adding neighbours: 1, 2, 4 bits, and a product for the bytes. NumPy counts the bits of the absolute value."""
+    """Adds neighbours: 1, 2, 4 bits, and a product for the bytes. NumPy counts the bits of the absolute value."""
     bits: Any = absolute(recorder, a.dtype, shape, a)
     if a.dtype.kind == "i":
         bits = bits.view(f"u{a.itemsize}")

@@ -21,7 +21,7 @@ _IDENTITIES = {
     np.bitwise_xor: lambda limits: 0,
     np.bitwise_and: lambda limits: -1 if limits.low else limits.high,
 }
-"""Of functions that have `at`: the number, by the type's limits, that changes nothing."""
+"""The number, by the type's limits, that changes nothing, of functions that have `at`."""
 
 
 def _like(given: Any, lifted: TracedArray) -> Any:
@@ -58,7 +58,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 
 
 def _put_where(target: TracedArray, mask: Any, values: TracedArray) -> None:
-    """Of the values the element of the same number; they begin anew where there are fewer."""
+    """Returns the element of the same number of the values, which begin anew where there are fewer."""
     hit = lift(recorder_of(target, mask, values), mask)
     if hit.size != target.size:
         raise ValueError("putmask: mask and data must be the same size")

@@ -321,7 +321,7 @@ class _Passed:
         return found
 
     def squared_steps(self, factors: np.ndarray, levels: float) -> np.ndarray:
-        """Of its rounding as readers get it, by their channels."""
+        """Returns the squared steps of its rounding as readers get it, by their channels."""
         return _step(self.seen, factors[self.labels], levels) ** 2 * self.gains
 
 
@@ -390,7 +390,7 @@ def _best_factors(read: _Read, limits: _Limits, passed: Sequence[_Passed]) -> np
 
 
 def _step(seen: Channels, factors: np.ndarray, levels: float) -> float:
-    """Of an activation whose channels are divided by factors."""
+    """Returns the step of an activation whose channels are divided by factors."""
     high, low = float((seen.high / factors).max()), float((seen.low / factors).min())
     return (max(high, 0.0) - min(low, 0.0)) / levels
 

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from tosaic.compiler.ir import (
-    Curve,
     CurvedEncoding,
     DType,
+    EncodingCurve,
     Graph,
     GraphBuilder,
     Operator,
@@ -31,7 +31,7 @@ from tosaic.compiler.quantizer.rewrite import Quantized
 _ENOUGH = 2.0**10
 """A range this many times a logarithm's unit has steps of 3 % of the unit in 16 bits with a bit of room."""
 _MOVED = operators_with(Trait.MOVES) - {"CONCAT"}
-Curves = Mapping[str, Curve]
+Curves = Mapping[str, EncodingCurve]
 
 
 def bend_inputs(graph: Graph, curves: Curves, largest: Mapping[str, float]) -> frozenset[str]:
@@ -50,7 +50,7 @@ def bend_inputs(graph: Graph, curves: Curves, largest: Mapping[str, float]) -> f
 class _Bending:
     """One input, and the tensors that it is moved to, which are bent, too."""
 
-    def __init__(self, graph: Graph, name: str, curve: Curve, largest: float) -> None:
+    def __init__(self, graph: Graph, name: str, curve: EncodingCurve, largest: float) -> None:
         self._graph, self._curve = graph, curve
         self._new = self._builder(name)
         bent = _bent(self._new, name, curve)
@@ -163,7 +163,7 @@ def bent_name(name: str) -> str:
     return f"{name}/bent"
 
 
-def _bent(new: FoldingBuilder, x: str, curve: Curve) -> str:
+def _bent(new: FoldingBuilder, x: str, curve: EncodingCurve) -> str:
     size = new.op("ABS", x)
     if curve.kind == "log":
         size = new.op("LOG", _plus(new, _times(new, size, 1 / curve.unit), 1.0))
@@ -172,7 +172,7 @@ def _bent(new: FoldingBuilder, x: str, curve: Curve) -> str:
     return _signed(new, x, size, bent_name(x))
 
 
-def _unbent(new: FoldingBuilder, bent: str, curve: Curve) -> str:
+def _unbent(new: FoldingBuilder, bent: str, curve: EncodingCurve) -> str:
     size = new.op("ABS", bent)
     if curve.kind == "log":
         size = _times(new, _plus(new, new.op("EXP", size), -1.0), curve.unit)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tosaic.compiler.ir import Curve, CurvedEncoding, DType, Encoding, Graph
+from tosaic.compiler.ir import CurvedEncoding, DType, Encoding, EncodingCurve, Graph
 from tosaic.compiler.quantizer import asymmetric
 from tosaic.sim.golden import evaluate
 
@@ -23,10 +23,10 @@ _UNITS = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)
 """Units of logarithms that are tried, as shares of the median magnitude."""
 
 
-def choose_curves(graph: Graph, samples: Samples, wanted: str, dtype: DType) -> dict[str, Curve]:
+def choose_curves(graph: Graph, samples: Samples, wanted: str, dtype: DType) -> dict[str, EncodingCurve]:
     """Curves by input, for activations of type `dtype`: one of the kind that is wanted for each input of reals, or with
     auto the best for each that gains much by it."""
-    found: dict[str, Curve] = {}
+    found: dict[str, EncodingCurve] = {}
     for name in graph.inputs if wanted != "none" else ():
         values = np.concatenate([np.abs(sample[name]).reshape(-1) for sample in samples])
         if not graph.tensors[name].dtype.is_float or name in graph.states or not np.all(np.isfinite(values)):
@@ -45,11 +45,11 @@ def choose_curves(graph: Graph, samples: Samples, wanted: str, dtype: DType) -> 
     return found
 
 
-def _candidates(median: float, wanted: str) -> Iterator[Curve]:
+def _candidates(median: float, wanted: str) -> Iterator[EncodingCurve]:
     if wanted in ("auto", "sqrt"):
-        yield Curve("sqrt")
+        yield EncodingCurve("sqrt")
     if wanted in ("auto", "log"):
-        yield from (Curve("log", float(f"{share * median:.3g}")) for share in _UNITS)
+        yield from (EncodingCurve("log", float(f"{share * median:.3g}")) for share in _UNITS)
 
 
 class _Trial:
@@ -60,7 +60,7 @@ class _Trial:
         self._ends = min(s[name].min() for s in samples), max(s[name].max() for s in samples)
         self._wanted = [evaluate(graph, sample) for sample in self._samples]
 
-    def decibels(self, curve: Curve | None) -> float:
+    def decibels(self, curve: EncodingCurve | None) -> float:
         """The SQNR of the worst output."""
         encoding = self._encoding(curve)
         outputs = [name for name in self._graph.outputs if self._graph.tensors[name].dtype.is_float]
@@ -74,7 +74,7 @@ class _Trial:
         # No number at all: small values were rounded to a zero that the model divides by.
         return min((d.sqnr_db if np.isfinite(d.noise) else -np.inf for d in found.values()), default=np.inf)
 
-    def _encoding(self, curve: Curve | None) -> Encoding:
+    def _encoding(self, curve: EncodingCurve | None) -> Encoding:
         if curve is None:
             return asymmetric(self._dtype, *self._ends)
         return CurvedEncoding.of(asymmetric(self._dtype, *map(float, curve.bend(self._ends))), curve)

@@ -18,7 +18,7 @@ BUILD = HERE.parents[1] / "build/chat"
 
 
 CODING = nnr.Settings("dependent", relative_step=1 / 63)
-"""Of matrices: some five bits a weight."""
+"""How matrices are coded: some five bits a weight."""
 ONE = 1 << 16
 """Gains and distances are whole multiples of its inverse."""
 

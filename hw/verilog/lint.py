@@ -51,13 +51,13 @@ _UNUSED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (_FIELDS, "array_issue", ("slot", "slot_control", "slot_*_split")),
     (_FIELDS, "array_pe_array", ("control",)),
     (_FIELDS, "core", ("report",)),
-    (_FIELDS, "load", ("bursts__payload_purpose", "r_data*")),
+    (_FIELDS, "load", ("bursts__payload_purpose", "output__payload_?", "r_data*")),
     (_FIELDS, "load_decoder_decoder", ("words0",)),
     (_FIELDS, "load_decoder_decoder_engine*", ("job", "result", "before_", "carries", "settings")),
     (_FIELDS, "load_decoder_decoder_engine*_adapt?", ("after_state?",)),
     (_FIELDS, "load_decoder_decoder_engine*_decision", ("long",)),
     (_FIELDS, "sequencer_*_queue", ("dispatched__payload_instruction",)),
-    (_FIELDS, "store", ("bursts__payload_purpose", "r_data*")),
+    (_FIELDS, "store", ("bursts__payload", "bursts__payload_purpose", "r_data*")),
     (_FIELDS, "vector_beats", ("fields",)),
     (_FIELDS, "vector_issuer", ("fields",)),
     (_FIELDS, "vector_lanes", ("fetched_?",)),
@@ -70,7 +70,7 @@ _UNUSED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (_FIELDS, "vector_store", ("bytes4_?", "write__address")),
     (_FIELDS, "vector_streams_offsets", ("word",)),
     ("all stages have the same record; the last one does not hand all of it on", "vector_pipeline", (
-        "control__s6_out_zp",
+        "control__s7_out_zp",
     )),
 )  # fmt: skip
 """Signals, or bits of them, that nothing reads."""

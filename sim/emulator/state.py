@@ -271,7 +271,7 @@ class CoreState:
         self.streamed_words: collections.deque[np.ndarray] = collections.deque()
         """Weight memory words of rows of `streamed` loads that no `streamed` ARRAY_GO has read yet."""
         self.crc = 0
-        """Of the checked rows that LOAD brought since the last LOAD_CHECK."""
+        """The CRC of the checked rows that LOAD brought since the last LOAD_CHECK."""
         self.programs: list[range] = []
         """Bytes of external memory from which programs are read, which STORE may not write."""
 

@@ -9,7 +9,7 @@ from c_programs import CC, STRICT, run
 from device_programs import tiny
 
 from tosaic.compiler.build import compile_graph
-from tosaic.compiler.ir import Curve, CurvedEncoding, DType, Encoding, GraphBuilder
+from tosaic.compiler.ir import CurvedEncoding, DType, Encoding, EncodingCurve, GraphBuilder
 from tosaic.driver.c_kit import RUNTIME_FILES, write_c_kit
 from tosaic.driver.c_kit.names import c_constants, c_identifier, c_string
 from tosaic.errors import InputError
@@ -83,7 +83,7 @@ def test_encodings(tmp_path):
     )
     # An encoding of another type is that of another model.
     assert re.search(r'\{"scores", "int8_t", .*, 10u, 0.0, 0, NULL, NULL, 0.0, 0.0\},', source)
-    curved = CurvedEncoding.of(Encoding(DType.INT8, 0.25, -128), Curve("log", 0.5))
+    curved = CurvedEncoding.of(Encoding(DType.INT8, 0.25, -128), EncodingCurve("log", 0.5))
     write_c_kit(tmp_path / "net.c", tiny("nano"), {"image": curved})
     source = (tmp_path / "net.c").read_text()
     assert re.search(r'\{"image", "int8_t", .*, 64u, 0.0, -128, NULL, "log", 0.25, 0.5\},', source)

@@ -276,4 +276,4 @@ def test_c_has_the_encodings_beside_the_model(tosaic, here):
     encodings = {"inputs": {"image": {"dtype": "int8", "scale": 0.0625, "zero_point": 3}}, "outputs": {}}
     (here / "tiny.quant.json").write_text(json.dumps(encodings))
     assert tosaic("compile", "tiny.tosa", "-o", "net.h", "--config", "nano").code == 0
-    assert "64u, 0.0625, 3, NULL}," in (here / "net.h").read_text()
+    assert "64u, 0.0625, 3, NULL, NULL, 0.0, 0.0}," in (here / "net.h").read_text()

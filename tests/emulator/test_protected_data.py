@@ -144,7 +144,7 @@ def stepped(config, steps):
 
 @pytest.mark.parametrize("memory_name", ["activation", "weight"])
 def test_a_flip_in_a_memory_is_told_when_it_is_read(memory_name):
-    """Of a byte that was loaded just now: one bit, but not two; and none without parity."""
+    """One flipped bit of a byte that was loaded just now is told, but not two; and none without parity."""
     program, _ = digits(PARITY)
     (stream,) = program.streams
     code = decode_program(program.image[stream.address :][: stream.bytes])

@@ -102,12 +102,12 @@ def end_of(*commands: Instruction, **machine) -> int:
 
 @pytest.mark.parametrize("vectors, slots", [(1, 1), (1, 16), (16, 16), (20, 16), (7, 4)])
 def test_slots_that_wait_for_nothing_issue_one_by_one(vectors: int, slots: int) -> None:
-    """Two cycles after the GO is taken; it is complete 13 cycles after the last one."""
+    """Two cycles after the GO is taken; it is complete 14 cycles after the last one."""
     unit = Unit(*uops(LOAD | STORED), go(vectors, 1, slots=slots))
     taken = FIRST + 1
     assert unit.gos == [(taken, taken + 2 + vectors)]
     assert unit.counted("active") == vectors
-    assert unit.counted("busy") == 1 + (2 + vectors - 1 + 13)
+    assert unit.counted("busy") == 1 + (2 + vectors - 1 + 14)
     assert unit.fabric.busy == 0 and unit.fabric.slices[0].name == "elementwise"
 
 
@@ -220,10 +220,10 @@ BEATS = [(Element.INT8, 1), (Element.INT16, 2), (Element.INT32, 4)]
 
 @pytest.mark.parametrize("element, beats", BEATS)
 def test_vectors_of_the_array_are_stored_in_their_beats(element: Element, beats: int) -> None:
-    """Twelve cycles after each of them, from the vector's first on; the third vector comes later."""
+    """13 cycles after each of them, from the vector's first on; the third vector comes later."""
     drained = {"a_source": Source.ARRAY} | STORED
     unit = Unit(stream(STORE_STREAM, element), *uops(drained), go(3, 1), there=[0, 0, 20])
-    assert unit.accesses("written") == [(17, 17 + 2 * beats, 0), (32, 32 + beats, 0)]
+    assert unit.accesses("written") == [(18, 18 + 2 * beats, 0), (33, 33 + beats, 0)]
 
 
 @pytest.mark.parametrize("element, beats", BEATS)
@@ -348,7 +348,7 @@ def test_a_wait_does_not_wait_for_the_go_before_it(
 
 
 def test_banks_that_slots_read_and_write() -> None:
-    """Reads while the slots issue, writes twelve cycles later; a batch is in the bank of its first access."""
+    """Reads while the slots issue, writes 13 cycles later; a batch is in the bank of its first access."""
     bank = CONFIG.am_bank_bytes
     steps = command(Opcode.VECTOR_DIMS, count_low=4, stride_low=LANES, count_high=2, stride_high=bank)
     unit = Unit(
@@ -361,7 +361,7 @@ def test_banks_that_slots_read_and_write() -> None:
     ((start, _),) = unit.gos
     first = start + 2
     assert unit.accesses("read") == [(first, first + 4, 1), (first + 4, first + 8, 2)]
-    assert unit.accesses("written") == [(first + 12, first + 20, 3)]
+    assert unit.accesses("written") == [(first + 13, first + 21, 3)]
 
 
 def test_accesses_with_gaps_between_them() -> None:
@@ -373,5 +373,5 @@ def test_accesses_with_gaps_between_them() -> None:
     first = start + 2
     assert unit.accesses("read") == [(first, first + 12, 0)]
     assert unit.accesses("written") == [
-        (first + 13 + 4 * slot + 12, first + 13 + 4 * slot + 13, 0) for slot in range(3)
+        (first + 14 + 4 * slot + 12, first + 14 + 4 * slot + 13, 0) for slot in range(3)
     ]

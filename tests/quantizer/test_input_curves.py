@@ -8,7 +8,7 @@ from float_networks import Floats, quantize_graph, run_everywhere, worst_db
 
 from tosaic import InputError, Session, dequantize, quantize
 from tosaic.compiler.importers.lowering.matrix import matmul
-from tosaic.compiler.ir import Curve, CurvedEncoding, DType, Encoding, Graph
+from tosaic.compiler.ir import CurvedEncoding, DType, Encoding, EncodingCurve, Graph
 from tosaic.driver.encodings import encodings_text, parse_encodings
 
 SHAPE = (1, 24, 16)
@@ -81,18 +81,18 @@ def test_an_unknown_curve_is_refused() -> None:
 
 
 def test_integers_of_a_logarithm() -> None:
-    encoding = CurvedEncoding.of(Encoding(DType.INT8, 0.5, -128), Curve("log", 0.25))
+    encoding = CurvedEncoding.of(Encoding(DType.INT8, 0.5, -128), EncodingCurve("log", 0.25))
     reals = 0.25 * np.expm1(0.5 * np.arange(0, 9))
     np.testing.assert_array_equal(encoding.quantize(reals), np.arange(-128, -119))
     np.testing.assert_allclose(encoding.dequantize(np.arange(-128, -119)), reals)
     assert encoding.ends == pytest.approx((0.0, 0.25 * np.expm1(127.5)))
-    root = CurvedEncoding.of(Encoding(DType.INT8, 0.5), Curve("sqrt"))
+    root = CurvedEncoding.of(Encoding(DType.INT8, 0.5), EncodingCurve("sqrt"))
     np.testing.assert_array_equal(root.quantize([-4.0, -1.0, 0.0, 2.25]), [-4, -2, 0, 3])
     np.testing.assert_array_equal(root.dequantize([-4, -2, 0, 3]), [-4.0, -1.0, 0.0, 2.25])
 
 
 def test_the_file_of_encodings_has_the_curve_and_no_scale() -> None:
-    curved = CurvedEncoding.of(Encoding(DType.INT8, 0.5, -128), Curve("log", 0.25))
+    curved = CurvedEncoding.of(Encoding(DType.INT8, 0.5, -128), EncodingCurve("log", 0.25))
     text = encodings_text({"x": curved}, {"y": Encoding(DType.INT8, 2.0)})
     assert json.loads(text)["inputs"]["x"] == {
         "dtype": "int8",

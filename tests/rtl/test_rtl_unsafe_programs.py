@@ -12,6 +12,8 @@ from shared_files import ABSENT, SHARED
 from unsafe_programs import CONFIG, KINDS, PROGRAM, Unsafe, filled, unsafe_program
 
 from tosaic.errors import DeviceError
+from tosaic.hw.check_byte import check_byte
+from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Opcode, encode, make
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.emulator.verify import verify
 from tosaic.sim.rtl.build import simulator_library
@@ -104,5 +106,10 @@ def test_programs_that_an_examination_found(name: str, reason: str) -> None:
     if not file.is_file():
         pytest.skip(ABSENT)
     memory = np.frombuffer(gzip.decompress(file.read_bytes()), np.uint8).copy()
+    program = memory[PROGRAM : PROGRAM + sizes[name]].reshape(-1, INSTRUCTION_BYTES)
+    # The files are older than the check bytes of today.
+    begin = make(Opcode.BEGIN, isa_hash=ISA_HASH, config_hash=CONFIG.hash)
+    program[0] = np.frombuffer(encode(begin), np.uint8)
+    program[:, 1] = [check_byte(instruction.tobytes()) for instruction in program]
     with pytest.raises(DeviceError, match=reason):
         verify(CONFIG, memory, PROGRAM, sizes[name])
