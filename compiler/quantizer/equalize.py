@@ -42,7 +42,7 @@ _WEIGHT_LEVELS = 127
 _INT8_LEVELS = 255.0
 _STEPS_OF_NOISE = 12.0
 """Rounding to steps has a mean square of one squared step by this."""
-_MUCH_LOST = 0.1
+_MUCH_LOST = 0.01
 """A share of the results' power that new samples may lose: less is not told from the chance of which were left out."""
 _UNBOUNDED = 1e30
 """The largest number of a float type is no bound."""

@@ -226,7 +226,7 @@ def calibrate(
         for index, sample in enumerate(samples):
             if progress is not None:
                 progress("calibrate", turn * len(samples) + index, rounds * len(samples))
-            statistics.fold = index * FOLDS // len(samples) if len(samples) >= _ENOUGH else 0
+            statistics.fold = index % FOLDS if len(samples) >= _ENOUGH else 0
             values = {**sample, **evaluate(graph, sample, keep=True)}
             _refuse_overflow(graph, values, samples)
             if turn == 0:
