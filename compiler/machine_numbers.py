@@ -40,10 +40,10 @@ PLANES_JOINED = 4
 
 WOVEN_GO_CYCLES = 16
 """Cycles of a GO of VECTOR beside its micro-operations where GOs of several layers take turns, and the cycles that it
-may wait as if it did not. Measured on `base` in 8eff7a4f (2026-11-29)."""
+may wait as if it did not. Set by hand from timelines on `base` in 8eff7a4f (2026-11-29)."""
 ARRAY_DRAIN_CYCLES = 30
-"""Cycles from the array's last slot until VECTOR is done with its last vector. Measured on `base` in 8eff7a4f
-(2026-11-29)."""
+"""Cycles from the array's last slot until VECTOR is done with its last vector. Set by hand from timelines on
+`base` in 8eff7a4f (2026-11-29)."""
 
 # --- cycles in which a unit waits
 

@@ -1,6 +1,6 @@
 """Which inputs get a curve: those whose 8 bits in equal steps lose what the model computes from."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -52,6 +52,29 @@ def _candidates(median: float, wanted: str) -> Iterator[EncodingCurve]:
         yield from (EncodingCurve("log", float(f"{share * median:.3g}")) for share in _UNITS)
 
 
+def rounded_alone(
+    graph: Graph,
+    samples: Samples,
+    wanted: Sequence[Mapping[str, np.ndarray]],
+    name: str,
+    encoding: Encoding | CurvedEncoding,
+) -> dict[str, float]:
+    """Returns the SQNR in dB of each output of reals where the input `name` alone is rounded, in a model of floats.
+    `wanted` are the outputs of the samples as they are."""
+    outputs = [each for each in graph.outputs if graph.tensors[each].dtype.is_float]
+    found = {each: Difference(each, "", "", each) for each in outputs}
+    for sample, whole in zip(samples, wanted, strict=True):
+        rounded = encoding.dequantize(encoding.quantize(sample[name])).astype(sample[name].dtype)
+        got = evaluate(graph, {**sample, name: rounded})
+        for each, difference in found.items():
+            difference.add(whole[each], got[each])
+    # No number at all: small values were rounded to a zero that the model takes a logarithm of, or divides by.
+    return {
+        each: difference.sqnr_db if np.isfinite(difference.noise) else -np.inf
+        for each, difference in found.items()
+    }
+
+
 class _Trial:
     """What the rounding of one input alone does to the outputs, in a model of floats."""
 
@@ -62,17 +85,8 @@ class _Trial:
 
     def decibels(self, curve: EncodingCurve | None) -> float:
         """The SQNR of the worst output."""
-        encoding = self._encoding(curve)
-        outputs = [name for name in self._graph.outputs if self._graph.tensors[name].dtype.is_float]
-        found = {name: Difference(name, "", "", name) for name in outputs}
-        for sample, wanted in zip(self._samples, self._wanted, strict=True):
-            values = sample[self._name]
-            rounded = encoding.dequantize(encoding.quantize(values)).astype(values.dtype)
-            got = evaluate(self._graph, {**sample, self._name: rounded})
-            for name, difference in found.items():
-                difference.add(wanted[name], got[name])
-        # No number at all: small values were rounded to a zero that the model divides by.
-        return min((d.sqnr_db if np.isfinite(d.noise) else -np.inf for d in found.values()), default=np.inf)
+        found = rounded_alone(self._graph, self._samples, self._wanted, self._name, self._encoding(curve))
+        return min(found.values(), default=np.inf)
 
     def _encoding(self, curve: EncodingCurve | None) -> Encoding:
         if curve is None:

@@ -14,8 +14,8 @@ from tosaic.compiler.quantizer.plan import MOVES
 from tosaic.errors import ModelWarning
 from tosaic.sim.golden import evaluate
 
-from .input_curves import choose_curves
-from .measurement import Difference, measure
+from .input_curves import choose_curves, rounded_alone
+from .measurement import measure
 from .mixed_precision import all_weights, named, results
 from .prepared import ACTIVATIONS, Quantization
 from .samples import Samples
@@ -43,15 +43,11 @@ def warn_of_limits(found: Quantization, sqnr_db: Mapping[str, float], samples: S
 def _limit_of_inputs(found: Quantization, output: str, samples: Samples, least: float) -> str:
     """Names the input whose rounding alone keeps an output low in a model of floats; nothing where none does."""
     source, result = found.source, found.result
-    limits: dict[str, float] = {}
-    for name, encoding in result.inputs.items():
-        difference = Difference(output, "", "", output)
-        for sample in samples:
-            rounded = encoding.dequantize(encoding.quantize(sample[name])).astype(sample[name].dtype)
-            wanted, got = (evaluate(source, each)[output] for each in (sample, {**sample, name: rounded}))
-            difference.add(wanted, got)
-        # No number at all: small values were rounded to a zero that the model takes a logarithm of, or divides by.
-        limits[name] = difference.sqnr_db if np.isfinite(difference.noise) else -np.inf
+    wanted = [evaluate(source, sample) for sample in samples]
+    limits = {
+        name: rounded_alone(source, samples, wanted, name, encoding)[output]
+        for name, encoding in result.inputs.items()
+    }
     name = min(limits, key=lambda each: limits[each], default="")
     if not name or limits[name] >= least:
         return ""

@@ -29,7 +29,6 @@ from tosaic.compiler.quantizer import (
     wanted_channels,
 )
 from tosaic.compiler.quantizer.calibration import FOLDS
-from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.equalize import EVEN
 from tosaic.compiler.quantizer.groups import GROUPS, LEAST_DEPTH, MOST_ROWS, takes_groups
 from tosaic.driver.float_graphs import computes_floats
@@ -47,7 +46,6 @@ _BLOCKS = 4
 """Blocks of neighbouring samples: each is kept out once; the last says whether 16-bit layers are enough."""
 _ENOUGH = 16
 """Parts of fewer samples say little of others."""
-PRODUCTS = (*MACS, "MATMUL")
 
 
 def quantize_graph(
