@@ -21,6 +21,7 @@ from tosaic.compiler.quantizer.shares import divide_products
 
 MACS = operators_with(Trait.CONVOLVES)
 """Operators with weights; MATMUL has none."""
+PRODUCTS = MACS | {"MATMUL"}
 
 
 def canonical(graph: Graph, evaluate: Evaluate) -> Graph:

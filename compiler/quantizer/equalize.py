@@ -17,7 +17,7 @@ from tosaic.compiler.ir import DType, Graph, Operator, Tensor
 from tosaic.compiler.ir.building import add_constant, fresh_name
 from tosaic.compiler.ir.tensors import name_after
 from tosaic.compiler.quantizer.calibration import Channels, Statistics
-from tosaic.compiler.quantizer.canonical import MACS
+from tosaic.compiler.quantizer.canonical import MACS, PRODUCTS
 from tosaic.compiler.quantizer.channels import ChannelOrigin, Tracing
 from tosaic.compiler.quantizer.functions import RENAMES, is_real
 from tosaic.compiler.quantizer.groups import has_groups
@@ -346,7 +346,7 @@ def _is_free(graph: Graph, source: str, readers: Sequence[Operator]) -> bool:
     if len(leading) > 1 or (leading and len(index.consumers(source)) > 1):
         return False
     while (op := index.producer(name)) is not None:
-        if op.op in (*MACS, "MATMUL"):
+        if op.op in PRODUCTS:
             return True
         if op.op == "CLAMP" and op.attributes["min_val"] != 0:
             return False

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator
-from tosaic.compiler.quantizer.canonical import MACS
+from tosaic.compiler.quantizer.canonical import PRODUCTS
 from tosaic.compiler.quantizer.plan import MOVES
 from tosaic.errors import ModelWarning
 from tosaic.sim.golden import evaluate
@@ -24,7 +24,6 @@ LEAST_DB = {DType.INT8: 20.0, DType.INT16: 35.0}
 """An output below this is looked into, by the type of the activations."""
 _TRIED = 8
 """Samples that are looked at."""
-PRODUCTS = (*MACS, "MATMUL")
 
 
 def warn_of_limits(found: Quantization, sqnr_db: Mapping[str, float], samples: Samples) -> None:

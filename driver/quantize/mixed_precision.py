@@ -14,7 +14,7 @@ import numpy as np
 
 from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.quantizer import Finer
-from tosaic.compiler.quantizer.canonical import MACS
+from tosaic.compiler.quantizer.canonical import MACS, PRODUCTS
 from tosaic.compiler.quantizer.plan import REORDERING
 from tosaic.errors import InputError
 
@@ -40,7 +40,7 @@ def named(graph: Graph, names: Iterable[str]) -> Finer:
     InputError for a name that none of them has.
     """
     found = Finer()
-    layers = [op for op in graph.operators if op.op in (*MACS, "MATMUL")]
+    layers = [op for op in graph.operators if op.op in PRODUCTS]
     read = _read_by(graph, layers)
     for name in names:
         # A product whose result goes on to others in the canonical graph is called after their result, with "'"; one

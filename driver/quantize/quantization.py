@@ -29,6 +29,7 @@ from tosaic.compiler.quantizer import (
     wanted_channels,
 )
 from tosaic.compiler.quantizer.calibration import FOLDS
+from tosaic.compiler.quantizer.canonical import PRODUCTS
 from tosaic.compiler.quantizer.equalize import EVEN
 from tosaic.compiler.quantizer.groups import GROUPS, LEAST_DEPTH, MOST_ROWS, takes_groups
 from tosaic.driver.float_graphs import computes_floats

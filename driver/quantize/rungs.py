@@ -13,7 +13,7 @@ import numpy as np
 
 from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.quantizer import Finer, Plan
-from tosaic.compiler.quantizer.canonical import MACS, channels_of
+from tosaic.compiler.quantizer.canonical import MACS, PRODUCTS, channels_of
 from tosaic.compiler.quantizer.groups import group_grid, rounded_in_groups, takes_groups
 from tosaic.hw.config_text import get_config
 from tosaic.sim.golden import evaluate
@@ -59,7 +59,7 @@ def options_of(graph: Graph, kept: Finer) -> Iterator[Finer]:
     """Everything that may get 16 bits, alone: weights of a layer, what layers read, outputs."""
     operands = list[tuple[str, ...]]()
     for op in graph.operators:
-        if op.op not in (*MACS, "MATMUL"):
+        if op.op not in PRODUCTS:
             continue
         operands.append(operands_of(op))
         if weight_of(graph, op) is not None and op.outputs[0] not in kept.weights:
@@ -160,7 +160,7 @@ class Cycles:
     """Cycles of the array that 16 bits are predicted to cost."""
 
     def __init__(self, graph: Graph) -> None:
-        self._layers = [(op, _cycles(graph, op)) for op in graph.operators if op.op in (*MACS, "MATMUL")]
+        self._layers = [(op, _cycles(graph, op)) for op in graph.operators if op.op in PRODUCTS]
         self._touched: dict[str, set[int]] = {}
         for place, (op, _) in enumerate(self._layers):
             for name in (*operands_of(op), *op.outputs):
