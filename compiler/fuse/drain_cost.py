@@ -33,3 +33,11 @@ def drains_too_slowly(graph: Graph, layer: Layer, config: Config, *, stays: bool
         weights_stay=stays,
     )
     return drain.apart_cycles(config) < drain.together_cycles(config)
+
+
+def is_bound_by_vector(graph: Graph, layer: Layer, config: Config) -> bool:
+    """Whether VECTOR takes longer for a vector of a convolution's sums than the array."""
+    if layer.base is None or layer.base.op != "CONV2D":
+        return False
+    depth = math.prod(graph.tensors[layer.base.inputs[1]].shape[1:])
+    return layer.program.beats(ELEMENT[graph.tensors[layer.output].dtype]) > -(-depth // config.rows)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Hashable
 
 from tosaic.compiler.fuse.bounds import KnownBounds
-from tosaic.compiler.fuse.drain_cost import drains_too_slowly
+from tosaic.compiler.fuse.drain_cost import drains_too_slowly, is_bound_by_vector
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.layer_building import LayerBuilding, Members
 from tosaic.compiler.fuse.microprogram import TooComplex, TooManyOperands
@@ -16,7 +16,7 @@ from tosaic.compiler.fuse.summed_rows import sums_pay, sums_rows
 from tosaic.compiler.ir import DType, Graph, Operator
 from tosaic.compiler.ir.graph import parameter_inputs
 from tosaic.compiler.ir.mapped_file import LARGE_BYTES, let_go
-from tosaic.compiler.machine import BASES, KIND, Kind
+from tosaic.compiler.machine import BASES, ELEMENT, KIND, Kind
 from tosaic.compiler.machine_numbers import JOINED_CHAIN_STEPS, WEIGHTS_KEY_ELEMENTS
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
@@ -134,7 +134,8 @@ class Fuser:
             if grown and grown.base is None:
                 grown.base = next((i for i in addition if KIND.get(operators[i].op) in BASES), None)
             problem = self._problem(root, grown) if grown else None
-            if grown and problem is None and not self._drains_too_slowly(root, index, grown):
+            fits = grown and problem is None and not self._drains_too_slowly(root, index, grown)
+            if grown and fits and not self._had_better_drain_before(root, index, grown):
                 group, grew = grown, True
                 continue
             if grown and isinstance(problem, TooManyOperands):
@@ -303,6 +304,44 @@ class Fuser:
             return False
         stays = self._recurring[_weights_key(self.graph, operators[group.base])] > 1
         return drains_too_slowly(self.graph, self._layer(root, group), self.config, stays=stays)
+
+    def _had_better_drain_before(self, root: int, index: int, group: _Group) -> bool:
+        """Whether operator `index` ends a chain that had better follow another array operator than the base of its
+        group, where VECTOR takes longer than the array anyway. The chain ends where its elements are narrowest."""
+        if group.base is None or index == group.base:
+            return False
+        place, sources = index, self._computed(index)
+        while len(sources) == 1:
+            (place,) = sources
+            if place in group.operators or self._bytes(place) <= self._bytes(index):
+                return False
+            sources = self._computed(place)
+        if not any(self._follows_array(source, group) for source in sources):
+            return False
+        return is_bound_by_vector(self.graph, self._layer(root, group), self.config)
+
+    def _computed(self, index: int) -> list[int]:
+        """The operators that make the operands of an elementwise operator."""
+        operator = self.graph.operators[index]
+        if KIND.get(operator.op) is not Kind.ELEMENTWISE:
+            return []
+        return [self.producer[name] for name in operator.inputs if name in self.producer]
+
+    def _bytes(self, index: int) -> int:
+        """Bytes of an element that an operator makes."""
+        return ELEMENT[self.graph.tensors[self.graph.operators[index].outputs[0]].dtype].bytes
+
+    def _follows_array(self, index: int, group: _Group) -> bool:
+        """Whether an operator is an array operator that has no layer yet, or alone continues one."""
+        while index not in group.operators:
+            operator = self.graph.operators[index]
+            if KIND.get(operator.op) is Kind.ARRAY:
+                return True
+            source = self._chain_source(operator)
+            if source is None or len(self.consumers[operator.outputs[0]]) > 1:
+                return False
+            index = source
+        return False
 
     @functools.cached_property
     def _recurring(self) -> collections.Counter[Hashable]:
