@@ -135,7 +135,8 @@ class Fuser:
                 grown.base = next((i for i in addition if KIND.get(operators[i].op) in BASES), None)
             problem = self._problem(root, grown) if grown else None
             fits = grown and problem is None and not self._drains_too_slowly(root, index, grown)
-            if grown and fits and not self._had_better_drain_before(root, index, grown):
+            apart = grown and group.base is not None and self._had_better_drain_before(root, index, grown)
+            if grown and fits and not apart:
                 group, grew = grown, True
                 continue
             if grown and isinstance(problem, TooManyOperands):
@@ -308,8 +309,6 @@ class Fuser:
     def _had_better_drain_before(self, root: int, index: int, group: _Group) -> bool:
         """Whether operator `index` ends a chain that had better follow another array operator than the base of its
         group, where VECTOR takes longer than the array anyway. The chain ends where its elements are narrowest."""
-        if group.base is None or index == group.base:
-            return False
         place, sources = index, self._computed(index)
         while len(sources) == 1:
             (place,) = sources

@@ -7,7 +7,7 @@ import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator, Trait, data_inputs, operators_with
 from tosaic.compiler.quantizer.calibration import HUGE, Statistics
-from tosaic.compiler.quantizer.canonical import MACS
+from tosaic.compiler.quantizer.canonical import MACS, PRODUCTS
 from tosaic.compiler.quantizer.encoding import Encoding, asymmetric, symmetric
 from tosaic.compiler.quantizer.feedback import Covariances
 from tosaic.compiler.quantizer.functions import RENAMES, UnaryFunctions, is_real
@@ -18,6 +18,8 @@ REORDERING = operators_with(Trait.PICKS) - operators_with(Trait.REDUCES) - {"SLI
 """Their result has the elements of their first input: both share one encoding."""
 MOVES = REORDERING | operators_with(Trait.MOVES) | operators_with(Trait.INDEXED)
 """Operators that only pick elements, whatever the encoding."""
+_LAYER_MATES = operators_with(Trait.ELEMENTWISE) | RENAMES
+"""Operators that join the layer of what they read."""
 _WIDENED = 1.5
 """Parts of a CONCAT share its encoding, SLICEs that of their source, where no range becomes half as wide again."""
 _MARGIN = 1.25
@@ -103,13 +105,15 @@ class Plan:
         self._held |= {self._group(name) for name in self.forced}
         self.precise = set[str]() if self.forced else self._find_precise()
         """Tensors that differences of likes are made of: these read what computes them, not what is in memory."""
+        self._waiting = self._find_waiting() - self.precise
         self._encodings: dict[tuple[str, DType], Encoding] = {}
         self.finer = finer or Finer()
         self._fine = {self._group(name) for name in self.finer.operands}
         self._even_out_products()
 
     def narrows(self, tensor: str) -> bool:
-        """Whether int16 does for a tensor between layers, which goes through memory since several operators read it.
+        """Whether int16 does for a tensor between layers, which goes through memory since several operators read it,
+        or since what it is added to is not there yet.
 
         Sums over the last axis stay in int32, as does what a reciprocal or a root reads: they need ratios, not steps.
         So do scores with masks that a model's own encodings frame: steps of their range would be coarse for a softmax;
@@ -118,7 +122,7 @@ class Plan:
         readers = self.readers.get(tensor, set())
         if (
             self.activations is not DType.INT8
-            or len(readers) < 2
+            or not (len(readers) > 1 or tensor in self._waiting)
             or self.graph.tensors[tensor].shape[-1:] == (1,)
         ):
             return False
@@ -239,6 +243,33 @@ class Plan:
             elif op.op in _LINEAR:
                 pending += data_inputs(op)
         return found
+
+    def _find_waiting(self) -> set[str]:
+        """Of two operands that end two convolutions or MATMULs, the one that is made first: it goes through memory
+        until the other one is there."""
+        last: dict[str, int] = {}
+        """The last product that a tensor is made with, by its place among the operators."""
+        found = set[str]()
+        for place, op in enumerate(self.graph.operators):
+            if op.op in PRODUCTS:
+                last[op.outputs[0]] = place
+            elif op.op in _LAYER_MATES:
+                own = {
+                    name: last[name]
+                    for name in data_inputs(op)
+                    if name in last and not self.held(name) and len(self.readers.get(name, ())) < 2
+                }
+                if len(set(own.values())) > 1:
+                    found.add(self._renamed(min(own, key=own.__getitem__)))
+                if own:
+                    last[op.outputs[0]] = max(own.values())
+        return found
+
+    def _renamed(self, tensor: str) -> str:
+        """What RESHAPEs make a tensor of."""
+        while (op := self.producers.get(tensor)) is not None and op.op in RENAMES:
+            tensor = op.inputs[0]
+        return tensor
 
     def _find_readers(self) -> dict[str, set[str]]:
         """The results that are computed from each tensor: a function's only at its end, and behind RESHAPEs."""

@@ -262,3 +262,17 @@ def test_the_narrowest_elements_of_a_line(ends: list[int], element: Element) -> 
     build.output(build.add("MAXIMUM", [scaled, line], nan_mode="PROPAGATE"))
     (layer,) = Fuser(build.finish(), BASE).layers(set())
     assert [load.element for load in layer.program.loads] == [element]
+
+
+@pytest.mark.parametrize("channels, apart", [(16, True), (512, False)])
+def test_a_running_sum_grows_with_each_product_where_the_array_would_wait(channels: int, apart: bool) -> None:
+    def made(build: LayerBuilder) -> list[str]:
+        found = build.rescale(sums(build, x=image(build, shape=(1, 4, 5, channels))), I32, shift=36)
+        for _ in range(3):
+            further = build.rescale(sums(build, x=image(build, shape=(1, 4, 5, channels))), I32, shift=36)
+            found = build.rescale(build.add("ADD", [found, further]), I8, shift=36)
+            found = build.rescale(found, I32, shift=20)
+        return [found]
+
+    joined = [layer for layer in layers(made) if layer.count("ADD") > 1]
+    assert joined == [] if apart else len(joined) == 1

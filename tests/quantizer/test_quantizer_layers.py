@@ -55,6 +55,19 @@ def test_what_several_layers_read_has_16_bits():
     run_everywhere(quantization)
 
 
+def test_what_waits_for_the_other_operand_of_a_sum_has_16_bits():
+    """A running sum goes through memory until the next convolution is there; the last one is no longer than a layer."""
+    low = Floats()
+    parts = [convolve(low, low.input(f"x{number}", IMAGE), 8) for number in range(3)]
+    graph = low.finish(low.add(low.add(*parts[:2]), parts[2]))
+    quantization = quantize_graph(graph, samples(graph))
+    found = operators(quantization)
+    assert found.count("ADD int32") == 2
+    assert found.count("RESCALE int16") == 2
+    assert worst_db(quantization) >= 30
+    run_everywhere(quantization)
+
+
 def test_an_upper_bound_is_saturation_behind_equalization():
     """Channels of different ranges under a Relu6 in front of a depthwise convolution: no bounds of their own."""
     low = Floats()
