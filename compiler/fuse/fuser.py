@@ -134,9 +134,7 @@ class Fuser:
             if grown and grown.base is None:
                 grown.base = next((i for i in addition if KIND.get(operators[i].op) in BASES), None)
             problem = self._problem(root, grown) if grown else None
-            fits = grown and problem is None and not self._drains_too_slowly(root, index, grown)
-            apart = grown and group.base is not None and self._had_better_drain_before(root, index, grown)
-            if grown and fits and not apart:
+            if grown and problem is None and not self._had_better_stay_out(root, index, group, grown):
                 group, grew = grown, True
                 continue
             if grown and isinstance(problem, TooManyOperands):
@@ -293,6 +291,11 @@ class Fuser:
         except UnsupportedError as error:
             return error
         return None
+
+    def _had_better_stay_out(self, root: int, index: int, group: _Group, grown: _Group) -> bool:
+        if self._drains_too_slowly(root, index, grown):
+            return True
+        return group.base is not None and self._had_better_drain_before(root, index, grown)
 
     def _drains_too_slowly(self, root: int, index: int, group: _Group) -> bool:
         """Whether operator `index`, with the convolution whose sums it scales, had better not join what follows."""
