@@ -69,7 +69,7 @@ class Fuser:
         for index in reversed(range(len(self.graph.operators))):
             if index in assigned:
                 continue
-            group = self._grow(index, assigned)
+            group = self._without_narrowing(index, self._grow(index, assigned), assigned)
             assigned |= group.operators
             groups.append((index, group))
         return [self._layer(root, group) for root, group in reversed(groups)]
@@ -149,6 +149,26 @@ class Fuser:
             if isinstance(problem, TooManyOperands):
                 grew = grew and bool(waiting)
                 waiting.add(index)
+
+    def _without_narrowing(self, root: int, group: _Group, assigned: set[int]) -> _Group:
+        """A group without operators at its start that make narrower elements of what another layer computes: at the end
+        of that layer they make its result narrower in memory."""
+        found = group.operators - {root, group.base}
+        for index in sorted(found):
+            sources = self._computed(index)
+            if len(sources) != 1 or sources[0] in group.operators | assigned:
+                continue
+            (source,) = sources
+            (name,) = self.graph.operators[source].outputs
+            if self.consumers[name] != [index] or name in self.graph.outputs:
+                continue
+            reduced = _Group(group.operators - {index}, group.base)
+            narrower = self._bytes(index) < self._bytes(source)
+            if narrower and self._fuses(source, self.graph.operators[index], assigned):
+                if self._problem(index, _Group({index, source})) or self._problem(root, reduced):
+                    continue
+                group = reduced
+        return group
 
     def _with_sources(self, index: int, group: _Group, assigned: set[int], steps: int) -> _Group | None:
         """A group with the elementwise operators that alone make the operands of its operator `index`, and, in more

@@ -245,14 +245,18 @@ class Plan:
         return found
 
     def _find_waiting(self) -> set[str]:
-        """Of two operands that end two convolutions or MATMULs, the one that is made first: it goes through memory
-        until the other one is there."""
-        last: dict[str, int] = {}
-        """The last product that a tensor is made with, by its place among the operators."""
+        """Of two operands that end two convolutions or MATMULs, or two SLICEs of one, the one that is made first: it
+        goes through memory until the other one is there."""
+        last: dict[str, tuple[int, int]] = {}
+        """The last product that a tensor is made with, and its SLICE: parts of products are made one by one, those that
+        the first operand is made of at last."""
         found = set[str]()
-        for place, op in enumerate(self.graph.operators):
+        for position, op in enumerate(self.graph.operators):
+            source, result = op.inputs[0] if op.inputs else "", op.outputs[0]
             if op.op in PRODUCTS:
-                last[op.outputs[0]] = place
+                last[result] = position, 0
+            elif op.op == "SLICE" and self._renamed(source) in last:
+                last[result] = last[self._renamed(source)][0], -position
             elif op.op in _LAYER_MATES:
                 own = {
                     name: last[name]
@@ -262,7 +266,7 @@ class Plan:
                 if len(set(own.values())) > 1:
                     found.add(self._renamed(min(own, key=own.__getitem__)))
                 if own:
-                    last[op.outputs[0]] = max(own.values())
+                    last[result] = max(own.values())
         return found
 
     def _renamed(self, tensor: str) -> str:

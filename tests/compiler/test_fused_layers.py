@@ -276,3 +276,17 @@ def test_a_running_sum_grows_with_each_product_where_the_array_would_wait(channe
 
     joined = [layer for layer in layers(made) if layer.count("ADD") > 1]
     assert joined == [] if apart else len(joined) == 1
+
+
+def test_what_makes_elements_narrower_comes_before_memory() -> None:
+    """A layer has one table: the other one's result is stored, in two bytes."""
+
+    def made(build: LayerBuilder) -> list[str]:
+        line = build.constant(np.arange(-256, 257), I16)
+        first, second = (build.add("TABLE", [image(build, I16), line], dtype=I32) for _ in range(2))
+        narrow = build.rescale(build.rescale(second, I16, shift=33), I32, shift=20)
+        return [
+            build.rescale(build.add("MUL", [first, narrow, build.constant([0], I8)], dtype=I32), I8, shift=38)
+        ]
+
+    assert layers(made) == ["TABLE+RESCALE", "TABLE+RESCALE+MUL+RESCALE"]
