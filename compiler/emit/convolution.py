@@ -352,7 +352,8 @@ class ConvolutionEmission:
         config, emitter = self.config, self.emitter
         fits = sum(tile.bytes for tile in self.plan.tiles) <= config.wm_bytes
         fast = emitter.speed.bytes_per_cycle(config) >= config.word_bytes
-        return emitter.bus_is_free and (fits or fast) and self.plan.divides_rows(pixels, config)
+        ahead = self.plan.weights.address in emitter.weights_ahead
+        return ahead and (fits or fast) and self.plan.divides_rows(pixels, config)
 
     def _emit_blocks(self, placed: BoxOnArray, blob: Blob, first_tile: int, blocks: int) -> None:
         """The vector GO of `blocks` tiles."""
