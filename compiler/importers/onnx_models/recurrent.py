@@ -149,7 +149,7 @@ class _Direction:
 
     def _plain_lstm(self, x: str, states: list[str]) -> list[str]:
         h, c = states
-        runs = (range(3), range(3, 4))
+        runs: tuple[range, ...] = (range(3), range(3, 4))
         if not self._apart(h, *runs):
             runs = (range(4),)
         return lstm_cell(self.low, [self._sums(x, h, run.start, len(run)) for run in runs], c)
