@@ -73,9 +73,9 @@ def run(steps: int, *, plain: bool = False) -> tuple[int, int]:
 
 
 def test_a_step_takes_little_more_than_its_products() -> None:
-    """Eight tiles of 32 slots; each word of the weights comes once."""
+    """Eight tiles of 32 slots; each word of the weights comes once. What lies between two layers is narrow."""
     (few, least), (many, most) = run(2), run(STEPS)
-    assert (many - few) / (STEPS - 2) < 8 * 32 + 420
+    assert (many - few) / (STEPS - 2) < 8 * 32 + 260
     assert (most - least) / (STEPS - 2) < WIDTH * WIDTH / 4
 
 
