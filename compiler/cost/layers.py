@@ -118,7 +118,13 @@ class DrainDemand:
     """The weights are there: other convolutions read them, too, as the steps of a recurrence do."""
 
     def together_cycles(self, config: Config) -> int:
-        """Cycles where all is done on the sums' way out of the array."""
+        """Cycles where all is done on the sums' way out of the array. Without parameters, vectors of several tiles are
+        a batch."""
+        if not self.parameters:
+            vectors = self.tiles * self.pixels
+            batch = batch_cycles(self.beats, min(vectors, config.vector_slots), config)
+            before = (-(-vectors // config.vector_slots) - 1) * batch
+            return max(self.tiles * self._array(config), before) + batch
         return self.tiles * max(
             self._array(config), self._parameters + batch_cycles(self.beats, self.pixels, config)
         )

@@ -352,7 +352,8 @@ class ConvolutionEmission:
         config, emitter = self.config, self.emitter
         fits = sum(tile.bytes for tile in self.plan.tiles) <= config.wm_bytes
         fast = emitter.speed.bytes_per_cycle(config) >= config.word_bytes
-        return emitter.bus_is_free and (fits or fast) and self.plan.divides_rows(pixels, config)
+        ahead = self.plan.weights.address in emitter.weights_ahead
+        return ahead and (fits or fast) and self.plan.divides_rows(pixels, config)
 
     def _emit_blocks(self, placed: BoxOnArray, blob: Blob, first_tile: int, blocks: int) -> None:
         """The vector GO of `blocks` tiles."""
@@ -363,19 +364,21 @@ class ConvolutionEmission:
             return dataclasses.replace(access, dims=dims)
 
         streams = self._streams(placed, blob.first - placed.box.c0)
-        pixels = placed.box.rows * placed.box.columns
+        vectors = placed.box.rows * placed.box.columns * blocks
+        params = self.emission.params_of(first_tile, blocks)
         self.emitter.vector(
             VectorGo(
                 self.layer.program,
                 {number: with_blocks(access) for number, access in streams.items()},
-                vectors=pixels * blocks,
-                slots=pixels,
+                vectors=vectors,
+                # Tiles of other parameters are batches of their own.
+                slots=min(vectors, self.config.vector_slots) if params is None else vectors // blocks,
                 lanes=blob.channels,
                 tail_lanes=blob.channels,
                 reads=[place.span for _, place in placed.loads],
                 writes=[self._written(placed, blob, blocks)],
                 consumes_array=True,
-                params=self.emission.params_of(first_tile, blocks),
+                params=params,
                 table=self.emission.take_table(),
             )
         )

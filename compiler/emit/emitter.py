@@ -1,7 +1,7 @@
 """Emits work for the units, leaving out configuration that is already in place."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from tosaic.compiler.emit.commands import Blocks, Command, CommandTable, Label, Work
 from tosaic.compiler.emit.vector_go import VectorGo
@@ -78,6 +78,8 @@ class Emitter:
         """What is added to it; None where the program lists no layers for this core's work."""
         self.bus_is_free = False
         """Whether more instructions, for the array to begin earlier, cost nothing."""
+        self.weights_ahead: frozenset[Hashable] = frozenset()
+        """Addresses of weights that the bus has time to bring before their layers begin."""
         self.early: Span | None = None
         """The first part of the last layer's result, which is there some time before the rest."""
         self._coding: Command | None = None

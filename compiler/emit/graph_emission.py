@@ -18,7 +18,7 @@ from tosaic.compiler.emit.weave import Weaver
 from tosaic.compiler.place.address import Region
 from tosaic.compiler.place.placement import Copy
 from tosaic.compiler.place.placer import Memories
-from tosaic.compiler.tile.demands import bus_is_free, computing_cycles, work_cycles
+from tosaic.compiler.tile.demands import bus_is_free, computing_cycles, weights_ahead, work_cycles
 from tosaic.compiler.tile.elementwise import ElementwisePlan
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan
 from tosaic.compiler.tile.layout_copy import LayoutCopy
@@ -72,6 +72,7 @@ def emission_of(
     """An emitter for a plan, and what is to be called as each of its layers begins."""
     emitter = Emitter(config, memories.external, memories.speed)
     emitter.bus_is_free = bus_is_free(plan, config, memories.speed)
+    emitter.weights_ahead = weights_ahead(plan, config, memories.speed)
 
     def layer_begins(name: str, number: int, count: int) -> None:
         if take is not None:

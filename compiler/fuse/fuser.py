@@ -69,7 +69,7 @@ class Fuser:
         for index in reversed(range(len(self.graph.operators))):
             if index in assigned:
                 continue
-            group = self._without_narrowing(index, self._grow(index, assigned), assigned)
+            group = self._cut_where_narrow(index, self._grow(index, assigned), assigned)
             assigned |= group.operators
             groups.append((index, group))
         return [self._layer(root, group) for root, group in reversed(groups)]
@@ -150,26 +150,6 @@ class Fuser:
                 grew = grew and bool(waiting)
                 waiting.add(index)
 
-    def _without_narrowing(self, root: int, group: _Group, assigned: set[int]) -> _Group:
-        """A group without operators at its start that make narrower elements of what another layer computes: at the end
-        of that layer they make its result narrower in memory."""
-        found = group.operators - {root, group.base}
-        for index in sorted(found):
-            sources = self._computed(index)
-            if len(sources) != 1 or sources[0] in group.operators | assigned:
-                continue
-            (source,) = sources
-            (name,) = self.graph.operators[source].outputs
-            if self.consumers[name] != [index] or name in self.graph.outputs:
-                continue
-            reduced = _Group(group.operators - {index}, group.base)
-            narrower = self._bytes(index) < self._bytes(source)
-            if narrower and self._fuses(source, self.graph.operators[index], assigned):
-                if self._problem(index, _Group({index, source})) or self._problem(root, reduced):
-                    continue
-                group = reduced
-        return group
-
     def _with_sources(self, index: int, group: _Group, assigned: set[int], steps: int) -> _Group | None:
         """A group with the elementwise operators that alone make the operands of its operator `index`, and, in more
         `steps`, those of these: they may read what the group reads anyway. None where there are none."""
@@ -187,6 +167,56 @@ class Fuser:
                         sources.add(source)
             found, readers = found | sources, sources
         return _Group(group.operators | found, group.base) if found else None
+
+    def _cut_where_narrow(self, root: int, group: _Group, assigned: set[int]) -> _Group:
+        """A group without elementwise operators that only make an int32 operand narrow, if all these join the layer of
+        an array operator that computes it: less goes through memory."""
+        if not self.fuse:
+            return group
+        for member in sorted(group.operators):
+            chain = self._narrowing(member, group)
+            if not chain or chain[-1] == root or group.base in chain:
+                continue
+            source = self._wide_operand(member)
+            assert source is not None
+            less, others = _Group(group.operators - set(chain), group.base), assigned | group.operators
+            if self._problem(root, less) is not None:
+                continue
+            before, after = self._grow(source, others), self._grow(chain[-1], others - set(chain))
+            if before.base is not None and after.operators == before.operators | set(chain):
+                group = less
+        return group
+
+    def _narrowing(self, index: int, group: _Group) -> list[int]:
+        """Operators of a group one behind the other, from one that reads an int32 result of another layer to the first
+        whose own result is narrower; empty if others read what they make."""
+        source = self._wide_operand(index)
+        if source is None or source in group.operators:
+            return []
+        chain = [index]
+        while True:
+            (result,) = self.graph.operators[chain[-1]].outputs
+            readers = self.consumers.get(result, [])
+            dtype = self.graph.tensors[result].dtype
+            if dtype is not DType.INT32:
+                alone = len(readers) == 1 and result not in self.graph.outputs
+                return chain if alone and dtype in (DType.INT8, DType.INT16) else []
+            if (
+                len(readers) != 1
+                or readers[0] not in group.operators
+                or self._wide_operand(readers[0]) is None
+            ):
+                return []
+            chain.append(readers[0])
+
+    def _wide_operand(self, index: int) -> int | None:
+        """Who makes the only operand of an operator that is no constant, where that is int32 and nobody else reads
+        it."""
+        tensors = self.graph.tensors
+        names = [name for name in self.graph.operators[index].inputs if tensors[name].data is None]
+        if len(names) != 1 or tensors[names[0]].dtype is not DType.INT32 or names[0] in self.graph.outputs:
+            return None
+        return self.producer.get(names[0]) if len(self.consumers[names[0]]) == 1 else None
 
     def _candidates(self, group: _Group, assigned: set[int], rejected: set[int]) -> list[int]:
         found = []

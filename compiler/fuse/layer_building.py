@@ -101,7 +101,7 @@ class LayerBuilding:
         kind = KIND.get(operator.op)
         if operator is self.members.base:
             if kind is Kind.ARRAY:
-                return array_value(bias=operator.op != "MATMUL")
+                return array_value(bias=self._has_biases(operator))
             # A window slides over memory, even where that holds one value only.
             return reduced_value(self.graph, operator, self._loaded if kind is Kind.POOL else self._operand)
         if kind is Kind.ELEMENTWISE:
@@ -118,6 +118,13 @@ class LayerBuilding:
             "does not run on the accelerator yet; "
             "replace it, or use the target golden"
         )
+
+    def _has_biases(self, operator: Operator) -> bool:
+        """Whether sums of an array operator begin with something: zeros take no parameters."""
+        if operator.op == "MATMUL":
+            return False
+        biases = self.graph.tensors[operator.inputs[2]].data
+        return biases is None or bool(biases.any())
 
     def _uses(self, name: str) -> int:
         return sum(name in operator.inputs for operator in self.members.operators)

@@ -102,3 +102,15 @@ class CurvedEncoding(Encoding):
 def unsigned_type(dtype: DType) -> np.dtype:
     """NumPy's type of integers without sign that has as many bits."""
     return np.dtype(f"uint{dtype.bits}")
+
+
+_EVEN_LOSS = 10 ** (3 / 10)
+"""The factor by which the noise of rounding weights may rise for one scale of all channels: 3 dB. What the operand
+loses by its own rounding is mostly more."""
+
+
+def evenly_scaled(weights: np.ndarray) -> bool:
+    """Whether weights [channel, ...] lose little where all channels have the scale of the largest one, and not their
+    own."""
+    largest = np.abs(weights.astype(np.float64)).reshape(len(weights), -1).max(1)
+    return bool(largest.max() ** 2 * len(largest) <= _EVEN_LOSS * (largest**2).sum())

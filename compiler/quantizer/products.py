@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 from tosaic.compiler.ir import DType, Operator
+from tosaic.compiler.ir.encoding import evenly_scaled
 from tosaic.compiler.quantizer.canonical import channels_of
 from tosaic.compiler.quantizer.emission import HEADROOM_BITS, Emission, natural
 from tosaic.compiler.quantizer.encoding import Integers, symmetric
@@ -25,7 +26,8 @@ _BYTE = 256.0
 
 @natural("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D")
 def convolution(emission: Emission, op: Operator) -> Integers:
-    """Weights are int8 with one symmetric scale for each output channel; the bias has the accumulator's scale."""
+    """Weights are int8 with one symmetric scale for each output channel, or one for all where a recurrence loses little
+    by it; the bias has the accumulator's scale."""
     low, graph = emission.low, emission.graph
     weight, bias = emission.data(op.inputs[1]), emission.data(op.inputs[2])
     two_bytes = op.outputs[0] in emission.plan.finer.weights
@@ -54,6 +56,9 @@ def convolution(emission: Emission, op: Operator) -> Integers:
     if own is not None and own.wide:
         return _in_bytes(emission, op, source, own)
     grid = own or _symmetric(channels)
+    recurs = own is None and _recurs(emission, op) and evenly_scaled(channels)
+    if recurs:
+        grid = WeightGrid(np.full(len(channels), grid.scales.max()), 0)
     # A channel whose weights are tiny beside its bias: its accumulator must hold the bias.
     least = np.abs(wide_bias) / (source.step * _LARGEST_BIAS[accumulator])
     scales = np.maximum(grid.scales, least)
@@ -63,7 +68,9 @@ def convolution(emission: Emission, op: Operator) -> Integers:
         integers = np.clip(np.rint(channels / scales[:, None]), lowest, highest)
     else:
         integers = round_with_feedback(channels / scales[:, None], covariance, (-WEIGHT_MAX, WEIGHT_MAX))
-    exact_bias = wide_bias + emission.plan.corrections(op, integers * scales[:, None] - channels)
+    exact_bias = wide_bias
+    if not recurs or wide_bias.any():
+        exact_bias = wide_bias + emission.plan.corrections(op, integers * scales[:, None] - channels)
     sums = np.rint(exact_bias / (source.scale * scales))
     bounds = np.abs(integers).sum(1) * source.bound + np.abs(sums)
     if bounds.max() >= _LARGEST_SUM[accumulator]:
@@ -81,6 +88,26 @@ def convolution(emission: Emission, op: Operator) -> Integers:
         **{**op.attributes, "acc_type": accumulator},
     )
     return Integers(result, accumulator, source.scale * scales, 0, float(bounds.max()), bounds=bounds)
+
+
+def _recurs(emission: Emission, op: Operator) -> bool:
+    """Whether a product of a vector has the weights of others, as the steps of a recurrence do. VECTOR takes its sums
+    fastest where they have neither scales by channel nor biases: it need not load any for each tile of channels."""
+    graph, weights = emission.graph, emission.graph.tensors[op.inputs[1]]
+    if op.op != "CONV2D" or math.prod(emission.shape(op.outputs[0])[:-1]) > 1 or weights.data is None:
+        return False
+    for other in graph.operators:
+        if other.op == op.op and other is not op:
+            found = graph.tensors[other.inputs[1]]
+            if found.name == weights.name:
+                return True
+            if (
+                found.data is not None
+                and found.shape == weights.shape
+                and np.array_equal(found.data, weights.data)
+            ):
+                return True
+    return False
 
 
 def _groups(emission: Emission, op: Operator, channels: np.ndarray) -> GroupGrid | None:

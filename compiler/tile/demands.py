@@ -1,6 +1,7 @@
 """What the layers of a plan ask of the units, and what they are predicted to cost (`compiler/cost/layers.py`)."""
 
 from collections.abc import Hashable, Iterator
+from fractions import Fraction
 
 from tosaic.compiler.cost.layers import (
     BufferDemand,
@@ -46,6 +47,25 @@ def bus_is_free(plan: GraphPlan, config: Config, speed: MemorySpeed) -> bool:
     """Whether the bus brings all that is read in less time than the layers compute: it can bring more instructions."""
     demands = (demand for work in plan.walk() for demand in demands_of(work, config))
     return is_bus_free(demands, config, speed)
+
+
+def weights_ahead(plan: GraphPlan, config: Config, speed: MemorySpeed) -> frozenset[Hashable]:
+    """Names of the weights that the bus brings, behind all that it brings before, in less time than their layers, and
+    those before, take to compute."""
+    rate, found = speed.bytes_per_cycle(config), dict[Hashable, bool]()
+    brought, computed = Fraction(0), Fraction(0)
+    for work in plan.walk():
+        for demand in demands_of(work, config):
+            weights, computing = demand.weights, demand.computing_cycles
+            brought += demand.moved.read / rate
+            there = max(computed, brought) + computing
+            if weights is not None and weights.name not in found:
+                brought += weights.fetched_bytes / rate
+                ahead = found[weights.name] = brought <= computed + computing
+                # The array follows weights that do not come ahead.
+                there = max(computed, brought) + computing if ahead else max(there, brought)
+            computed = there
+    return frozenset(name for name, ahead in found.items() if ahead)
 
 
 def demands_of(work: LayerWork | CascadeWork, config: Config) -> Iterator[Demand]:
@@ -100,7 +120,7 @@ def _computing(work: LayerWork, config: Config) -> int:
     if isinstance(body, PoolBody):
         window = body.cut.window
         return window_cycles(elements * _rows(body) // window.oh, window.kh * window.kw, beats, config)
-    if isinstance(body, ReductionPlan | ElementwisePlan | RowSearchPlan):
+    if isinstance(body, ReductionPlan | ElementwisePlan | RowSearchPlan | LayoutCopy):
         return body.cycles
     return elements
 

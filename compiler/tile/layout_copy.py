@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 from tosaic.compiler.cost.moves import CopyDemand, copy_cycles, moving_cycles
@@ -62,6 +62,8 @@ class LayoutCopy:
     element_bytes: int
     straight: frozenset[str] = frozenset()
     """Sources in external memory that LOAD brings to their places in the target."""
+    cycles: int = 0
+    """Predicted cycles of VECTOR whose operands are there, beside those of its GOs."""
 
 
 def straight_rows(move: Move, part: MovedBox, element_bytes: int) -> list[Axis]:
@@ -120,9 +122,8 @@ def plan_copy(
     if found is None:
         smallest = cuts.smallest * element_bytes
         raise OutOfMemory(f"a block of {smallest} bytes does not fit the activation memory")
-    return LayoutCopy(
-        move, cuts.sources, target, cuts.copy_buffers(found.tiles, found.buffers), element_bytes, straight
-    )
+    buffers, cycles = cuts.copy_buffers(found.tiles, found.buffers), cuts.moved(found.tiles, int)
+    return LayoutCopy(move, cuts.sources, target, buffers, element_bytes, straight, cycles)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,7 +174,7 @@ class _CopyCuts:
             if part.source is not None and part.source not in straight
         ]
         self.turns = [turn_of(each, element_bytes, placer.config) for each in axes]
-        self.copied = [moving_cycles(self._vectors(each)) for each in axes]
+        self.vectors = [self._vectors(each) for each in axes]
         scratch = max((turn.bytes for turn in self.turns if turn is not None), default=0)
         self.scratch_bytes = min(scratch, placer.config.am_bytes // TURN_SCRATCH_AM_PART)
 
@@ -211,15 +212,18 @@ class _CopyCuts:
     def cycles(self, tiles: _Blocks, sizes: Sizes, turns: int) -> float:
         return copy_cycles(self._demand(tiles), self.config, self.speed, doubled=turns > 1)
 
-    def _demand(self, tiles: _Blocks) -> CopyDemand:
-        moving = sum(
-            turn.predicted(self.config) if tiles.turned and turn is not None else plain
-            for turn, plain in zip(self.turns, self.copied, strict=True)
+    def moved(self, tiles: _Blocks, plain: Callable[[int], int]) -> int:
+        """Cycles of VECTOR for all parts of the copy; `plain` tells those of vectors that are not turned."""
+        return sum(
+            turn.predicted(self.config) if tiles.turned and turn is not None else plain(vectors)
+            for turn, vectors in zip(self.turns, self.vectors, strict=True)
         )
+
+    def _demand(self, tiles: _Blocks) -> CopyDemand:
         gathered = self.external and not tiles.whole
         return CopyDemand(
             -(-math.prod(self.move.shape) // tiles.elements),
-            moving,
+            self.moved(tiles, moving_cycles),
             len(self.turns),
             self.read_bytes,
             self._bursts(tiles.elements) if gathered else 0,

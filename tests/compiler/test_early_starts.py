@@ -119,3 +119,17 @@ def test_boxes_of_an_image_that_arrives_leave_few_rows_of_the_array_empty(name: 
     session = Session(build.graph, "emulator", "base")
     session.run(feeds(build.graph, 1), check=True)
     assert session.stats["cycles"] <= most_cycles
+
+
+def test_weights_are_followed_where_the_bus_has_no_time_before_their_layer() -> None:
+    """The bus is free while an image is worked on, but not before the first layer: that one begins with the first of
+    its weights, the last one with all of them there, and faster."""
+    build = LayerBuilder(7)
+    vector = build.input("vector", (1, 1, 1, 128), DType.INT8)
+    image = build.input("image", (1, 24, 24, 16), DType.INT8)
+    for x, channels, kernel in ((vector, 112, 1), (image, 32, 5), (vector, 96, 1)):
+        build.output(build.rescale(build.conv(x, channels, (kernel, kernel)), DType.INT8))
+    weights = [load for load in _loads(build.graph) if load.space == Space.WM]
+    followed = {streamed: sum(w.row_bytes for w in weights if w.streamed == streamed) for streamed in (1, 0)}
+    assert followed == {1: 128 * 112, 0: 25 * 16 * 32 + 128 * 96}
+    assert_equal_to_golden(build.graph, "base", check_hazards=True)

@@ -283,10 +283,11 @@ def test_what_makes_elements_narrower_comes_before_memory() -> None:
 
     def made(build: LayerBuilder) -> list[str]:
         line = build.constant(np.arange(-256, 257), I16)
-        first, second = (build.add("TABLE", [image(build, I16), line], dtype=I32) for _ in range(2))
+        halves = [build.rescale(sums(build), I16, shift=36) for _ in range(2)]
+        first, second = (build.add("TABLE", [half, line], dtype=I32) for half in halves)
         narrow = build.rescale(build.rescale(second, I16, shift=33), I32, shift=20)
         return [
             build.rescale(build.add("MUL", [first, narrow, build.constant([0], I8)], dtype=I32), I8, shift=38)
         ]
 
-    assert layers(made) == ["TABLE+RESCALE", "TABLE+RESCALE+MUL+RESCALE"]
+    assert layers(made) == ["CONV2D+RESCALE+TABLE+RESCALE", "CONV2D+RESCALE+TABLE+RESCALE+MUL+RESCALE"]

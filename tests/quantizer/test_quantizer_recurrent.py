@@ -26,7 +26,7 @@ def lstm(times: int, batch: int, hidden: int, *, outputs: bool = False, reverse:
     recurrent, bias = low.normal(hidden, 4 * hidden, scale=hidden**-0.5), low.normal(4 * hidden, scale=0.2)
 
     def step(x_t: str, states: list[str]) -> list[str]:
-        return lstm_cell(low, low.add(x_t, low.add(matmul(low, states[0], recurrent), bias)), states[1])
+        return lstm_cell(low, [low.add(x_t, low.add(matmul(low, states[0], recurrent), bias))], states[1])
 
     states = [zeros(low, (batch, hidden), x)] * 2
     each, (last, _) = unroll(low, sums, states, step, reverse=reverse)
@@ -80,6 +80,38 @@ def test_every_step_has_the_same_weights_and_tables():
     assert len(recurrent) == 1
     # tanh alone, for gates and cells.
     assert len(tables) == 1
+
+
+@pytest.mark.parametrize("largest, by_channel", [(1.0, False), (1.2, False), (8.0, True)])
+def test_even_weights_of_steps_have_one_scale(largest: float, by_channel: bool):
+    """And no biases, of which there were none: the sums of a step then need no parameters of their channels. Weights
+    that are much smaller in most channels than in one would lose too much."""
+    low, hidden = Floats(), 16
+    x = low.input("x", (4, 1, FEATURES))
+    sums = matmul(low, x, low.normal(FEATURES, hidden, scale=0.4))
+    size = np.ones(hidden)
+    size[3] = largest
+    even = np.random.default_rng(3).uniform(-0.3, 0.3, (hidden, hidden))
+    weights = low.constant(even * size, low.dtype(x))
+
+    def step(x_t: str, states: list[str]) -> list[str]:
+        return [low.op("TANH", low.add(x_t, matmul(low, states[0], weights)))]
+
+    _, (last,) = unroll(low, sums, [zeros(low, (1, hidden), x)], step)
+    quantization = quantize_graph(graph := low.finish(last), samples(graph))
+    found, index = quantization.graph, quantization.graph.index()
+    steps = [
+        op for op in found.operators if op.op == "CONV2D" and found.tensors[op.inputs[1]].shape[-1] == hidden
+    ]
+    assert len(steps) == 3
+    for op in steps:
+        (reader,) = index.consumers(op.outputs[0])
+        while reader.op == "RESHAPE":
+            (reader,) = index.consumers(reader.outputs[0])
+        assert reader.op == "RESCALE"
+        assert (len(set(found.tensors[reader.inputs[1]].data.tolist())) > 1) == by_channel
+    assert all(found.tensors[op.inputs[2]].data.any() == by_channel for op in steps)
+    assert worst_db(quantization) > 30
 
 
 def test_more_steps_take_no_more_weights():

@@ -59,9 +59,12 @@ def gated(low: Lowering, x: str, tanh: str) -> str:
     return low.add(low.mul(tanh, x), x)
 
 
-def lstm_cell(low: Lowering, sums: str, c: str) -> list[str]:
-    """[h, c] after sums [batch, 4 * H] of the gates input, output, forget and cell, halved as `LSTM_HALVES` says."""
-    i, o, f, new = split(low, low.op("TANH", sums), 4)
+def lstm_cell(low: Lowering, sums: Sequence[str], c: str) -> list[str]:
+    """[h, c] after sums [batch, H] of the gates input, output, forget and cell, halved as `LSTM_HALVES` says, in
+    tensors of one or more gates."""
+    size = low.shape(c)[-1]
+    parts = [split(low, low.op("TANH", each), low.shape(each)[-1] // size) for each in sums]
+    i, o, f, new = (gate for part in parts for gate in part)
     c = low.times(low.add(gated(low, c, f), gated(low, new, i)), 0.5)
     return [low.times(gated(low, low.op("TANH", c), o), 0.5), c]
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tosaic.compiler.importers.lowering import Lowering, activations
 from tosaic.compiler.importers.lowering.matrix import matmul
 from tosaic.compiler.importers.lowering.recurrent import (
@@ -22,6 +24,7 @@ from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.registry import handles
 from tosaic.compiler.importers.onnx_models.values import OnnxValue
 from tosaic.compiler.ir import DType
+from tosaic.compiler.ir.encoding import evenly_scaled
 
 Activation = Callable[[str], str]
 
@@ -43,7 +46,8 @@ class _Direction:
 
     def __init__(self, node: OnnxNode, number: int, functions: list[Activation]) -> None:
         low, gates = node.low, _GATES[node.op]
-        self.low, self.node, self.functions, self.clip = low, node, functions, node.attr("clip")
+        self.low, self.node, self.number, self.functions = low, node, number, functions
+        self.clip = node.attr("clip")
         usual = _DEFAULTS[node.op] * node.shape(2)[0]
         self.plain = (
             _names(node, usual) == usual
@@ -64,6 +68,7 @@ class _Direction:
             self.input_bias, self.state_bias = split(low, part(3), 2)
         self.peepholes = split(low, part(7), 3) if node.op == "LSTM" and node.has(7) else []
         self._halve_gates()
+        self._move_biases()
 
     def _halve_gates(self) -> None:
         """Where sigmoids are tanhs of the half."""
@@ -73,6 +78,36 @@ class _Direction:
         self.w, self.r, self.input_bias, self.state_bias = (
             halved_gates(self.low, x, halves) for x in (self.w, self.r, self.input_bias, self.state_bias)
         )
+
+    def _move_biases(self) -> None:
+        """The state's biases that are only added to the input's go there: no step adds them. The others are those of a
+        GRU's new state."""
+        low, gates = self.low, _GATES[self.node.op]
+        moved = np.ones(gates * self.hidden)
+        if self.node.op == "GRU":
+            moved[2 * self.hidden :] = 0
+        line = low.constant(moved, low.dtype(self.state_bias))
+        self.input_bias = low.add(self.input_bias, low.mul(self.state_bias, line))
+        self.state_bias = low.slice_axis(self.state_bias, 0, (gates - 1) * self.hidden, self.hidden)
+
+    def _product(self, h: str, first: int, gates: int) -> str:
+        """The state's part of some gates."""
+        weight = self.low.slice_axis(self.r, 1, first * self.hidden, gates * self.hidden)
+        return matmul(self.low, h, weight)
+
+    def _sums(self, x: str, h: str, first: int, gates: int) -> str:
+        """Both parts of some gates."""
+        part = self.low.slice_axis(x, 1, first * self.hidden, gates * self.hidden)
+        return self.low.add(part, self._product(h, first, gates))
+
+    def _apart(self, h: str, *runs: range) -> bool:
+        """Whether the products of runs of gates are made one by one: each may then have one scale for all weights."""
+        name = self.node.raw(2)
+        weights = self.low.graph.tensors[name].data
+        if weights is None or self.low.shape(h)[0] > 1:
+            return False
+        rows = weights.reshape(len(weights), _GATES[self.node.op], self.hidden, -1)[self.number]
+        return all(evenly_scaled(rows[list(run)].reshape(-1, self.hidden)) for run in runs)
 
     def project(self, x: str) -> str:
         """Returns the input's part of all gates, [time, batch, gates * H]."""
@@ -92,48 +127,48 @@ class _Direction:
             by_kind |= {"GRU": self._plain_gru, "LSTM": self._plain_lstm}
         return by_kind[self.node.op]
 
-    def _recurrent(self, h: str) -> str:
-        return self.low.add(matmul(self.low, h, self.r), self.state_bias)
-
     def _rnn(self, x: str, states: list[str]) -> list[str]:
-        return [self.apply(0, self.low.add(x, self._recurrent(states[0])))]
+        return [self.apply(0, self._sums(x, states[0], 0, 1))]
 
     def _plain_gru(self, x: str, states: list[str]) -> list[str]:
-        low, h, size = self.low, states[0], self.hidden
-
-        def product(operand: str, first: int, gates: int) -> str:
-            weight = low.slice_axis(self.r, 1, first * size, gates * size)
-            return low.add(
-                matmul(low, operand, weight), low.slice_axis(self.state_bias, 0, first * size, gates * size)
-            )
-
-        sums = low.add(low.slice_axis(x, 1, 0, 2 * size), product(h, 0, 2))
-        z, r = split(low, low.op("TANH", sums), 2)
-        if self.node.attr("linear_before_reset", 0):
-            inner = low.times(gated(low, product(h, 2, 1), r), 0.5)
+        low, h = self.low, states[0]
+        apart = self._apart(h, range(1), range(1, 2), range(2, 3))
+        if apart:
+            z, r = "", low.op("TANH", self._sums(x, h, 1, 1))
         else:
-            inner = product(low.times(gated(low, h, r), 0.5), 2, 1)
-        return [gru_output(low, z, low.op("TANH", low.add(low.slice_axis(x, 1, 2 * size, size), inner)), h)]
+            z, r = split(low, low.op("TANH", self._sums(x, h, 0, 2)), 2)
+        if self.node.attr("linear_before_reset", 0):
+            inner = low.times(gated(low, low.add(self._product(h, 2, 1), self.state_bias), r), 0.5)
+        else:
+            inner = low.add(self._product(low.times(gated(low, h, r), 0.5), 2, 1), self.state_bias)
+        new = low.op("TANH", low.add(low.slice_axis(x, 1, 2 * self.hidden, self.hidden), inner))
+        if apart:
+            # The array makes this product while the vector unit works on the others.
+            z = low.op("TANH", self._sums(x, h, 0, 1))
+        return [gru_output(low, z, new, h)]
 
     def _plain_lstm(self, x: str, states: list[str]) -> list[str]:
-        return lstm_cell(self.low, self.low.add(x, self._recurrent(states[0])), states[1])
+        h, c = states
+        runs: tuple[range, ...] = (range(3), range(3, 4))
+        if not self._apart(h, *runs):
+            runs = (range(4),)
+        return lstm_cell(self.low, [self._sums(x, h, run.start, len(run)) for run in runs], c)
 
     def _gru(self, x: str, states: list[str]) -> list[str]:
         low, h = self.low, states[0]
         xz, xr, xh = split(low, x, 3)
-        hz, hr, hh = split(low, self._recurrent(h), 3)
+        hz, hr = split(low, self._product(h, 0, 2), 2)
         z, r = self.apply(0, low.add(xz, hz)), self.apply(0, low.add(xr, hr))
         if self.node.attr("linear_before_reset", 0):
-            inner = low.mul(r, hh)
+            inner = low.mul(r, low.add(self._product(h, 2, 1), self.state_bias))
         else:
-            weight, bias = split(low, self.r, 3)[2], split(low, self.state_bias, 3)[2]
-            inner = low.add(matmul(low, low.mul(r, h), weight), bias)
+            inner = low.add(self._product(low.mul(r, h), 2, 1), self.state_bias)
         new = self.apply(1, low.add(xh, inner))
         return [low.add(low.mul(low.sub(low.scalar(1, z), z), new), low.mul(z, h))]
 
     def _lstm(self, x: str, states: list[str]) -> list[str]:
         low, (h, c) = self.low, states
-        i, o, f, new = split(low, low.add(x, self._recurrent(h)), 4)
+        i, o, f, new = split(low, self._sums(x, h, 0, 4), 4)
         if self.peepholes:
             i = low.add(i, low.mul(self.peepholes[0], c))
             f = low.add(f, low.mul(self.peepholes[2], c))

@@ -76,7 +76,7 @@ def _plain_lstm(node: TfliteNode, x: str, states: list[str]) -> tuple[list[str],
 
     def step(x_t: str, states: list[str]) -> list[str]:
         h, c = states
-        return lstm_cell(low, low.add(x_t, matmul(low, h, recurrent)), c)
+        return lstm_cell(low, [low.add(x_t, matmul(low, h, recurrent))], c)
 
     return unroll(low, sums, states, step)
 
