@@ -32,7 +32,9 @@ class Encoding:
 
     def quantize(self, values: ArrayLike) -> np.ndarray:
         """The nearest integers (ties to even), saturated, in the type that NumPy holds them in."""
-        exact = np.rint(np.asarray(values, np.float64) / self.scale) + self.zero_point
+        # What is beyond all floats saturates as well.
+        with np.errstate(over="ignore"):
+            exact = np.rint(np.asarray(values, np.float64) / self.scale) + self.zero_point
         if self.unsigned:
             limits = np.iinfo(unsigned_type(self.dtype))
             return np.clip(exact, 0, limits.max).astype(limits.dtype).view(self.dtype.numpy)

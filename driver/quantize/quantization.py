@@ -45,8 +45,8 @@ from .samples import Samples, blocks, check_labels, split_samples
 
 _BLOCKS = 4
 """Blocks of neighbouring samples: each is kept out once; the last says whether 16-bit layers are enough."""
-_ENOUGH = 16
-"""Parts of fewer samples say little of others."""
+_ENOUGH = FOLDS
+"""Of fewer samples some parts would be empty."""
 
 
 def quantize_graph(

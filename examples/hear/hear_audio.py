@@ -72,9 +72,10 @@ def resampled(samples: np.ndarray, rate: int) -> Array:
 class Voice:
     """espeak-ng of the wheel `espeakng-loader`: a simple voice, which Whisper does not always understand."""
 
-    _SYNCHRONOUS, _UTF8, _RATE = 2, 1, 1
+    _SYNCHRONOUS, _UTF8, _RATE, _PITCH = 2, 1, 1, 3
+    _NAME = b"en-us+f3"
 
-    def __init__(self, words_per_minute: int = 150) -> None:
+    def __init__(self, words_per_minute: int = 120, pitch: int = 65) -> None:
         try:
             import espeakng_loader
         except ImportError:
@@ -86,8 +87,9 @@ class Voice:
         self.rate_hz = self._library.espeak_Initialize(self._SYNCHRONOUS, 0, data, 0)
         if self.rate_hz <= 0:
             raise InputError(f"espeak-ng does not start with the data in {data.decode()}")
-        self._library.espeak_SetVoiceByName(b"en-us")
+        self._library.espeak_SetVoiceByName(self._NAME)
         self._library.espeak_SetParameter(self._RATE, words_per_minute, 0)
+        self._library.espeak_SetParameter(self._PITCH, pitch, 0)
 
     def say(self, sentence: str) -> Array:
         """The sentence at 16 kHz."""

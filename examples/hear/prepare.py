@@ -82,14 +82,16 @@ def prepare(window: Window, folder: Path = BUILD) -> tuple[Path, Path]:
         return encoder, decoder
     print(f"Making the integer networks for {window.seconds} s of sound: some minutes, once.", flush=True)
     whisper, mels = load(), encoder_samples(window)
-    _write(encoder_graph(whisper.parameters, window.positions), {"mel": mels}, encoder)
+    _write(encoder_graph(whisper.parameters, window.positions), {"mel": mels}, encoder, "int8")
     graph = decoder_graph(whisper.parameters, window.positions, window.context)
-    _write(graph, decoder_samples(whisper, mels, window), decoder)
+    _write(graph, decoder_samples(whisper, mels, window), decoder, "int16")
     return encoder, decoder
 
 
-def _write(graph: Graph, samples: dict[str, np.ndarray], path: Path) -> None:
-    found = quantize_graph(graph, samples, outputs="int16").result
+def _write(graph: Graph, samples: dict[str, np.ndarray], path: Path, activations: str) -> None:
+    found = quantize_graph(
+        graph, samples, activations=activations, outputs="int16", error_feedback=True
+    ).result
     path.parent.mkdir(parents=True, exist_ok=True)
     write_encodings(sidecar(path), found.inputs, found.outputs)
     # Whoever stops this half way finds no half of a network.

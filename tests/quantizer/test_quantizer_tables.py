@@ -1,6 +1,7 @@
 """Functions of one variable: one table each, near the function, and exact where 8 bits go in and out."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -121,4 +122,18 @@ def test_sign_of_an_input_that_nothing_else_reads():
     (made,) = evaluate(quantization.graph, {"x": integers}).values()
     wanted = np.sign(integers.astype(int) - source.zero_point)
     np.testing.assert_array_equal(np.rint(result.dequantize(made)), wanted)
+    run_everywhere(quantization)
+
+
+def test_a_pole_saturates_without_a_word_of_numpy():
+    """One over 0, which the integers of a range from 0 on have beside those that were seen."""
+    low = Floats()
+    graph = low.finish(low.op("RECIPROCAL", low.input("x", (1, 64))))
+    x = np.random.default_rng(5).uniform(1, 100, (16, 1, 64)).astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        quantization = quantize_graph(graph, {"x": x})
+    zero = quantization.result.inputs["x"].quantize(np.zeros((1, 64)))
+    (made,) = evaluate(quantization.graph, {"x": zero}).values()
+    assert np.all(made == 127)
     run_everywhere(quantization)
