@@ -111,7 +111,7 @@ class Algebra(RandomPoints):
         wrapped = self._wrapped(terms, bits)
         if self._wrapped_ends and bits == 32:
             known = [self._wrapped_ends.get(name, ends) for name in names_of(wrapped, outside)]
-            wrapped.low, wrapped.high = wrapped.low.copy(), wrapped.high.copy()
+            wrapped.low, wrapped.high = np.array(wrapped.low), np.array(wrapped.high)
             wrapped.low[outside], wrapped.high[outside] = np.array(known, np.int64).T
         return select(outside, wrapped, terms) if self.uses("intervals") else wrapped
 
@@ -146,7 +146,8 @@ class Algebra(RandomPoints):
         there = known[np.minimum(np.searchsorted(known, values), len(known) - 1)] == values
         if not there.any():
             return None
-        which = which.copy()
+        # Of terms without axes it is a scalar of NumPy's.
+        which = np.array(which)
         which[which] = there
         found = np.zeros(terms.shape, bool)
         wanted = [self._required.get(name) for name in names_of(terms, which)]

@@ -99,7 +99,15 @@ def _clamp(case: Case) -> Terms:
 @reads("MAXIMUM", "MINIMUM")
 def _extreme(case: Case) -> Terms:
     kind = LARGEST if case.name == "MAXIMUM" else SMALLEST
-    return case.algebra.extreme(case.term(0), case.term(1), kind)
+    return case.algebra.extreme(_bound(case, 0), _bound(case, 1), kind)
+
+
+def _bound(case: Case, number: int) -> Terms:
+    """An operand; of a constant that is one number everywhere, this number: a limit, as a CLAMP has."""
+    known = case.constant(number)
+    if known is None or not known.size or (known != known.flat[0]).any():
+        return case.term(number)
+    return case.algebra.constant(known.reshape(-1)[0].reshape((1,) * known.ndim))
 
 
 @reads("ABS")
