@@ -538,7 +538,9 @@ class _Scale:
 
 
 @functools.lru_cache(1 << 12)
-def _scale(multipliers: bytes, shifts: bytes, shape: tuple[int, ...], double: bool, simplified: bool) -> _Scale:
+def _scale(
+    multipliers: bytes, shifts: bytes, shape: tuple[int, ...], double: bool, simplified: bool
+) -> _Scale:
     """Of the bytes of int64 multipliers and shifts."""
     multiplier, shift = (np.frombuffer(own, np.int64).reshape(shape) for own in (multipliers, shifts))
     twice = double & (shift > 31)

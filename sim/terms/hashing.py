@@ -44,12 +44,11 @@ class RandomFunctions:
         values >>= _3
         return field.settle(values)
 
-    def _mixed(
-        self, name: str, numbers: list[np.ndarray], words: list[np.ndarray], rank: int
-    ) -> np.ndarray:
+    def _mixed(self, name: str, numbers: list[np.ndarray], words: list[np.ndarray], rank: int) -> np.ndarray:
         """A sum of products with random odd numbers, in which others seldom coincide, and then mixed."""
         state = self._start(name, numbers, rank)
-        shape = np.broadcast_shapes(state.shape, *(word.shape for word in words))
+        # Or, of no elements, a larger one, which no product has.
+        shape = tuple(map(max, state.shape, *(word.shape for word in words)))
         # Those that are the same in many places come first.
         for number in sorted(range(len(words)), key=lambda number: words[number].size):
             product = words[number] * self._factor(len(numbers) + number, rank)

@@ -351,7 +351,7 @@ class RandomPoints:
         """a + number."""
         if not number or a.kind is not None:
             return self.add(a, self.constant(np.int64(number))) if number else a
-        values, ends = field.add(a.field, np.uint64(number % int(field.PRIME))), a.ends
+        values, ends = field.add(a.field, np.asarray(number % int(field.PRIME), np.uint64)), a.ends
         low, high = (spread(end + number, a.shape) for end in ends)
         return Terms(values, low, high, degree=a.degree)
 
