@@ -430,6 +430,7 @@ class Array:
         byte = xb[partial][:, None] + np.arange(columns)
         inside = row_inside[partial][:, None] & (byte >= 0) & (byte < source.row_bytes)
         if len(inside):
+            operands = operands if operands.flags.writeable else operands.copy()
             for own in operands:
                 own[partial] *= inside
         if self._state.hazards:

@@ -59,7 +59,8 @@ class Domain(Protocol):
         constant, in cells [samples, 4], leaves where it may go. `read` returns what is at an offset before."""
 
     def operands(self, cells: np.ndarray, unsigned: bool, zero_point: int, dtype: np.dtype) -> np.ndarray:
-        """Floats of 8-bit operands minus their zero point; the first axis may be longer, 0 stands for 0."""
+        """Floats of 8-bit operands minus their zero point; the first axis may be longer, 0 stands for 0. An array that
+        may not be written will be returned again."""
 
     def weights(self, words: np.ndarray, zero_point: int) -> Any:
         """Returns the weights minus their zero point: int16 where they are constants."""

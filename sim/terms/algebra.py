@@ -5,6 +5,7 @@ proves each. A lemma says that golden's and the emulator's operator are the func
 """
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -36,6 +37,8 @@ from .values import (
     thin,
 )
 
+MOST_KEPT = 1 << 12
+"""Scales of more elements are not kept."""
 MORE_BITS = 3
 """Keys of an ARGMAX have that many numbers of bits for the index: what the index needs, or up to 2 more."""
 __all__ = ["INT32", "WIDE", "Algebra", "Options", "UndecidedError", "rescaled"]
@@ -81,8 +84,9 @@ class Algebra(RandomPoints):
         """The low bits, signed: the same number where it fits, or where REQUIRE says so."""
         ends = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
         if bits == 8 and terms.kind is not None and terms.base is not None:
-            flipped = terms.kind == FLIPPED
+            flipped = thin(terms.kind) == FLIPPED
             if flipped.any():
+                flipped = spread(flipped, terms.shape)
                 self.note("planes", flipped.sum())
                 low, high = (np.full(terms.shape, end, np.int64) for end in ends)
                 terms = select(flipped, Terms(terms.base, low, high, degree=terms.degree), terms)
@@ -107,7 +111,7 @@ class Algebra(RandomPoints):
         wrapped = self._wrapped(terms, bits)
         if self._wrapped_ends and bits == 32:
             known = [self._wrapped_ends.get(name, ends) for name in names_of(wrapped, outside)]
-            wrapped.low, wrapped.high = wrapped.low.copy(), wrapped.high.copy()
+            wrapped.low, wrapped.high = np.array(wrapped.low), np.array(wrapped.high)
             wrapped.low[outside], wrapped.high[outside] = np.array(known, np.int64).T
         return select(outside, wrapped, terms) if self.uses("intervals") else wrapped
 
@@ -142,7 +146,8 @@ class Algebra(RandomPoints):
         there = known[np.minimum(np.searchsorted(known, values), len(known) - 1)] == values
         if not there.any():
             return None
-        which = which.copy()
+        # Of terms without axes it is a scalar of NumPy's.
+        which = np.array(which)
         which[which] = there
         found = np.zeros(terms.shape, bool)
         wanted = [self._required.get(name) for name in names_of(terms, which)]
@@ -174,39 +179,29 @@ class Algebra(RandomPoints):
 
     def rescale(self, a: Terms, multiplier: np.ndarray, shift: np.ndarray, *, double: bool) -> Terms:
         """(a * multiplier * 2^-shift), rounded; `double`: with the second rounding of shifts above 31."""
-        multiplier, shift = np.broadcast_arrays(np.atleast_1d(multiplier), np.atleast_1d(shift))
-        multiplier, shift = multiplier.astype(np.int64), shift.astype(np.int64)
-        if multiplier.size == 1:
-            # Terms without axes stay so.
-            multiplier, shift = multiplier.reshape((1,) * a.ndim), shift.reshape((1,) * a.ndim)
-        if largest(a) * int(np.abs(multiplier).max()) + (1 << 30) >= 1 << 63:
+        scale = _Scale.of(multiplier, shift, a.ndim, double, self.uses("scales"))
+        if largest(a) * scale.largest + (1 << 30) >= 1 << 63:
             raise UndecidedError("a product to scale of more than 63 bits")
-        twice = np.asarray(double & (shift > 31))
-        taken = np.zeros_like(shift)
-        if self.uses("scales"):
-            zeros = np.log2(np.maximum(multiplier & -multiplier, 1)).astype(np.int64)
-            taken = np.where(twice | (multiplier == 0), 0, np.minimum(zeros, shift))
-        m, s = multiplier >> taken, shift - taken
-        if (s == 0).all() and self.uses("scales"):
+        m, s = scale.m, scale.s
+        if scale.is_product:
             self.note("scales", a.size)
             return (
                 a
                 if (m == 1).all()
                 else self.multiply(a, self.constant(m if m.size > 1 else m.reshape(-1)[0]))
             )
-        if taken.any():
+        if scale.is_reduced:
             self.note("scales", a.size)
-
-        def concrete(values: np.ndarray) -> np.ndarray:
-            return rescaled(values, multiplier, shift, double)
-
-        ends = tuple(map(concrete, a.ends))
-        name, parts = "RESCALE", (m, s, twice.astype(np.int64))
-        result = self.function(
-            name, [a.plain()], (np.minimum(*ends), np.maximum(*ends)), concrete, integers=parts
-        )
-        factor, exact = _whole_factor(a, m, s)
-        exact = exact & ~twice & self.uses("scales")
+        low, high = a.ends
+        if low.shape == high.shape and low.ndim >= m.ndim:
+            low, high = scale.rescaled(np.stack((low, high)))
+        else:
+            low, high = scale.rescaled(low), scale.rescaled(high)
+        ends = np.minimum(low, high), np.maximum(low, high)
+        result = self.function("RESCALE", [a.plain()], ends, scale.rescaled, integers=(m, s, scale.twice))
+        if not scale.factor.any():
+            return result
+        factor, exact = scale.factor, _is_whole(a, scale)
         if exact.any():
             self.note("scales", count(exact, result.shape))
             zero = self.constant(np.zeros((1,) * a.ndim))
@@ -493,17 +488,78 @@ def rescaled(values: np.ndarray, multiplier: np.ndarray, shift: np.ndarray, doub
     return (product >> shift) + np.where(shift > 0, (product >> np.maximum(shift - 1, 0)) & 1, 0)
 
 
-def _whole_factor(a: Terms, multiplier: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(q, where a * multiplier / 2^shift is q * a when rounded), of q * 2^shift + e, with e * a below half of
-    2^shift."""
-    half = (np.int64(1) << shift) >> 1
-    factor = (multiplier + half) >> shift
-    if not factor.any():
-        return factor, np.zeros((), bool)
-    rest = np.abs(multiplier - (factor << shift))
+@dataclasses.dataclass(frozen=True)
+class _Scale:
+    """Multipliers and shifts of a RESCALE, and what follows from them."""
+
+    multiplier: np.ndarray
+    shift: np.ndarray
+    double: bool
+    m: np.ndarray
+    """Multipliers without powers of 2 that shifts take away again."""
+    s: np.ndarray
+    """Shifts that are left."""
+    twice: np.ndarray
+    """int64: where it is rounded twice."""
+    factor: np.ndarray
+    """The whole number next to m / 2^s; 0 where it does not tell."""
+    is_simplified: bool
+    """Whether the axiom "scales" is on."""
+
+    @staticmethod
+    def of(multiplier: np.ndarray, shift: np.ndarray, rank: int, double: bool, simplified: bool) -> "_Scale":
+        """Of multipliers and shifts, for terms of so many axes."""
+        multiplier, shift = (np.atleast_1d(np.asarray(own, np.int64)) for own in (multiplier, shift))
+        if multiplier.shape != shift.shape:
+            multiplier, shift = np.broadcast_arrays(multiplier, shift)
+        # Terms without axes stay so.
+        shape = (1,) * rank if multiplier.size == 1 else multiplier.shape
+        make = _scale if multiplier.size <= MOST_KEPT else _scale.__wrapped__
+        return make(multiplier.tobytes(), shift.tobytes(), shape, double, simplified)
+
+    @functools.cached_property
+    def largest(self) -> int:
+        """The largest multiplier."""
+        return int(np.abs(self.multiplier).max())
+
+    @functools.cached_property
+    def is_product(self) -> bool:
+        """Whether nothing is shifted."""
+        return self.is_simplified and bool((self.s == 0).all())
+
+    @functools.cached_property
+    def is_reduced(self) -> bool:
+        """Whether powers of 2 were taken away."""
+        return bool((self.s != self.shift).any())
+
+    def rescaled(self, values: np.ndarray) -> np.ndarray:
+        """TOSA's apply_scale on int64."""
+        return rescaled(values, self.multiplier, self.shift, self.double)
+
+
+@functools.lru_cache(1 << 12)
+def _scale(
+    multipliers: bytes, shifts: bytes, shape: tuple[int, ...], double: bool, simplified: bool
+) -> _Scale:
+    """Of the bytes of int64 multipliers and shifts."""
+    multiplier, shift = (np.frombuffer(own, np.int64).reshape(shape) for own in (multipliers, shifts))
+    twice = double & (shift > 31)
+    taken = np.zeros_like(shift)
+    if simplified:
+        zeros = np.log2(np.maximum(multiplier & -multiplier, 1)).astype(np.int64)
+        taken = np.where(twice | (multiplier == 0), 0, np.minimum(zeros, shift))
+    m, s = multiplier >> taken, shift - taken
+    factor = np.where(twice, 0, m + ((np.int64(1) << s) >> 1) >> s) if simplified else taken
+    return _Scale(multiplier, shift, double, m, s, twice.astype(np.int64), factor, simplified)
+
+
+def _is_whole(a: Terms, scale: _Scale) -> np.ndarray:
+    """Where a * m / 2^s is `factor` * a when rounded: m is factor * 2^s + e, with e * a below half of 2^s."""
+    half = (np.int64(1) << scale.s) >> 1
+    rest = np.abs(scale.m - (scale.factor << scale.s))
     low, high = a.ends
     exact = rest * np.maximum(np.abs(low), np.abs(high)) < np.maximum(half, 1)
-    return factor, exact & (factor != 0)
+    return exact & (scale.factor != 0)
 
 
 def _within(terms: Terms, ends: tuple[int, int]) -> Terms:

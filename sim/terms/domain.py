@@ -1,5 +1,6 @@
 """The emulator's domain of terms: its memories hold cells of a pool, its units compute with an algebra."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,17 @@ from .pool import CELL, CONSTANTS, Pool
 from .values import LARGEST, SMALLEST, Terms, aligned, select
 
 
+@dataclasses.dataclass(frozen=True)
+class _Read:
+    """The operands that the array read last."""
+
+    of: tuple[bool, int]
+    """Whether they are unsigned, and the zero point."""
+    cells: np.ndarray
+    result: np.ndarray
+    degree: int
+
+
 class TermsDomain:
     """What the emulator asks for, of terms; one sample."""
 
@@ -26,6 +38,9 @@ class TermsDomain:
         self.algebra, self.pool = algebra, Pool(algebra)
         self._degree = 1
         """Degree of the operands that the array read last."""
+        self._read: _Read | None = None
+        self._numbers = dict[int, Terms]()
+        """Constants of one element."""
 
     def begin(self, address: int) -> None:
         self.pool.writer = address
@@ -158,9 +173,17 @@ class TermsDomain:
             self._degree = terms.degree
             return self.algebra.planes(self.algebra.plus(terms, -zero_point))
 
+        # Blocks of a layer's output channels read the same pixels, one after the other.
+        read = self._read
+        if read is not None and read.of == (unsigned, zero_point) and np.array_equal(read.cells, cells):
+            self._degree = read.degree
+            return read.result
         result = np.ascontiguousarray(_overlapping(cells, planes))
         # The one sample's axis is that of the planes.
-        return result.reshape(len(result), *cells.shape[1:])
+        result = result.reshape(len(result), *cells.shape[1:])
+        result.flags.writeable = False
+        self._read = _Read((unsigned, zero_point), cells.copy(), result, self._degree)
+        return result
 
     def weights(self, words: np.ndarray, zero_point: int) -> Any:
         if not (words >= 8 * CONSTANTS).any():
@@ -214,7 +237,10 @@ class TermsDomain:
         return self.algebra.fresh(shape, -(1 << 47), (1 << 47) - 1)
 
     def constant(self, number: int) -> Value:
-        return Value(self.algebra.constant(np.full(1, number)), abs(number))  # type: ignore[arg-type]
+        kept = self._numbers.get(number)
+        if kept is None:
+            kept = self._numbers[number] = self.algebra.constant(np.full(1, number))
+        return _value(Terms(kept.field, kept.low, kept.high))
 
     def parameters(self, cells: np.ndarray, element: Element) -> Any:
         terms = self._elements(cells, element)
@@ -310,7 +336,7 @@ class TermsDomain:
     def _where_narrow(self, x: Terms, limit: int | np.ndarray, do: Callable[[Terms], Terms]) -> Terms:
         """`do(x)` in lanes of which -limit <= x < limit is known, one limit for all or each its own. The others may
         hold anything: those that no store writes are often full of what an earlier program left."""
-        least, (low, high) = int(np.min(limit)), x.ends
+        least, (low, high) = limit if isinstance(limit, int) else int(limit.min()), x.ends
         if low.min(initial=0) >= -least and high.max(initial=0) < least:
             return do(x)
         wide = (x.low < -limit) | (x.high >= limit)

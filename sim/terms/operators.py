@@ -12,6 +12,8 @@ from .indexed import gathered, scattered
 from .values import LARGEST, SMALLEST, Terms, concatenate, select
 
 INT32 = DType.INT32
+BLOCK_ELEMENTS = 1 << 15
+"""Elements that a RESCALE computes at once, of all steps before those of the next: they stay in the cache."""
 
 
 @reads("ADD")
@@ -50,8 +52,18 @@ def _mul(case: Case) -> Terms:
 
 @reads("RESCALE")
 def _rescale(case: Case) -> Terms:
-    algebra = case.algebra
-    value, zero = case.term(0), case.zero(3)
+    """In blocks that stay in the cache."""
+    value = case.term(0)
+    axis = next((axis for axis, n in enumerate(value.shape[:-1]) if n > 1), None)
+    if axis is None or value.size <= BLOCK_ELEMENTS:
+        return _rescaled(case, value)
+    step = max(value.shape[axis] * BLOCK_ELEMENTS // value.size, 1)
+    blocks = [slice(first, first + step) for first in range(0, value.shape[axis], step)]
+    return concatenate([_rescaled(case, value[(slice(None),) * axis + (own,)]) for own in blocks], axis)
+
+
+def _rescaled(case: Case, value: Terms) -> Terms:
+    algebra, zero = case.algebra, case.zero(3)
     if case.attribute("input_unsigned"):
         value, zero = _unsigned(case, value, 0), _unsigned(case, zero, 3)
     multiplier, shift = case.data(1), case.data(2)
@@ -99,7 +111,15 @@ def _clamp(case: Case) -> Terms:
 @reads("MAXIMUM", "MINIMUM")
 def _extreme(case: Case) -> Terms:
     kind = LARGEST if case.name == "MAXIMUM" else SMALLEST
-    return case.algebra.extreme(case.term(0), case.term(1), kind)
+    return case.algebra.extreme(_bound(case, 0), _bound(case, 1), kind)
+
+
+def _bound(case: Case, number: int) -> Terms:
+    """An operand; of a constant that is one number everywhere, this number: a limit, as a CLAMP has."""
+    known = case.constant(number)
+    if known is None or not known.size or (known != known.flat[0]).any():
+        return case.term(number)
+    return case.algebra.constant(known.reshape(-1)[0].reshape((1,) * known.ndim))
 
 
 @reads("ABS")

@@ -100,11 +100,11 @@ class Pool:
         if terms.kind is not None and terms.base is not None:
             self._base = np.zeros_like(self._field) if self._base is None else self._base
             self._kind[own], self._base[:, own] = terms.kind.ravel(), terms.base.reshape(len(terms.base), -1)
-        ids = np.arange(start, self.count).reshape(terms.shape)
-        cells = (8 * ids[..., None] + np.arange(width)).astype(CELL)
+        cells = np.arange(8 * start, 8 * self.count, 8, CELL).reshape(*terms.shape, 1)
+        if width > 1:
+            cells = cells + np.arange(width, dtype=CELL)
         if known.any():
-            known = spread(known, terms.shape)
-            cells[known] = _constants(terms.low[known], width)
+            np.copyto(cells, _constants(low, width), where=known[..., None])
         if terms.digits is not None:
             self._place_digits(cells, terms, width)
         return cells

@@ -349,7 +349,11 @@ class RandomPoints:
 
     def plus(self, a: Terms, number: int) -> Terms:
         """a + number."""
-        return self.add(a, self.constant(np.int64(number))) if number else a
+        if not number or a.kind is not None:
+            return self.add(a, self.constant(np.int64(number))) if number else a
+        values, ends = field.add(a.field, np.asarray(number % int(field.PRIME), np.uint64)), a.ends
+        low, high = (spread(end + number, a.shape) for end in ends)
+        return Terms(values, low, high, degree=a.degree)
 
     def linear(self, planes: np.ndarray, weights: np.ndarray, degree: int = 1) -> Terms:
         """Sums [n, m] of operands' `planes` [planes, n, depth] times integers [depth, m] of up to 2^21."""

@@ -129,8 +129,10 @@ class Terms:
         return Terms(self.field, self.low, self.high, degree=self.degree)
 
     def reshape(self, *shape: Any) -> "Terms":
-        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
-        wanted = np.broadcast_to(0, self.shape).reshape(wanted).shape if -1 in wanted else tuple(wanted)
+        wanted = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        if -1 in wanted:
+            rest = -math.prod(wanted)
+            wanted = tuple(self.size // rest if n == -1 else n for n in wanted) if rest else wanted
         return self.each(lambda part, lead: part.reshape(part.shape[:lead] + wanted))
 
     def astype(self, _: Any) -> "Terms":
@@ -199,7 +201,17 @@ def spread(part: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 def everywhere(kind: int, shape: tuple[int, ...]) -> np.ndarray:
     """The same kind for all."""
-    return spread(np.full((1,) * len(shape), kind, np.uint8), shape)
+    return np.broadcast_to(_KINDS[kind], shape) if 0 in shape else _repeated(_KINDS[kind], shape)
+
+
+_KINDS = [np.full((), kind, np.uint8) for kind in range(256)]
+
+
+def _repeated(element: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """One element everywhere."""
+    result: np.ndarray = np.ndarray(shape, element.dtype, element, 0, (0,) * len(shape))
+    result.flags.writeable = False
+    return result
 
 
 def count(where: np.ndarray, shape: tuple[int, ...]) -> int:
@@ -220,7 +232,7 @@ def constant(values: Any, seeds: int) -> Terms:
     """Terms that are integers."""
     values = np.asarray(values, np.int64)
     embedded = field.of_integers(values)
-    return Terms(np.broadcast_to(embedded, (seeds, *values.shape)), values, values)
+    return Terms(spread(embedded[None], (seeds, *values.shape)), values, values)
 
 
 def concatenate(parts: Sequence[Terms], axis: int = 0) -> Terms:
@@ -275,7 +287,10 @@ def select(where: np.ndarray, a: Terms, b: Terms) -> Terms:
 
 def aligned(*parts: Terms) -> list[Terms]:
     """Returns terms with equally many axes, added by NumPy's rules of broadcasting."""
-    most = max(part.ndim for part in parts)
+    ranks = [part.low.ndim for part in parts]
+    most = max(ranks)
+    if min(ranks) == most:
+        return list(parts)
     return [
         part if part.ndim == most else part.reshape((1,) * (most - part.ndim) + part.shape) for part in parts
     ]

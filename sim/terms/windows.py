@@ -86,13 +86,15 @@ def _depthwise(case: Case) -> Terms:
         return _biased(case, _late_depthwise(case, image, weight))
     planes = algebra.planes(image)
     sums = np.zeros((len(planes), *shape[:3], channels, multiplier))
-    for y, x in itertools.product(range(height), range(width)):
-        own = planes[(slice(None), slice(None), *_window(case, (y, x), shape[1:3]))][..., None]
-        factors = weight[y, x].astype(np.float64)
-        sums[:-1] += own[:-1] * factors
-        sums[-1] += own[-1] * np.abs(factors)
-    total = algebra.of_planes(sums.reshape(len(planes), *shape), image.degree)
-    return _biased(case, total)
+    products = np.empty(sums.shape[1:])
+    # A plane at a time stays in the cache.
+    for number, (plane, total) in enumerate(zip(planes, sums, strict=True)):
+        factors = weight.astype(np.float64)
+        factors = np.abs(factors) if number == len(planes) - 1 else factors
+        for y, x in itertools.product(range(height), range(width)):
+            own = plane[(slice(None), *_window(case, (y, x), shape[1:3]))][..., None]
+            total += np.multiply(own, factors[y, x], out=products)
+    return _biased(case, algebra.of_planes(sums.reshape(len(planes), *shape), image.degree))
 
 
 def _late_depthwise(case: Case, image: Terms, weight: Terms) -> Terms:
