@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 
 from ..config import Config
+from ..csr_map import LEAST_ADDRESS_BITS
 
 BENCH = "tosaic_bench.v"
 MEMORY, EXPECTED = "memory.hex", "expected.hex"
@@ -35,7 +36,9 @@ class BenchRun:
 
 def bench_text(config: Config, run: BenchRun | None) -> str:
     """The testbench for a configuration, and for a run of it, if there is one."""
-    values = {"WORD_BYTES": str(config.bus_bytes)}
+    values = {"WORD_BYTES": str(config.bus_bytes), "ADDRESS_BITS": str(config.address_bits)}
+    if config.address_bits > LEAST_ADDRESS_BITS:
+        values["MEM_BASE"] = "64'h1_1000_0000"
     if run is not None:
         values |= {
             "MEMORY_BYTES": str(len(run.memory)),

@@ -150,6 +150,29 @@ def test_an_overlay_says_what_vivado_builds(name, config, clock, port):
     assert f"interrupts = <0 {'29' if name == 'pynq-z2' else '89'} 4>;" in text
 
 
+@pytest.mark.parametrize(
+    "name, port, bits, opened",
+    [
+        ("pynq-z2", "S_AXI_ACP", 64, "PCW_USE_S_AXI_ACP 1 CONFIG.PCW_USE_DEFAULT_ACP_USER_VAL 1"),
+        ("kv260", "S_AXI_HPC0_FPD", 128, "PSU__USE__S_AXI_GP0 1 CONFIG.PSU__SAXIGP0__DATA_WIDTH 128"),
+    ],
+)
+def test_a_coherent_machine_has_the_port_that_sees_the_caches(name, port, bits, opened):
+    """Vivado opens that port alone, and Linux maps the buffer cached, wherever the machine's addresses reach."""
+    coherent = dataclasses.replace(BOARDS[name], config="base,address_bits=40,axi_cache=15,axi_prot=2")
+    text, script = overlay(coherent), zynq_script(coherent)
+    assert f"CONFIG.{opened} " in script and f"Slave /ps/{port}}}" in script
+    assert f"# Registers: 0x10000 bytes at 0x{re.search(r'npu@(.+) ', text)[1]}" in script
+    assert f"{bits} bits, through\n# {port}, " in script and "AXI_HP0" not in script
+    assert "\t\tdma-mask = <40>;\n\t\tdma-coherent;\n" in text
+    # The ACP has one width; HPC0's is in its registers 0 and 1.
+    assert re.findall("xlnx,(?:afi-width|zynq-afi-fpga)", text) == []
+    assert ("config-afi = <0 0>, <1 0>, <14 0xa00>;" in text) == (name == "kv260")
+    for plain in ("base", "base,axi_cache=3"):
+        other = dataclasses.replace(BOARDS[name], config=plain)
+        assert "dma-mask = <32>;\n\t};" in overlay(other) and port not in zynq_script(other)
+
+
 def test_a_zynq_board_has_what_linux_loads():
     """The names in the overlay, in bootgen's file and in the script are the same."""
     for name, more in {"pynq-z2": set(), "kv260": {"shell.json"}}.items():
