@@ -6,7 +6,16 @@ from amaranth.lib.wiring import In, Out
 
 from ..cabac.job import DecodeReport
 from ..config import Config
-from ..csr_map import COUNTERS, HIGH_BASE, ID_VALUE, LEAST_ADDRESS_BITS, REGISTER, VERSION_VALUE, of_core, registers_of
+from ..csr_map import (
+    COUNTERS,
+    HIGH_BASE,
+    ID_VALUE,
+    LEAST_ADDRESS_BITS,
+    REGISTER,
+    VERSION_VALUE,
+    of_core,
+    registers_of,
+)
 from ..interfaces import AxiLite, high_address
 from ..isa import ISA_HASH
 from .axi_lite import AxiLiteSubordinate

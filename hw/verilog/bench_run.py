@@ -49,6 +49,9 @@ def bench_text(config: Config, run: BenchRun | None) -> str:
             "EXPECTED_FILE": f'"{EXPECTED}"',
         }
     text = (pathlib.Path(__file__).parent / BENCH).read_text()
+    if config.axi_cache or config.axi_prot:
+        ports = (f".m_axi_{channel}{port}()" for channel in ("ar", "aw") for port in ("cache", "prot"))
+        text = text.replace("    .m_axi_arid(", f"    {', '.join(ports)},\n    .m_axi_arid(")
     for name, value in values.items():
         head, parameter, rest = text.partition(f"\n  parameter {name} = ")
         assert parameter, name

@@ -39,7 +39,7 @@ def top_comment(config: Config) -> str:
             size=config.bus_bytes.bit_length() - 1,
             word=config.bus_bytes,
             attributes=_ATTRIBUTES.format(config=config) if config.axi_cache or config.axi_prot else "",
-            high=", above MEM_BASE_HIGH" if config.address_bits > LEAST_ADDRESS_BITS else "",
+            high="\n// above MEM_BASE_HIGH" if config.address_bits > LEAST_ADDRESS_BITS else "",
             cores=_CORES.format(cores=config.cores) if config.cores > 1 else "",
         )
     )

@@ -213,7 +213,9 @@ def test_missing_parts(fake, tmp_path):
         UioTransport(str(fake.device), str(fake.buffer), fake.sysfs)
     (fake.sysfs / "u-dma-buf" / "udmabuf0" / "size").write_text(str(BYTES))
     (fake.sysfs / "u-dma-buf" / "udmabuf0" / "phys_addr").write_text("0xffffffff0000")
-    with pytest.raises(tosaic.DeviceError, match=r" which the machine does not reach: .* address_bits=48, or "):
+    with pytest.raises(
+        tosaic.DeviceError, match=r" which the machine does not reach: .* address_bits=48, or "
+    ):
         UioTransport(str(fake.device), str(fake.buffer), fake.sysfs)
 
 
