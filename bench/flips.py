@@ -242,7 +242,7 @@ class Kept:
 def campaign(
     config: Config, flips: int, seed: int, kept: Kept
 ) -> Iterator[tuple[str, collections.Counter[str]]]:
-    """For each place, how many flips became what. Each flip is drawn from its own numbers, whatever was drawn before."""
+    """For each place, how many flips became what. Each flip is drawn from numbers of its own."""
     machine = Machine(config, seed)
     verilog = hashlib.sha256(cached_verilog(config).read_bytes()).hexdigest()[:12]
     for place, (name, draw) in enumerate(places(machine)):

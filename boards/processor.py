@@ -42,7 +42,7 @@ class Processor:
     resets: str = ""
 
     def data_bits(self, board: Board) -> int:
-        """Width of the data port: as wide as the accelerator's bus, if it can be; that of a Zynq-7000's ACP is fixed."""
+        """Width of the data port: as wide as the accelerator's bus, if it can be; the ACP of a Zynq-7000 has one."""
         if self.port_of(board) == "S_AXI_ACP":
             return self.widest_bits
         return min(8 * get_config(board.config).bus_bytes, self.widest_bits)

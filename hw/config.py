@@ -86,8 +86,8 @@ class Config:
     load_crc: int = 0
     """1: LOAD keeps a CRC of the constants that it brings, and a wrong one ends the run in DATA; 0: none."""
     address_bits: int = 32
-    """Bits of an address on the memory port, 32 to 64. With more than 32 the window lies between two multiples of 4 GiB,
-    of which MEM_BASE_HIGH tells the lower one."""
+    """Bits of an address on the memory port, 32 to 64. With more than 32 the window lies between two multiples of
+    4 GiB, of which MEM_BASE_HIGH tells the lower one."""
     axi_cache: int = 0
     """ARCACHE and AWCACHE of every burst; a port that is coherent with a processor's caches needs 15."""
     axi_prot: int = 0

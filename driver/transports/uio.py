@@ -88,8 +88,8 @@ class UioTransport(RegisterTransport):
         base, size = self._number(buffer / "phys_addr"), self._number(buffer / "size")
         if base >> LEAST_ADDRESS_BITS != (base + size - 1) >> LEAST_ADDRESS_BITS:
             raise DeviceError(
-                f"{self.name}: the buffer {memory}, {size} bytes at bus address 0x{base:x}, crosses a multiple of 4 GiB: "
-                "put it into a reserved region that does not"
+                f"{self.name}: the buffer {memory}, {size} bytes at bus address 0x{base:x}, crosses a multiple of 4 GiB"
+                ": put it into a reserved region that does not"
             )
         # What a port that is coherent writes is in the processor's caches, which an uncached mapping does not see.
         flags = 0 if self._coherent(buffer) else os.O_SYNC
@@ -109,8 +109,8 @@ class UioTransport(RegisterTransport):
         self.identity = Identity("uio", base, size, clock_hz, 1 << 15)
 
     def _set_high_base(self, memory: str, base: int, size: int) -> None:
-        """Tells the machine in which 4 GiB the buffer lies, or why it cannot be reached. A read of a register that is not
-        there would end the process: so STATUS tells first."""
+        """Tells the machine in which 4 GiB the buffer lies, or why it cannot be reached. A read of a register that is
+        not there would end the process: so STATUS tells first."""
         high = base >> LEAST_ADDRESS_BITS
         if HIGH_BASE.extract(*self.read_registers(REGISTER["STATUS"].offset, 1)):
             offset = MEM_BASE_HIGH.offset
@@ -120,9 +120,9 @@ class UioTransport(RegisterTransport):
         elif not high:
             return
         raise DeviceError(
-            f"{self.name}: the buffer {memory} ends at bus address 0x{base + size:x}, which the machine does not reach: "
-            f"build it with address_bits={(base + size - 1).bit_length()}, or put the buffer into a reserved region below "
-            "4 GiB; or its window is locked to another one, then reset the machine"
+            f"{self.name}: the buffer {memory} ends at bus address 0x{base + size:x}, which the machine does not reach"
+            f": build it with address_bits={(base + size - 1).bit_length()}, or put the buffer into a reserved region "
+            "below 4 GiB; or its window is locked to another one, then reset the machine"
         )
 
     def read_registers(self, offset: int, count: int) -> list[int]:

@@ -37,7 +37,7 @@ class Control(wiring.Component):
         `core`: the core at fault.
         `mark`: a layer ends in this cycle.
         `mark_layer`: its number.
-        `mem_base_high`: only with addresses of more than 32 bits, those above them; a register that changes with a start.
+        `mem_base_high`: only with addresses of more than 32 bits, those above them; it changes with a start.
         `irq`: level; high while an enabled interrupt is pending.
     """
 

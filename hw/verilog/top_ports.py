@@ -1,5 +1,7 @@
 """What the ports of the module `tosaic` are, as the comment at the head of its file."""
 
+from collections.abc import Iterator
+
 from ..config import Config
 from ..csr_map import LEAST_ADDRESS_BITS
 
@@ -13,8 +15,8 @@ _CHANNELS = """\
 //   m_axi_ar*/r* AXI4 manager, reads. ID 0: data (LOAD), ID 1: the program. Answers of one ID come in order;
 //                the two may be interleaved. Up to 32 bursts of ID 0 are under way.
 //   m_axi_aw*/w*/b*  AXI4 manager, writes (STORE), ID 0. Up to 32 bursts are under way. bready is always high.
-{attributes}{cores}// Every burst is INCR, of whole words of {bits} bits (size {size}), of at most 32 beats, and crosses no 4 KiB.
-// Addresses are multiples of {word} and lie within MEM_BASE and MEM_BASE + MEM_SIZE{high}. Bytes of a write that are not
+{more}// Every burst is INCR, of whole words of {bits} bits (size {size}), of at most 32 beats, and crosses no 4 KiB.
+// Addresses are multiples of {word} and lie within MEM_BASE and MEM_BASE + MEM_SIZE. Bytes of a write that are not
 // wanted have their strobe low.
 """
 
@@ -27,6 +29,20 @@ _ATTRIBUTES = """\
 //                arcache and awcache are {config.axi_cache}, arprot and awprot {config.axi_prot}.
 """
 
+_HIGH = """\
+//                Addresses have {config.address_bits} bits; those above 32 are MEM_BASE_HIGH's.
+"""
+
+
+def _more(config: Config) -> Iterator[str]:
+    """What some configurations have."""
+    if config.address_bits > LEAST_ADDRESS_BITS:
+        yield _HIGH.format(config=config)
+    if config.axi_cache or config.axi_prot:
+        yield _ATTRIBUTES.format(config=config)
+    if config.cores > 1:
+        yield _CORES.format(cores=config.cores)
+
 
 def top_comment(config: Config) -> str:
     """Configuration and ports."""
@@ -38,8 +54,6 @@ def top_comment(config: Config) -> str:
             bits=8 * config.bus_bytes,
             size=config.bus_bytes.bit_length() - 1,
             word=config.bus_bytes,
-            attributes=_ATTRIBUTES.format(config=config) if config.axi_cache or config.axi_prot else "",
-            high="\n// above MEM_BASE_HIGH" if config.address_bits > LEAST_ADDRESS_BITS else "",
-            cores=_CORES.format(cores=config.cores) if config.cores > 1 else "",
+            more="".join(_more(config)),
         )
     )

@@ -30,7 +30,8 @@ class WishboneControl(wiring.Signature):
 
 
 class WishboneMemory(wiring.Signature):
-    """As wide as the accelerator's bus, addresses of `address_bits`. Classic cycles, marked as incrementing bursts for memories that use it.
+    """As wide as the accelerator's bus, and its addresses. Classic cycles, marked as incrementing bursts for memories
+    that use it.
 
     Ports, with those of Wishbone:
         cti (3, out): CTI_INCREMENTING, CTI_END with the last beat.

@@ -161,9 +161,7 @@ def build_simulator(config: Config, variant: Variant, toolchain: Toolchain, suff
     for source in (*(HERE / name for name in SOURCES), *toolchain.sources):
         digest.update(source.read_bytes())
     flags = (VERILATOR_FLAGS, FAST_FLAGS, toolchain.slow_flags, COMMON_FLAGS, config.bus_bytes, config.cores)
-    # The Verilog tells the widths of addresses, but not what the attributes should be.
-    flags += _attributes(config)
-    measured = (variant.options, variant.definitions, variant.runtime.flags)
+    measured = (variant.options, variant.definitions, variant.runtime.flags, *_attributes(config))
     tools = (
         simulator_package("verilator"),
         toolchain.command,

@@ -9,7 +9,7 @@ from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, GraphBuilder, State
 from tosaic.driver.transports import RtlTransport
 from tosaic.hw.config_text import get_config
-from tosaic.hw.csr_map import HIGH_BASE, MEM_BASE_HIGH, COUNTERS, REGISTER, VERSION_PATCH_BITS, VERSION_VALUE
+from tosaic.hw.csr_map import COUNTERS, HIGH_BASE, MEM_BASE_HIGH, REGISTER, VERSION_PATCH_BITS, VERSION_VALUE
 from tosaic.hw.isa import Error, Unit
 from tosaic.hw.nnr_streams import DecodeError
 from tosaic.sim.golden import evaluate

@@ -232,7 +232,7 @@ def test_a_buffer_above_4_gib(fake):
     with pytest.raises(
         tosaic.DeviceError,
         match=r"^uio://.*: the buffer .*udmabuf0 ends at bus address 0x870010000, which the machine does not reach: "
-        r"build it with address_bits=36, or put the buffer into a reserved region below 4 GiB; or its window is locked ",
+        r"build it with address_bits=36, or put the buffer into a reserved region below 4 GiB; or its window is ",
     ):
         opened(0x8_7000_0000)
     assert fake.registers[high] == 0

@@ -12,7 +12,6 @@ import pytest
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, GraphBuilder
 from tosaic.hw.config_text import get_config
-from tosaic.hw.isa import CoreProgram
 from tosaic.sim.golden import evaluate
 from tosaic.sim.registers import Registers
 from tosaic.sim.rtl.choice import machine_library
