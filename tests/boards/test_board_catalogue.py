@@ -16,7 +16,7 @@ from tosaic.boards.project import make_project, write_project
 from tosaic.boards.soc import top as board_top
 from tosaic.boards.vivado import zynq_script
 from tosaic.hw.bridge.uart import bit_cycles
-from tosaic.hw.config_text import get_config
+from tosaic.hw.config_text import config_of_hash, get_config
 from tosaic.hw.top import Accelerator
 
 
@@ -34,6 +34,13 @@ def test_descriptions(board):
         assert size in board.memory
         assert board.sdram is None or board.sdram.memory_bytes == board.memory_bytes
         assert f"baud={board.baud}" in board.transport
+
+
+@pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
+def test_a_driver_knows_the_configuration_of_a_board_by_its_hash(board):
+    """So that a run needs no --config, and a board server can erase between two clients."""
+    assert config_of_hash(get_config(board.config).hash).name == board.config
+    assert config_of_hash(get_config(board.config + ",semaphores=15").hash) is None
 
 
 def test_an_unknown_board_lists_those_there_are():

@@ -42,6 +42,16 @@ def test_every_board_is_built_and_every_design_is_one():
     assert rows.board_of("ulx3s-85f") is BOARDS["ulx3s-85f"]
 
 
+def test_the_commands_of_the_page_are_built_in_the_nightly():
+    """Each board's recipe is a design of `make boards`, part by part, but for boots and clocks of the line."""
+    page = (ROOT / "docs/boards.md").read_text()
+    recipes = set(re.findall(r"^(?:\d\. `)?tosaic build ([\w-]+) -o out/", page, re.MULTILINE))
+    assert recipes == set(BOARDS) - {"ulx3s-45f", "ecpix5-85f", "arty-a7-35t", "kv260"}
+    assert recipes <= set(rows.DESIGNS)
+    for other in re.findall(r"For ECPIX-5 replace `ulx3s-85f` by `([\w-]+)`", page):
+        assert other in rows.DESIGNS
+
+
 @pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
 def test_the_list_of_boards_tells_what_was_routed(board):
     """The record's frequency and day. Every open board's own configuration has been routed; no other one has."""
