@@ -306,6 +306,7 @@ def test_build_with_another_configuration_and_seed(tosaic, here, monkeypatch):
     outcome = tosaic(*command, "--config", "small,queue_commands=16", "--seed", "3")
     assert (outcome.code, asked[1]) == (0, ("small,queue_commands=16", None, 3))
     assert "configuration small,queue_commands=16 at 50 MHz" in outcome.out
+    assert outcome.out.endswith(" --config small,queue_commands=16\n")
     assert asked[0] == (f"small,{LEAN}", BOARDS["ulx3s-85f"].floorplan, 1)
     assert tosaic(*command, "--config", "tiny").code == 1
     assert len(asked) == 2

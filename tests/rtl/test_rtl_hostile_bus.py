@@ -6,6 +6,8 @@ addresses. AxCACHE and AxPROT are looked at in every burst. Machines that protec
 no exception.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -14,8 +16,10 @@ from tosaic.compiler.ir import DType, GraphBuilder
 from tosaic.hw.config_text import get_config
 from tosaic.sim.golden import evaluate
 from tosaic.sim.registers import Registers
+from tosaic.sim.rtl.build import PLAIN, simulator_library
 from tosaic.sim.rtl.choice import machine_library
 from tosaic.sim.rtl.library import INTERRUPT, PROTOCOL, Harness
+from tosaic.sim.rtl.verilog import probed_verilog
 
 pytestmark = pytest.mark.xdist_group("nano")
 PROTECTED = "nano,address_bits=40,axi_cache=15,axi_prot=2,load_crc=1,memory_parity=1"
@@ -50,7 +54,7 @@ def turned_and_added():
 class Bus:
     """A machine, its memory with a program in it, and what the program must leave."""
 
-    def __init__(self, name, high, place):
+    def __init__(self, name, high, place, library=None):
         config, graph = get_config(name), turned_and_added()
         self.beat_bytes = config.bus_bytes
         self.program = compile_graph(graph, config)
@@ -66,7 +70,7 @@ class Bus:
         self.memory = np.zeros(size, np.uint8)
         base = (1 << 32) - size if BASES[place] is TO_THE_END else BASES[place]
         self.base = (high << 32) + base
-        self.harness = Harness(machine_library(config))
+        self.harness = Harness(library or machine_library(config))
         self.registers = Registers(self.harness, config.cores)
         self.harness.set_memory(self.memory, self.base)
         self.habit(1, 0, 0)
@@ -175,3 +179,21 @@ def test_a_reset_in_a_burst(bus):
             bus.soft_reset()
         bus.registers.acknowledge()
     bus.runs_well()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("port", ["m_axi_arcache", "m_axi_awcache"])
+def test_another_attribute_is_a_violation(port, tmp_path):
+    """Planted in the Verilog: a bit of AxCACHE."""
+    config = get_config(PROTECTED)
+    right, wrong = (f"assign {port} = 4'h{digit};" for digit in "f7")
+    text = probed_verilog(config).read_text()
+    assert text.count(right) == 1
+    changed = tmp_path / "changed.v"
+    changed.write_text(text.replace(right, wrong))
+    library = simulator_library(config, dataclasses.replace(PLAIN, name=port, verilog=lambda config: changed))
+    bus = Bus(PROTECTED, 1, "odd", library)
+    bus.start()
+    assert bus.harness.run(MOST_CYCLES) == PROTOCOL
+    assert bus.harness.violation == "AxCACHE or AxPROT is not the configuration's"
+    bus.harness.close()
