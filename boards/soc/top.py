@@ -74,8 +74,7 @@ class BoardTop(wiring.Component):
         self.blink_cycles = max(round(BLINK_SECONDS * clock_hz), 1)
         if config.address_bits != LEAST_ADDRESS_BITS or config.axi_cache or config.axi_prot:
             raise ValueError(
-                f"{name}'s memory has addresses of 32 bits and no caches: address_bits must be 32, axi_cache and "
-                "axi_prot 0"
+                "its memory has addresses of 32 bits and no caches: address_bits must be 32, axi_cache and axi_prot 0"
             )
         if memory.base != MEMORY_BASE:
             raise ValueError(f"the memory must be at {MEMORY_BASE:#x}, not {memory.base:#x}")

@@ -312,6 +312,24 @@ def test_build_with_another_configuration_and_seed(tosaic, here, monkeypatch):
     assert len(asked) == 2
 
 
+@pytest.mark.parametrize(
+    ("board", "config", "why"),
+    [
+        ("icebreaker", "small", "am_bytes + wm_bytes of small leave no external memory in 131072 bytes"),
+        (
+            "arty-a7-35t",
+            "nano,address_bits=40",
+            "its memory has addresses of 32 bits and no caches: address_bits must be 32, axi_cache and axi_prot 0",
+        ),
+    ],
+)
+def test_build_of_what_a_board_cannot_have(tosaic, here, board, config, why):
+    pytest.importorskip("amaranth_boards")
+    outcome = tosaic("build", board, "--config", config, "-o", "out")
+    said = f"tosaic: error: {board} cannot have configuration {config}: {why}"
+    assert (outcome.code, outcome.err.splitlines()[-1]) == (1, said)
+
+
 @pytest.fixture
 def asked(monkeypatch):
     """The boards that are built, of which nothing is made."""
