@@ -36,6 +36,7 @@ class Port(ctypes.Structure):
         *zip(
             ("read_register", "write_register", "read_memory", "write_memory", "wait"), CALLBACKS, strict=True
         ),
+        ("lost", CALLBACKS[4]),
     ]
 
 
