@@ -25,17 +25,17 @@ from tosaic.boards.ecpix5 import WIDE  # noqa: E402
 from tosaic.boards.flow import SEED, Built, build_project  # noqa: E402
 from tosaic.boards.project import Project, make_project  # noqa: E402
 from tosaic.boards.tools import ToolError, check_tools, tool_version  # noqa: E402
-from tosaic.boards.ulx3s import LEAN, LEANER  # noqa: E402
-from tosaic.hw.config_text import get_config  # noqa: E402
+from tosaic.boards.ulx3s import LEANER  # noqa: E402
+from tosaic.hw.config_text import LEAN, get_config  # noqa: E402
 from tosaic.sim.cache import make_cache_directory  # noqa: E402
 
 DESIGNS = (
     "ulx3s-85f",
-    f"ulx3s-85f/small,{LEAN}",
+    "ulx3s-85f/small",
     f"ulx3s-85f+block_ram/small,{LEANER}",
     "ulx3s-45f",
     "ecpix5-85f",
-    f"ecpix5-85f/small,{LEAN}",
+    "ecpix5-85f/small",
     f"ecpix5-85f/base,{WIDE}",
     "icebreaker",
     "tang-nano-20k",

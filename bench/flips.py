@@ -1,6 +1,6 @@
 """Flips one bit at a time in a run of the RTL and says what becomes of it, by place: a row of docs/trust.md.
 
-    python bench/flips.py [--flips 500] [--seed 1] [--config nano] [--config nano,load_crc=1,memory_parity=1]
+    python bench/flips.py [--flips 500] [--seed 1] [--keep FILE] [--config nano] [--config nano,load_crc=1,...]
 
 Each flip has a run of its own: the small digits network on random pixels, on a machine that has just been reset. A bit
 of external memory has flipped before the run, in what is read of it; one of the machine flips in a random cycle of
@@ -11,12 +11,15 @@ the run, in the on-chip memories in bytes that the program writes. Afterwards
 - silent: outputs are wrong, without an error
 - masked: outputs are right
 
-`--flips` is the number for each place.
+`--flips` is the number for each place. With `--keep FILE` outcomes are kept as they come, and those that are there are
+not made again: a campaign goes on where it was ended, or with more flips.
 """
 
 import argparse
 import collections
 import dataclasses
+import functools
+import hashlib
 import pathlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +38,7 @@ from tosaic.sim.emulator.stepped import SteppedCore
 from tosaic.sim.program import decode_program
 from tosaic.sim.registers import Registers
 from tosaic.sim.rtl.library import INTERRUPT, TIMEOUT, Harness
+from tosaic.sim.rtl.verilog import cached_verilog
 
 NETWORK = pathlib.Path(__file__).resolve().parents[1] / "examples" / "digits" / "digits_tiny.tosa"
 PROTECTED = "nano,load_crc=1,memory_parity=1"
@@ -213,23 +217,55 @@ def _of_cells(cells: dict[int, Cell], cycles: int) -> Draw:
     return draw
 
 
-def campaign(config: Config, flips: int, seed: int) -> Iterator[tuple[str, collections.Counter[str]]]:
-    """For each place, how many flips became what."""
-    machine, dice = Machine(config, seed), np.random.default_rng(seed)
-    for name, draw in places(machine):
-        yield name, collections.Counter(machine.outcome(draw(dice)) for _ in range(flips))
+class Kept:
+    """Outcomes in a file, a line each: the Verilog, the seed, the place, the flip's number, the outcome."""
+
+    def __init__(self, path: pathlib.Path | None):
+        self._path, self._found = path, dict[tuple[str, ...], str]()
+        if path and path.exists():
+            for line in path.read_text().splitlines():
+                *key, outcome = line.split("\t")
+                # The last line may be half a one, where the campaign was ended.
+                if outcome in OUTCOMES:
+                    self._found[tuple(key)] = outcome
+
+    def outcome(self, key: tuple[str, ...], make: Callable[[], str]) -> str:
+        """The one that is there, or the one that is made."""
+        if key not in self._found:
+            self._found[key] = make()
+            if self._path:
+                with self._path.open("a") as file:
+                    file.write("\t".join((*key, self._found[key])) + "\n")
+        return self._found[key]
+
+
+def campaign(
+    config: Config, flips: int, seed: int, kept: Kept
+) -> Iterator[tuple[str, collections.Counter[str]]]:
+    """For each place, how many flips became what. Each flip is drawn from numbers of its own."""
+    machine = Machine(config, seed)
+    verilog = hashlib.sha256(cached_verilog(config).read_bytes()).hexdigest()[:12]
+    for place, (name, draw) in enumerate(places(machine)):
+        counts = collections.Counter[str]()
+        for number in range(flips):
+            flip = draw(np.random.default_rng((seed, place, number)))
+            key = (config.name, verilog, str(seed), name, str(number))
+            counts[kept.outcome(key, functools.partial(machine.outcome, flip))] += 1
+        yield name, counts
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--flips", type=int, default=500, help="for each place")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--config", action="append")
     options = parser.parse_args()
+    kept = Kept(options.keep)
     for name in options.config or ["nano", PROTECTED]:
         print(f"\n{name}, {options.flips} flips a place\n")
         print(f"| place | {' | '.join(OUTCOMES)} |\n|---|{'---:|' * len(OUTCOMES)}")
-        for place, counts in campaign(get_config(name), options.flips, options.seed):
+        for place, counts in campaign(get_config(name), options.flips, options.seed, kept):
             print(f"| {place} | {' | '.join(str(counts[each]) for each in OUTCOMES)} |", flush=True)
 
 

@@ -70,6 +70,15 @@ def small_logic_ps(clock_hz: float) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
+class Routed:
+    """What nextpnr said of the board's own configuration."""
+
+    mhz: float
+    day: str
+    """ISO date of the commit that was built."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Board:
     name: str
     title: str
@@ -123,6 +132,8 @@ class Board:
     """What of the board is used on request only (PARTS)."""
     vivado_board: str = ""
     """What Vivado calls it, if it has a preset for its processor."""
+    routed: Routed | None = None
+    """The row of bench/boards.csv, which `make boards` writes; None: nobody has placed this design."""
     notes: str = ""
 
     @property

@@ -1,6 +1,6 @@
 """1BitSquared iCEBreaker: iCE40 UP5K, too small for the array machine; external memory in SPRAM."""
 
-from .board import Board, Capacity, Family
+from .board import Board, Capacity, Family, Routed
 
 ICEBREAKER = Board(
     name="icebreaker",
@@ -17,4 +17,5 @@ ICEBREAKER = Board(
     baud=500_000,
     machine="micro-coded",
     leds=("led_g", "led_r"),
+    routed=Routed(17.6, "2026-11-22"),
 )

@@ -21,7 +21,7 @@ from migen import ClockSignal, Instance, ResetSignal, Signal
 from tosaic.boards.dram.repairs import repair_litedram
 from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
-from tosaic.hw.csr_map import WINDOW_ALIGNMENT, WINDOW_BYTES
+from tosaic.hw.csr_map import LEAST_ADDRESS_BITS, WINDOW_ALIGNMENT, WINDOW_BYTES
 from tosaic.hw.interfaces import bus_id_bits
 from tosaic.hw.isa import ISA_HASH
 from tosaic.hw.verilog import write_folder
@@ -72,6 +72,10 @@ class Tosaic(LiteXModule):
         verilog: str | pathlib.Path | bool = True,
     ):
         chosen = get_config(config) if isinstance(config, str) else config
+        if chosen.address_bits != LEAST_ADDRESS_BITS or chosen.axi_cache or chosen.axi_prot:
+            raise ValueError(
+                "LiteDRAM's port has 32 bits of address and no caches: address_bits must be 32, axi_cache, axi_prot 0"
+            )
         region = _memory_region(soc, memory_bytes)
         self.control = AXILiteInterface(data_width=32, address_width=32)
         self.memory = AXIInterface(

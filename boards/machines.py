@@ -28,6 +28,18 @@ class Machine:
     """Versions of the packages that bring parts: what is kept of a board depends on them."""
 
 
+class BoardRefuses(ValueError):
+    """There is no such machine on this board."""
+
+
+def top_of(board: Board, data_pins: "IOPort | None") -> Any:
+    """What `Machine.top` makes; BoardRefuses says why the board's configuration cannot be on it."""
+    try:
+        return machine_of(board).top(board, data_pins)
+    except ValueError as error:
+        raise BoardRefuses(f"{board.name} cannot have configuration {board.config}: {error}") from error
+
+
 def machine_of(board: Board) -> Machine:
     """The kind of machine of a board; ValueError lists the names there are."""
     known = plugins(GROUP)

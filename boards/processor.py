@@ -10,6 +10,8 @@ SEGMENT_BYTES = 0x10000
 """Bytes of the processor's addresses for the registers: the smallest segment that every version of Vivado assigns."""
 BUFFER_BYTES = 16 << 20
 """Bytes of external memory that the overlay asks u-dma-buf for."""
+COHERENT = (7, 11, 15)
+"""Values of AxCACHE with which a coherent port looks into the caches: write-back, with a place for what is missed."""
 LEVEL_HIGH = 4
 """Type of an interrupt, in a device tree."""
 
@@ -24,10 +26,11 @@ class Processor:
     reset: str
     control_port: str
     data_port: str
+    coherent_port: str
     interrupt: str
     """Pins and ports of Vivado's IP core."""
     widest_bits: int
-    """Width of the data port in bits, at most."""
+    """Width of the data ports in bits, at most."""
     registers: int
     """Bus address of the accelerator's registers."""
     spi: int
@@ -39,8 +42,19 @@ class Processor:
     resets: str = ""
 
     def data_bits(self, board: Board) -> int:
-        """Width of the data port: as wide as the accelerator's bus, if it can be."""
+        """Width of the data port: as wide as the accelerator's bus, if it can be; the ACP of a Zynq-7000 has one."""
+        if self.port_of(board) == "S_AXI_ACP":
+            return self.widest_bits
         return min(8 * get_config(board.config).bus_bytes, self.widest_bits)
+
+    def port_of(self, board: Board) -> str:
+        """The data port: one that looks into the processor's caches where the accelerator asks for a place there."""
+        return self.coherent_port if is_coherent(board) else self.data_port
+
+
+def is_coherent(board: Board) -> bool:
+    """Whether AxCACHE asks for a place in the caches, for reads and for writes."""
+    return get_config(board.config).axi_cache in COHERENT
 
 
 PROCESSORS = {
@@ -50,6 +64,7 @@ PROCESSORS = {
         reset="FCLK_RESET0_N",
         control_port="M_AXI_GP0",
         data_port="S_AXI_HP0",
+        coherent_port="S_AXI_ACP",
         interrupt="IRQ_F2P",
         widest_bits=64,
         registers=0x43C0_0000,
@@ -64,6 +79,7 @@ PROCESSORS = {
         reset="pl_resetn0",
         control_port="M_AXI_HPM0_FPD",
         data_port="S_AXI_HP0_FPD",
+        coherent_port="S_AXI_HPC0_FPD",
         interrupt="pl_ps_irq0",
         widest_bits=128,
         registers=0xA000_0000,
@@ -119,7 +135,7 @@ _OVERLAY = """\
 		compatible = "ikwzm,u-dma-buf";
 		device-name = "udmabuf0";
 		size = <0x{buffer:x}>;
-		dma-mask = <32>;
+		dma-mask = <{address_bits}>;{coherent}
 	}};
 }};
 """
@@ -134,10 +150,10 @@ _ZYNQ7_PORT = """\
 """
 
 _ULTRASCALE_PORT = """\
-	/* S_AXI_HP0_FPD, {bits} bits, by its registers 4 and 5: 0 is 128, 1 is 64, 2 is 32. M_AXI_HPM0_FPD: 128 bits. */
+	/* {name}, {bits} bits, by its registers {afi}: 0 is 128, 1 is 64, 2 is 32. M_AXI_HPM0_FPD: 128 bits. */
 	tosaic_port: afi {{
 		compatible = "xlnx,afi-fpga";
-		config-afi = <4 {code}>, <5 {code}>, <14 0xa00>;
+		config-afi = <{first} {code}>, <{second} {code}>, <14 0xa00>;
 	}};
 """
 
@@ -146,16 +162,29 @@ def overlay(board: Board) -> str:
     """Source of the device-tree overlay that loads the bitstream, in the manner of the vendor's generator."""
     processor = PROCESSORS[board.family]
     bits = processor.data_bits(board)
-    port = _ZYNQ7_PORT if board.family is Family.ZYNQ7 else _ULTRASCALE_PORT
+    coherent, config = is_coherent(board), get_config(board.config)
+    port = _ULTRASCALE_PORT
+    if board.family is Family.ZYNQ7:
+        port = "" if coherent else _ZYNQ7_PORT
+    first = 0 if coherent else 4
     where = (processor.registers, SEGMENT_BYTES)
     return _OVERLAY.format(
         title=board.title,
-        config=get_config(board.config).name,
+        config=config.name,
         resets=f"\n\tresets = <&{processor.resets}>;" if processor.resets else "",
         cells=processor.address_cells,
         clock=processor.clock_source,
         hertz=round(board.clock_hz),
-        port=port.format(bits=bits, code=(processor.widest_bits // bits).bit_length() - 1),
+        port=port.format(
+            name=processor.port_of(board),
+            bits=bits,
+            first=first,
+            second=first + 1,
+            afi=f"{first} and {first + 1}",
+            code=(processor.widest_bits // bits).bit_length() - 1,
+        ),
+        address_bits=config.address_bits,
+        coherent="\n\t\tdma-coherent;" if coherent else "",
         registers=processor.registers,
         where=" ".join(f"{'0x0 ' * (processor.address_cells - 1)}0x{number:x}" for number in where),
         gic=processor.gic,

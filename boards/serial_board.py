@@ -10,7 +10,7 @@ from amaranth.lib.wiring import Out
 from .board import Board, Family
 from .clocks import add_clock
 from .ethernet.phy import Ethernet, Phy
-from .machines import machine_of
+from .machines import top_of
 from .soc import BoardTop
 from .spi_flash import SpiFlash
 
@@ -53,7 +53,7 @@ class SerialBoard(Elaboratable):
         if chip:
             names = ("clk", "dq", *_CHIP_PINS.values())
             pins = platform.request("sdram", 0, dir=dict.fromkeys(names, "-"))  # type: ignore[attr-defined]
-        m.submodules.board = top = machine_of(self.board).top(self.board, pins.dq.io if chip else None)
+        m.submodules.board = top = top_of(self.board, pins.dq.io if chip else None)
         if chip:
             _connect_chip(m, pins, top, late)
         if ethernet := self.board.used_ethernet:

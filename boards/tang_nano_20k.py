@@ -1,6 +1,6 @@
 """Sipeed Tang Nano 20K: Gowin GW2AR-18 with 8 MiB of SDRAM in its package."""
 
-from .board import Board, Capacity, Family
+from .board import Board, Capacity, Family, Routed
 from .dram.chips import M12L64322A
 
 TANG_NANO_20K = Board(
@@ -19,4 +19,5 @@ TANG_NANO_20K = Board(
     baud=1_000_000,
     machine="micro-coded",
     leds=("led", "led", "led"),
+    routed=Routed(77.0, "2026-11-26"),
 )

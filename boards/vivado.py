@@ -94,17 +94,27 @@ _ZYNQ7 = """\
 create_bd_cell -type ip -vlnv xilinx.com:ip:processing_system7:5.5 ps
 apply_bd_automation -rule xilinx.com:bd_rule:processing_system7 \\
   -config {{make_external "FIXED_IO, DDR"}} [get_bd_cells ps]
-set_property -dict [list CONFIG.PCW_USE_S_AXI_HP0 1 CONFIG.PCW_USE_M_AXI_GP0 1 CONFIG.PCW_USE_FABRIC_INTERRUPT 1 \\
-  CONFIG.PCW_S_AXI_HP0_DATA_WIDTH {data_bits} \\
+set_property -dict [list CONFIG.PCW_USE_M_AXI_GP0 1 CONFIG.PCW_USE_FABRIC_INTERRUPT 1 \\
+  {data_port} \\
   CONFIG.PCW_IRQ_F2P_INTR 1 CONFIG.PCW_FPGA0_PERIPHERAL_FREQMHZ {megahertz:g}] [get_bd_cells ps]"""
 
 _ULTRASCALE = """\
 create_bd_cell -type ip -vlnv xilinx.com:ip:zynq_ultra_ps_e:3.5 ps
 apply_bd_automation -rule xilinx.com:bd_rule:zynq_ultra_ps_e -config {{apply_board_preset "1"}} [get_bd_cells ps]
 set_property -dict [list CONFIG.PSU__USE__M_AXI_GP0 1 CONFIG.PSU__USE__M_AXI_GP1 0 CONFIG.PSU__USE__M_AXI_GP2 0 \\
-  CONFIG.PSU__USE__S_AXI_GP2 1 CONFIG.PSU__SAXIGP2__DATA_WIDTH {data_bits} CONFIG.PSU__MAXIGP0__DATA_WIDTH 128 \\
+  {data_port} CONFIG.PSU__MAXIGP0__DATA_WIDTH 128 \\
   CONFIG.PSU__USE__IRQ0 1 \\
   CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ {megahertz:g}] [get_bd_cells ps]"""
+
+
+_DATA_PORTS = {
+    "S_AXI_HP0": "CONFIG.PCW_USE_S_AXI_HP0 1 CONFIG.PCW_S_AXI_HP0_DATA_WIDTH {data_bits}",
+    # AxUSER, which the accelerator does not have, is that of a coherent access.
+    "S_AXI_ACP": "CONFIG.PCW_USE_S_AXI_ACP 1 CONFIG.PCW_USE_DEFAULT_ACP_USER_VAL 1",
+    "S_AXI_HP0_FPD": "CONFIG.PSU__USE__S_AXI_GP2 1 CONFIG.PSU__SAXIGP2__DATA_WIDTH {data_bits}",
+    "S_AXI_HPC0_FPD": "CONFIG.PSU__USE__S_AXI_GP0 1 CONFIG.PSU__SAXIGP0__DATA_WIDTH {data_bits}",
+}
+"""Properties of Vivado's IP core that open a data port."""
 
 
 def serial_script(board: Board) -> str:
@@ -114,7 +124,8 @@ def serial_script(board: Board) -> str:
 
 def zynq_script(board: Board) -> str:
     """IP core, block design, bitstream. The scripts were written by the vendor's manuals and have not been run here."""
-    processor, bits = PROCESSORS[board.family], PROCESSORS[board.family].data_bits(board)
+    processor = PROCESSORS[board.family]
+    bits, port = processor.data_bits(board), processor.port_of(board)
     template = _ZYNQ7 if board.family is Family.ZYNQ7 else _ULTRASCALE
     part = f"set_property board_part {board.vivado_board} [current_project]\n" if board.vivado_board else ""
     return _PACKAGE.format(
@@ -123,9 +134,11 @@ def zynq_script(board: Board) -> str:
         board_part=part,
         config=get_config(board.config).name,
         version=f"{VERSION_VALUE >> 16}.{VERSION_VALUE >> 8 & 0xFF}",
-        processor=template.format(megahertz=board.clock_hz / 1e6, data_bits=bits),
+        processor=template.format(
+            megahertz=board.clock_hz / 1e6, data_port=_DATA_PORTS[port].format(data_bits=bits)
+        ),
         hertz=round(board.clock_hz),
         segment=SEGMENT_BYTES,
         data_bits=bits,
-        **dataclasses.asdict(processor),
+        **dataclasses.asdict(processor) | {"data_port": port},
     )

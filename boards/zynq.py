@@ -1,7 +1,8 @@
 """Boards whose FPGA sits beside ARM cores: the accelerator is a peripheral, external memory is the processor's DDR."""
 
+from tosaic.hw.config_text import LEAN
+
 from .board import Board, Capacity, Family
-from .ulx3s import LEAN
 
 PYNQ_Z2 = Board(
     name="pynq-z2",

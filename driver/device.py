@@ -14,7 +14,8 @@ from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.program import Program
 from tosaic.errors import DeviceError, UnsupportedError
 from tosaic.hw.bridge.boot_image import image_crc32
-from tosaic.hw.config import CONFIGS, Config
+from tosaic.hw.config import Config
+from tosaic.hw.config_text import config_of_hash
 from tosaic.hw.csr_map import REGISTER
 from tosaic.hw.isa import CoreProgram
 from tosaic.sim.registers import RegisterReport
@@ -98,14 +99,14 @@ class Device:
         self._transport.close()
 
     def configuration(self) -> Config | None:
-        """Returns the machine's configuration, None when it is none of those with a name. Raises DeviceError
+        """Returns the machine's configuration, None when it is none of those that are known. Raises DeviceError
         unless it is a machine of this version of Tosaic.
         """
         self._loaded = None
         self._transport.acquire()
         try:
             found = configuration_hash(self._transport)
-            config = next((config for config in CONFIGS.values() if config.hash == found), None)
+            config = config_of_hash(found)
             if config is not None:
                 self._test(config)
         except Unreachable:
@@ -248,7 +249,8 @@ class Device:
         """Whether the machine is idle. DeviceError if the program does not fit it."""
         (found, is_idle), wanted = look_at(self._transport), program.config
         if found != wanted.hash:
-            named = next((config.name for config in CONFIGS.values() if config.hash == found), None)
+            known = config_of_hash(found)
+            named = known and known.name
             advice = f"compile for it with --config {named}" if named else "compile for the board's own"
             has = named or f"unknown (CONFIG_HASH 0x{found:08x})"
             raise DeviceError(

@@ -8,7 +8,15 @@ import re
 from .constants import ARRAY_FIFO_VECTORS, VECTOR_LATENCY_CYCLES
 from .legal import faults
 
-ADDED_SIZES = {"event_counters": 1, "fetch_instructions": 32, "load_crc": 0, "memory_parity": 0}
+ADDED_SIZES = {
+    "event_counters": 1,
+    "fetch_instructions": 32,
+    "load_crc": 0,
+    "memory_parity": 0,
+    "address_bits": 32,
+    "axi_cache": 0,
+    "axi_prot": 0,
+}
 """Sizes that came after programs had been given away, and what every machine was before: they are left out of the hash
 of such a machine, so that these programs still run on it."""
 LEAST_ROWS_OF_A_PART = 4
@@ -77,6 +85,14 @@ class Config:
     """1: activation and weight memory keep parity bits, and a read of a wrong one ends the run in DATA; 0: none."""
     load_crc: int = 0
     """1: LOAD keeps a CRC of the constants that it brings, and a wrong one ends the run in DATA; 0: none."""
+    address_bits: int = 32
+    """Bits of an address on the memory port, 32 to 64. With more than 32 the window lies between two multiples of
+    4 GiB, of which MEM_BASE_HIGH tells the lower one."""
+    axi_cache: int = 0
+    """ARCACHE and AWCACHE of every burst; a port that is coherent with a processor's caches needs 15."""
+    axi_prot: int = 0
+    """ARPROT and AWPROT of every burst; 2 is non-secure, as Linux is. With `axi_cache` and `axi_prot` 0 the memory port
+    has neither signal, which AXI takes as 0."""
     cores: int = 1
     """Machines side by side, 1, 2 or 4, each with memories and a program of its own, on one memory port."""
     bus_words: int = 1

@@ -15,6 +15,10 @@ BASE_FIELD = "base"
 """The key of a TOML file that names the configuration whose sizes hold where the file gives none."""
 DEFAULT_BASE = "base"
 UNITS = {"K": 1 << 10, "M": 1 << 20}
+LEAN = "drain_vectors=512,lane_columns=2,vector_bits=34,queue_commands=16,cabac_engines=0,unpackers=0"
+"""Sizes of decision 0028: half the lanes, of 34 bits, and no decoders; in the order of a configuration's name."""
+OF_BOARDS = (f"small,{LEAN}", f"base,rows=10,am_bytes={128 << 10},{LEAN}")
+"""Configurations without a name that boards have."""
 FIELDS = tuple(field.name for field in dataclasses.fields(Config) if field.name != "name")
 
 
@@ -27,6 +31,12 @@ def get_config(text: str) -> Config:
     name, *settings = text.split(",")
     base = _from_file(Path(name)) if name.endswith(".toml") else _named(name)
     return variant(base, dict(_setting(setting) for setting in settings))
+
+
+def config_of_hash(found: int) -> Config | None:
+    """The configuration whose hash a machine tells: one with a name, or one of a board; None for another one."""
+    known = (*CONFIGS.values(), *map(get_config, OF_BOARDS))
+    return next((config for config in known if config.hash == found), None)
 
 
 def variant(base: Config, sizes: dict[str, int]) -> Config:

@@ -2,6 +2,7 @@
 
 from . import csr_map
 
+_REGISTERS = csr_map.registers_of(1, csr_map.MOST_ADDRESS_BITS)
 _ACCESS = {
     csr_map.FieldAccess.RO: "read",
     csr_map.FieldAccess.RW: "read, write",
@@ -19,7 +20,8 @@ def _reset(register: csr_map.Register) -> str:
 
 def _locked(field: str) -> str:
     """The registers that a field of LOCK keeps."""
-    return " and ".join(register.name for register in csr_map.REGISTERS if register.lock == field)
+    *others, last = (register.name for register in _REGISTERS if register.lock == field)
+    return f"{', '.join(others)} and {last}"
 
 
 def _cell(text: str) -> str:
@@ -55,10 +57,13 @@ def csr_markdown() -> str:
         f"{_locked('memory')} ignore writes (they answer OKAY), and no program reaches memory outside the",
         "window, until the machine's reset input `rst`: a soft reset keeps the lock.",
         "",
+        "Addresses of more than 32 bits (`address_bits`): STATUS has `high_base`, and MEM_BASE_HIGH is there.",
+        "The window does not cross a multiple of 4 GiB.",
+        "",
         "| offset | register | access | reset | |",
         "|---|---|---|---|---|",
     ]
-    for register in csr_map.REGISTERS:
+    for register in _REGISTERS:
         accesses = dict.fromkeys(_ACCESS[field.access] for field in register.fields)
         cells = (
             f"0x{register.offset:03X}",
@@ -68,7 +73,7 @@ def csr_markdown() -> str:
             _cell(register.doc),
         )
         lines.append(f"| {' | '.join(cells)} |")
-    for register in csr_map.REGISTERS:
+    for register in _REGISTERS:
         if [field.name for field in register.fields] == ["value"]:
             continue
         lines += [

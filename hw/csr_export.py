@@ -35,7 +35,7 @@ def csr_json(config: Config) -> str:
                 for field in register.fields
             ],
         }
-        for register in csr_map.registers_of(config.cores)
+        for register in csr_map.registers_of(config.cores, config.address_bits)
     ]
     page = {
         "name": "tosaic",
@@ -78,7 +78,8 @@ def csr_c_header(config: Config) -> str:
             [(name, csr_map.REGISTER[name].offset) for name, _ in csr_map.COUNTERS],
         ),
     ]
-    for register in csr_map.registers_of(config.cores):
+    # The runtime in C asks STATUS whether MEM_BASE_HIGH is there, whatever the machine.
+    for register in csr_map.registers_of(config.cores, csr_map.MOST_ADDRESS_BITS):
         lines += [
             "",
             f"/* {register.doc}{_ignores(register)} */",
@@ -130,7 +131,7 @@ def csr_svd(config: Config) -> str:
         "      </addressBlock>",
         "      <registers>",
     ]
-    for register in csr_map.registers_of(config.cores):
+    for register in csr_map.registers_of(config.cores, config.address_bits):
         reset = _reset(register, config)
         lines += [
             "        <register>",

@@ -348,13 +348,40 @@ OF_EACH_CORE = (
 """Registers that each core has: core i at CORE_BYTES * i behind core 0, which has those above."""
 
 
+LEAST_ADDRESS_BITS, MOST_ADDRESS_BITS = 32, 64
+"""Bits of addresses on the memory port."""
+HIGH_BASE = RegisterField("high_base", 5, 1, FieldAccess.RO, "MEM_BASE_HIGH is there")
+"""Field of STATUS, which reads 0 in a machine without that register."""
+
+
+MEM_BASE_HIGH = _whole(
+    "MEM_BASE_HIGH",
+    0x058,
+    "bits of the window's bus address above the 32 of MEM_BASE, of a machine that has them; a start takes them over",
+    FieldAccess.RW,
+    lock="memory",
+)
+"""What a machine with addresses of 64 bits has; others have fewer bits of it."""
+
+
+def _with_high_base(address_bits: int) -> tuple[Register, ...]:
+    """The registers with the one that addresses of more than 32 bits need."""
+    status, (value,) = REGISTER["STATUS"], MEM_BASE_HIGH.fields
+    fewer = dataclasses.replace(value, bits=address_bits - LEAST_ADDRESS_BITS)
+    high = dataclasses.replace(MEM_BASE_HIGH, fields=(fewer,))
+    changed = [dataclasses.replace(status, fields=(*status.fields, HIGH_BASE)), high]
+    others = [register for register in REGISTERS if register is not status]
+    return tuple(sorted((*others, *changed), key=lambda register: register.offset))
+
+
 def of_core(name: str, core: int) -> str:
     """The name of a core's register that is called `name` in core 0."""
     return f"{name}_{core}" if core else name
 
 
-def registers_of(cores: int) -> tuple[Register, ...]:
-    """All registers of a machine of `cores` cores, by ascending offset."""
+def registers_of(cores: int, address_bits: int = LEAST_ADDRESS_BITS) -> tuple[Register, ...]:
+    """All registers of a machine of `cores` cores whose addresses have `address_bits` bits, by ascending offset."""
+    first = REGISTERS if address_bits == LEAST_ADDRESS_BITS else _with_high_base(address_bits)
     others = (
         dataclasses.replace(
             REGISTER[name],
@@ -365,4 +392,4 @@ def registers_of(cores: int) -> tuple[Register, ...]:
         for core in range(1, cores)
         for name in sorted(OF_EACH_CORE, key=lambda name: REGISTER[name].offset)
     )
-    return (*REGISTERS, *others)
+    return (*first, *others)

@@ -272,6 +272,12 @@ class AxiWrite(wiring.Signature):
         )
 
 
+def high_address(config: Config, name: str) -> dict[str, wiring.Member]:
+    """Returns an output of this name for what an address on the memory port has above 32 bits, if it has."""
+    bits = config.address_bits - MEMORY_ADDRESS_BITS
+    return {name: Out(bits)} if bits else {}
+
+
 class AxiLite(wiring.Signature):
     """AXI4-Lite of a manager, 32 bits of data, 12 bits of address (the control port is its subordinate: In)."""
 

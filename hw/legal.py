@@ -25,7 +25,16 @@ FETCH_BEATS = 4
 """Beats of a burst that fetches the program."""
 PAGE_BYTES = 4096
 """AXI: no burst crosses a multiple of this."""
-OPTIONAL = ("cabac_engines", "event_counters", "load_crc", "memory_parity", "partial_sums", "unpackers")
+OPTIONAL = (
+    "axi_cache",
+    "axi_prot",
+    "cabac_engines",
+    "event_counters",
+    "load_crc",
+    "memory_parity",
+    "partial_sums",
+    "unpackers",
+)
 """Sizes of parts that a machine may be without: 0."""
 LEAST_ROWS_OF_PARTIAL_SUMS = 4
 """While the weights of the next GO enter the rows, the last partial sum is written."""
@@ -33,6 +42,9 @@ ENGINES = (0, 1, 2, 4)
 LANE_COLUMNS = (1, 2, 4)
 """Numbers of columns that a lane may serve. With more, it would have to choose among elements of two bytes, too."""
 WEIGHT_BANKS = (1, 2, 4)
+ADDRESS_BITS = range(32, 65)
+AXI_CACHE = (0, 1, 2, 3, 6, 7, 10, 11, 14, 15)
+"""AXI4: the bits that ask for a place in a cache are 0 where the transaction may not be modified."""
 CORES = (1, 2, 4)
 MOST_BUS_BYTES = 64
 """Largest number of bytes in a beat of the shared port: memory controllers take no more."""
@@ -59,6 +71,7 @@ def faults(sizes: Mapping[str, Any]) -> list[str]:
         *_vector(sizes),
         *_control(sizes),
         *_cores(sizes),
+        *_port(sizes),
     ]
 
 
@@ -147,6 +160,13 @@ def _cores(sizes: Mapping[str, int]) -> Iterator[str]:
     elif words > 1 and sizes["columns"] * words > MOST_BUS_BYTES:
         most = MOST_BUS_BYTES // sizes["columns"]
         yield f"bus_words must be at most {most} (a beat of {MOST_BUS_BYTES} bytes), not {words}"
+
+
+def _port(sizes: Mapping[str, int]) -> Iterator[str]:
+    yield from _within(sizes, "address_bits", ADDRESS_BITS.start, ADDRESS_BITS.stop - 1, "AXI's addresses")
+    yield from _within(sizes, "axi_prot", 0, 7, "AXI's bits")
+    if sizes["axi_cache"] not in AXI_CACHE:
+        yield f"axi_cache must be one of {', '.join(map(str, AXI_CACHE))}, not {sizes['axi_cache']}"
 
 
 def _within(sizes: Mapping[str, int], field: str, least: int, most: int, bound: str) -> Iterator[str]:

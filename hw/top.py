@@ -5,7 +5,7 @@ import operator
 from typing import Any
 
 from amaranth.back import verilog
-from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, Signal, Value, ValueLike
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, DomainRenamer, Module, Signal, Value, ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,13 +15,14 @@ from .control.idle import Idle
 from .control.reset import SoftReset
 from .core import CORE_DOMAIN, UNITS_DOMAIN, MachineCore, Start
 from .cores import ReadShare, Reports, TokenExchange, WriteShare
-from .interfaces import AxiLite, AxiRead, AxiWrite
+from .interfaces import AxiLite, AxiRead, AxiWrite, high_address
 from .memory.simulation import VERILOG as MEMORY_VERILOG
 from .memory.simulation import SimulationPlatform
 from .probe import probe_layout
 
 VERILOG_NAME = "tosaic"
 _PREFIXES = {"control": "s_axil_", "read": "m_axi_", "write": "m_axi_"}
+_ADDRESSES = ("m_axi_araddr", "m_axi_awaddr")
 
 
 class Accelerator(wiring.Component):
@@ -35,6 +36,8 @@ class Accelerator(wiring.Component):
         `irq`: interrupt, level.
         `idle`: no program runs and the bus owes nothing, so the clock may stop while no access of `control` is under
             way. A start ends it before its write is answered.
+        `high_address`: with addresses of more than 32 bits, what all of `read` and `write` have above them; it changes
+            with a start.
         `probe`: for simulations, where it is asked for: what each core does, see `probe`.
 
     The reset of the `sync` domain resets everything; memories keep their contents. It lasts two cycles at least, for
@@ -54,6 +57,7 @@ class Accelerator(wiring.Component):
                 "write": Out(AxiWrite(config, shared=True)),
                 "irq": Out(1),
                 "idle": Out(1),
+                **high_address(config, "high_address"),
                 **({"probe": Out(probe_layout(config))} if probe else {}),
             }
         )
@@ -90,6 +94,8 @@ class Accelerator(wiring.Component):
         else:
             self._put_together(m, control, soft_reset, cores)
         m.d.comb += run.report.resetting.eq(soft_reset.resetting)
+        if high_address(config, "high_address"):
+            m.d.comb += self.high_address.eq(control.mem_base_high)
         if self._has_probe:
             counts = run.report.running & ~run.start & ~run.soft_reset
             for core, seen in zip(cores, self.probe, strict=True):
@@ -156,17 +162,29 @@ def _add_domain(m: Module, name: str, resets: ValueLike) -> None:
 
 
 class VerilogTop(wiring.Component):
-    """An Accelerator whose ports have the names bus models look for: s_axil_awaddr, m_axi_araddr, irq."""
+    """An Accelerator whose ports have the names bus models look for: s_axil_awaddr, m_axi_araddr, irq.
+
+    Addresses of the memory port have `address_bits` bits, and where the configuration gives AxCACHE or AxPROT, the port
+    has both.
+    """
 
     def __init__(self, config: Config, *, probe: bool = False):
+        self.config = config
         self.accelerator = Accelerator(config, probe=probe)
         self._paths: dict[str, tuple[str, ...]] = {}
         members = {}
         for path, member, _ in self.accelerator.signature.flatten(self.accelerator):
+            if path == ("high_address",):
+                continue
             name = _PREFIXES.get(path[0], path[0]) + "_".join(path[1:])
             self._paths[name] = path
-            members[name] = member
-        super().__init__(members)
+            members[name] = Out(config.address_bits) if name in _ADDRESSES else member
+        self._constants = {}
+        if config.axi_cache or config.axi_prot:
+            for channel in ("ar", "aw"):
+                self._constants[f"m_axi_{channel}cache"] = Const(config.axi_cache, 4)
+                self._constants[f"m_axi_{channel}prot"] = Const(config.axi_prot, 3)
+        super().__init__(members | {name: Out(len(value)) for name, value in self._constants.items()})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -176,7 +194,10 @@ class VerilogTop(wiring.Component):
             for step in path:
                 inner = getattr(inner, step)
             outer = getattr(self, name)
+            if name in _ADDRESSES and len(outer) > len(inner):
+                inner = Cat(inner, self.accelerator.high_address)
             m.d.comb += inner.eq(outer) if self.signature.members[name].flow == In else outer.eq(inner)
+        m.d.comb += [getattr(self, name).eq(value) for name, value in self._constants.items()]
         return m
 
 

@@ -6,7 +6,9 @@ from typing import Protocol, runtime_checkable
 from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import (
+    LEAST_ADDRESS_BITS,
     MARKS,
+    MOST_ADDRESS_BITS,
     REGISTER,
     WATCHDOG_RESET_CYCLES,
     FieldAccess,
@@ -24,7 +26,7 @@ from .status import device_error, standing
 REGISTER_BYTES = 4
 
 
-_BY_NAME = {register.name: register for register in registers_of(max(CORES))}
+_BY_NAME = {register.name: register for register in registers_of(max(CORES), MOST_ADDRESS_BITS)}
 
 
 class ReportPort(Protocol):
@@ -170,8 +172,11 @@ class Registers(RegisterReport):
         watchdog_cycles: int = WATCHDOG_RESET_CYCLES,
     ) -> None:
         """Start the programs of cores 0, 1 ...; the interrupt tells when all are through. Cores without one do
-        nothing."""
-        values = {"MEM_BASE": memory_base, "MEM_SIZE": memory_bytes}
+        nothing. A base above 4 GiB needs a machine with MEM_BASE_HIGH, which keeps it."""
+        high, low = divmod(memory_base, 1 << LEAST_ADDRESS_BITS)
+        values = {"MEM_BASE": low, "MEM_SIZE": memory_bytes}
+        if high:
+            values["MEM_BASE_HIGH"] = high
         for core in range(self.cores):
             address, size = streams[core] if core < len(streams) else (0, 0)
             values[of_core("PROGRAM_ADDRESS", core)] = address

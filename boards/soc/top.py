@@ -19,6 +19,7 @@ from tosaic.hw.bridge.bridge import Bridge
 from tosaic.hw.bridge.protocol import Identity
 from tosaic.hw.bridge.uart import UartReceiver, UartTransmitter, bit_cycles
 from tosaic.hw.config import Config
+from tosaic.hw.csr_map import LEAST_ADDRESS_BITS
 from tosaic.hw.top import Accelerator
 
 from .boot_ports import BootPorts
@@ -71,6 +72,10 @@ class BoardTop(wiring.Component):
         self.config = config
         self.bit_cycles = bit_cycles(clock_hz, baud)
         self.blink_cycles = max(round(BLINK_SECONDS * clock_hz), 1)
+        if config.address_bits != LEAST_ADDRESS_BITS or config.axi_cache or config.axi_prot:
+            raise ValueError(
+                "its memory has addresses of 32 bits and no caches: address_bits must be 32, axi_cache and axi_prot 0"
+            )
         if memory.base != MEMORY_BASE:
             raise ValueError(f"the memory must be at {MEMORY_BASE:#x}, not {memory.base:#x}")
         self.ethernet, self.flash, self.clock_hz = ethernet, flash, clock_hz

@@ -58,17 +58,15 @@ static void note_fault(struct tosaic *device)
 {
     struct tosaic_fault *fault = &device->fault;
     uint32_t error = read(device, TOSAIC_ERROR);
-    uint32_t decode = read(device, TOSAIC_DECODE_ERROR);
+    uint32_t decode = read(device, TOSAIC_DECODE_ERROR), unit;
 
     fault->code = field(error, TOSAIC_ERROR_CODE, TOSAIC_ERROR_CODE_SHIFT);
     fault->unit = field(error, TOSAIC_ERROR_UNIT, TOSAIC_ERROR_UNIT_SHIFT);
     fault->pc = read(device, TOSAIC_PC);
     fault->units = read(device, TOSAIC_UNITS);
     fault->unit_pc[TOSAIC_UNIT_SEQUENCER] = fault->pc;
-    fault->unit_pc[TOSAIC_UNIT_LOAD] = read(device, TOSAIC_LOAD_PC);
-    fault->unit_pc[TOSAIC_UNIT_ARRAY] = read(device, TOSAIC_ARRAY_PC);
-    fault->unit_pc[TOSAIC_UNIT_VECTOR] = read(device, TOSAIC_VECTOR_PC);
-    fault->unit_pc[TOSAIC_UNIT_STORE] = read(device, TOSAIC_STORE_PC);
+    for (unit = TOSAIC_UNIT_LOAD; unit <= TOSAIC_UNIT_STORE; unit++)
+        fault->unit_pc[unit] = read(device, TOSAIC_LOAD_PC + 4 * (unit - TOSAIC_UNIT_LOAD));
     fault->decode_code = field(decode, TOSAIC_DECODE_ERROR_CODE, TOSAIC_DECODE_ERROR_CODE_SHIFT);
     fault->decode_stream = field(decode, TOSAIC_DECODE_ERROR_STREAM, TOSAIC_DECODE_ERROR_STREAM_SHIFT);
     fault->decode_tensor = field(decode, TOSAIC_DECODE_ERROR_TENSOR, TOSAIC_DECODE_ERROR_TENSOR_SHIFT);
@@ -82,11 +80,14 @@ static enum tosaic_result fail(struct tosaic *device, enum tosaic_result result)
     return told(device, tosaic_reset(device) == TOSAIC_RESULT_OK ? result : TOSAIC_RESULT_RESET_TIMEOUT);
 }
 
-static enum tosaic_result check_window(const struct tosaic_port *port, const struct tosaic_program *program)
+static enum tosaic_result check_window(struct tosaic *device, const struct tosaic_program *program)
 {
-    if (port->memory_base % TOSAIC_WINDOW_ALIGNMENT)
-        return TOSAIC_RESULT_BAD_WINDOW;
-    if ((uint64_t)port->memory_base + port->memory_bytes > (uint64_t)1 << 32)
+    const struct tosaic_port *port = device->port;
+    uint32_t low = (uint32_t)port->memory_base;
+
+    device->high_base = read(device, TOSAIC_STATUS) & TOSAIC_STATUS_HIGH_BASE;
+    if (low % TOSAIC_WINDOW_ALIGNMENT || (uint64_t)low + port->memory_bytes > (uint64_t)1 << 32 ||
+        (port->memory_base >> 32 != 0 && !device->high_base))
         return TOSAIC_RESULT_BAD_WINDOW;
     return program->memory_bytes > port->memory_bytes ? TOSAIC_RESULT_MEMORY_TOO_SMALL : TOSAIC_RESULT_OK;
 }
@@ -94,9 +95,13 @@ static enum tosaic_result check_window(const struct tosaic_port *port, const str
 /* The program reaches its own window and nothing else; a locked window has to be this one. */
 static enum tosaic_result set_window(const struct tosaic *device, const struct tosaic_program *program)
 {
-    write(device, TOSAIC_MEM_BASE, device->port->memory_base);
+    uint32_t low = (uint32_t)device->port->memory_base, high = (uint32_t)(device->port->memory_base >> 32);
+
+    write(device, TOSAIC_MEM_BASE, low);
     write(device, TOSAIC_MEM_SIZE, program->memory_bytes);
-    if (read(device, TOSAIC_MEM_BASE) != device->port->memory_base)
+    if (device->high_base)
+        write(device, TOSAIC_MEM_BASE_HIGH, high);
+    if (read(device, TOSAIC_MEM_BASE) != low || (device->high_base && read(device, TOSAIC_MEM_BASE_HIGH) != high))
         return TOSAIC_RESULT_WINDOW_LOCKED;
     return read(device, TOSAIC_MEM_SIZE) < program->memory_bytes ? TOSAIC_RESULT_WINDOW_LOCKED : TOSAIC_RESULT_OK;
 }
@@ -209,7 +214,7 @@ static enum tosaic_result load(struct tosaic *device, const struct tosaic_progra
         return TOSAIC_RESULT_WRONG_INSTRUCTION_SET;
     if (read(device, TOSAIC_CONFIG_HASH) != program->config_hash)
         return TOSAIC_RESULT_WRONG_CONFIGURATION;
-    result = check_window(port, program);
+    result = check_window(device, program);
     if (result != TOSAIC_RESULT_OK)
         return result;
     result = tosaic_reset(device);

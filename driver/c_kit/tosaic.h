@@ -22,7 +22,7 @@ extern "C" {
     X(WRONG_VERSION, "its register map has another version: compile with the matching release") \
     X(WRONG_INSTRUCTION_SET, "it executes another instruction set: load this version's bitstream") \
     X(WRONG_CONFIGURATION, "the program was compiled for another configuration: compile for the machine's") \
-    X(BAD_WINDOW, "the memory window is misaligned or ends above 4 GiB") \
+    X(BAD_WINDOW, "the memory window is misaligned, crosses a multiple of 4 GiB, or lies above the machine's addresses") \
     X(WINDOW_LOCKED, "MEM_BASE and MEM_SIZE are locked to another window") \
     X(MEMORY_TOO_SMALL, "the program needs more memory than the window has") \
     X(NOT_LOADED, "no program is loaded: after a failure it is loaded again") \
@@ -107,7 +107,7 @@ struct tosaic_program {
 /* How a machine is reached. tosaic_mapped.h has one for machines whose registers and memory are mapped. */
 struct tosaic_port {
     void *context;          /* handed to each function */
-    uint32_t memory_base;   /* the window's first bus address, as the machine sees it */
+    uint64_t memory_base;   /* the window's first bus address, as the machine sees it */
     uint32_t memory_bytes;  /* of the window, at most */
     uint32_t (*read_register)(void *context, uint32_t offset);
     /* What was written to memory before must be visible to the machine when the write arrives. */
@@ -141,6 +141,7 @@ struct tosaic {
     const struct tosaic_port *port;
     const struct tosaic_program *program; /* the loaded one, or NULL */
     struct tosaic_fault fault;
+    uint32_t high_base;     /* not 0: MEM_BASE_HIGH is there, its addresses have more than 32 bits */
 };
 
 /* Begins: is it a machine whose registers this runtime knows? `port` must outlive the device. */

@@ -19,14 +19,6 @@ union word {
     uint8_t bytes[4];
 };
 
-static void copy(uint8_t *to, const uint8_t *from)
-{
-    to[0] = from[0];
-    to[1] = from[1];
-    to[2] = from[2];
-    to[3] = from[3];
-}
-
 static uint32_t read_register(void *context, uint32_t offset)
 {
     const struct tosaic_mapped *mapped = context;
@@ -56,7 +48,7 @@ static void read_memory(void *context, uint32_t address, void *to, uint32_t byte
     const struct tosaic_mapped *mapped = context;
     volatile uint8_t *memory = mapped->memory + address;
     uint8_t *data = to;
-    uint32_t at = 0;
+    uint32_t at = 0, byte;
 
     if (mapped->forget_cache != NULL)
         mapped->forget_cache(memory, bytes);
@@ -64,7 +56,8 @@ static void read_memory(void *context, uint32_t address, void *to, uint32_t byte
         for (; at + sizeof(uint32_t) <= bytes; at += sizeof(uint32_t)) {
             union word word;
             word.value = *(volatile uint32_t *)(memory + at);
-            copy(data + at, word.bytes);
+            for (byte = 0; byte < sizeof word; byte++)
+                data[at + byte] = word.bytes[byte];
         }
     for (; at < bytes; at++)
         data[at] = memory[at];
@@ -75,14 +68,14 @@ static void write_memory(void *context, uint32_t address, const void *from, uint
     const struct tosaic_mapped *mapped = context;
     volatile uint8_t *memory = mapped->memory + address;
     const uint8_t *data = from;
-    uint32_t at = 0;
+    uint32_t at = 0, byte;
 
     /* Zeros for NULL, which is aligned. */
     if (in_words(memory, data))
         for (; at + sizeof(uint32_t) <= bytes; at += sizeof(uint32_t)) {
             union word word = {0};
-            if (data != NULL)
-                copy(word.bytes, data + at);
+            for (byte = 0; data != NULL && byte < sizeof word; byte++)
+                word.bytes[byte] = data[at + byte];
             *(volatile uint32_t *)(memory + at) = word.value;
         }
     for (; at < bytes; at++)
@@ -99,7 +92,7 @@ static int wait(void *context)
 }
 
 void tosaic_mapped_port(
-    struct tosaic_port *port, struct tosaic_mapped *mapped, uint32_t memory_base, uint32_t memory_bytes)
+    struct tosaic_port *port, struct tosaic_mapped *mapped, uint64_t memory_base, uint32_t memory_bytes)
 {
     port->context = mapped;
     port->memory_base = memory_base;

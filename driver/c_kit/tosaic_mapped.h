@@ -21,7 +21,7 @@ struct tosaic_mapped {
 
 /* Makes the port to `mapped`, which must outlive it. The machine sees the window at `memory_base`. */
 void tosaic_mapped_port(
-    struct tosaic_port *port, struct tosaic_mapped *mapped, uint32_t memory_base, uint32_t memory_bytes);
+    struct tosaic_port *port, struct tosaic_mapped *mapped, uint64_t memory_base, uint32_t memory_bytes);
 
 #ifdef __cplusplus
 }

@@ -76,22 +76,23 @@ const char *tosaic_uio_open(
     uint64_t base = number_in(class_folder, buffer, "phys_addr");
     uint64_t size = base != 0 ? number_in(class_folder, buffer, "size") : 0;
     const char *wrong = NULL;
-    int why;
+    int why, flags;
 
     memset(uio, 0, sizeof *uio);
     uio->registers = uio->memory = -1;
     if (size == 0)
         return class_folder;
-    if (base + size > (uint64_t)1 << 32) {
+    if (base >> 32 != (base + size - 1) >> 32) {
         errno = ERANGE;
         return buffer;
     }
     uio->mapped.registers = map(device, 0, REGISTER_BYTES, &uio->registers);
     if (uio->mapped.registers == NULL)
         wrong = device;
-    /* O_SYNC: u-dma-buf maps it uncached, so that no cache has to be cleaned. */
+    /* O_SYNC: u-dma-buf maps it uncached, so that no cache has to be cleaned; but a coherent port's data are in them. */
+    flags = number_in(class_folder, buffer, "dma_coherent") == 1 ? 0 : O_SYNC;
     uio->port.memory_bytes = (uint32_t)size;
-    if (wrong == NULL && (uio->mapped.memory = map(buffer, O_SYNC, (size_t)size, &uio->memory)) == NULL)
+    if (wrong == NULL && (uio->mapped.memory = map(buffer, flags, (size_t)size, &uio->memory)) == NULL)
         wrong = buffer;
     if (wrong != NULL) {
         why = errno;
@@ -102,7 +103,7 @@ const char *tosaic_uio_open(
     uio->mapped.wait = wait_for_interrupt;
     uio->mapped.wait_context = uio;
     uio->wait_milliseconds = 50;
-    tosaic_mapped_port(&uio->port, &uio->mapped, (uint32_t)base, (uint32_t)size);
+    tosaic_mapped_port(&uio->port, &uio->mapped, base, (uint32_t)size);
     return NULL;
 }
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from tosaic.errors import DeviceError
 from tosaic.hw.bridge.protocol import Identity
 from tosaic.hw.config import CONFIGS, Config
+from tosaic.hw.config_text import config_of_hash
 from tosaic.hw.csr_map import REGISTER
 from tosaic.sim.registers import REGISTER_BYTES, reported
 
@@ -242,6 +243,8 @@ class SharedDevice:
 
     def _configuration(self) -> Config:
         found = configuration_hash(self._device)
+        if (named := config_of_hash(found)) is not None:
+            return named
         known = (*CONFIGS.values(), *((self._config,) if self._config else ()))
         for config in known:
             if config.hash == found:

@@ -12,6 +12,7 @@ from typing import Final
 
 from tosaic.errors import DeviceError
 from tosaic.hw.bridge.protocol import Identity
+from tosaic.hw.csr_map import HIGH_BASE, LEAST_ADDRESS_BITS, MEM_BASE_HIGH, REGISTER
 
 from .base import RegisterTransport
 
@@ -71,7 +72,8 @@ class UioTransport(RegisterTransport):
     see alike (`/dev/udmabuf0` of u-dma-buf), whose bus address sysfs tells.
 
     The UIO device needs no driver of ours: `uio_pdrv_genirq` bound to the device-tree node of the control port. The
-    buffer is opened with O_SYNC, which u-dma-buf maps uncached, so no cache has to be flushed. Both files are locked:
+    buffer is opened with O_SYNC, which u-dma-buf maps uncached, so no cache has to be flushed; a coherent one is mapped
+    cached. It may lie above 4 GiB where the machine's addresses do. Both files are locked:
     one process at a time has the machine. `clock_hz` is what the bitstream was made for; without it what the overlay's
     node tells, `clock-frequency`. `sysfs` is for tests.
     """
@@ -84,24 +86,44 @@ class UioTransport(RegisterTransport):
         self._opened = contextlib.ExitStack()
         buffer = sysfs / "u-dma-buf" / pathlib.Path(memory).name
         base, size = self._number(buffer / "phys_addr"), self._number(buffer / "size")
-        if base + size > 1 << 32:
+        if base >> LEAST_ADDRESS_BITS != (base + size - 1) >> LEAST_ADDRESS_BITS:
             raise DeviceError(
-                f"{self.name}: the buffer {memory} ends at bus address 0x{base + size:x}, the machine reaches 4 GiB: "
-                "put it into a reserved region below"
+                f"{self.name}: the buffer {memory}, {size} bytes at bus address 0x{base:x}, crosses a multiple of 4 GiB"
+                ": put it into a reserved region that does not"
             )
+        # What a port that is coherent writes is in the processor's caches, which an uncached mapping does not see.
+        flags = 0 if self._coherent(buffer) else os.O_SYNC
         with contextlib.ExitStack() as opened:
             self._interrupts = self._open(opened, device)
             registers = self._map(opened, self._interrupts, REGISTER_BYTES, device)
-            self._memory = self._map(opened, self._open(opened, memory, os.O_SYNC), size, memory)
+            self._memory = self._map(opened, self._open(opened, memory, flags), size, memory)
             self._data = DeviceMemory(self._memory)
             opened.callback(self._data.release)
             self._words = opened.enter_context(memoryview(registers).cast("I"))
+            self._set_high_base(memory, base, size)
             self._opened = opened.pop_all()
         # A plain file, as in tests, has no interrupts to wait for.
         self._has_interrupts = not os.path.isfile(device)
         if clock_hz is None:
             clock_hz = _overlay_clock_hz(sysfs / "uio" / pathlib.Path(device).name)
         self.identity = Identity("uio", base, size, clock_hz, 1 << 15)
+
+    def _set_high_base(self, memory: str, base: int, size: int) -> None:
+        """Tells the machine in which 4 GiB the buffer lies, or why it cannot be reached. A read of a register that is
+        not there would end the process: so STATUS tells first."""
+        high = base >> LEAST_ADDRESS_BITS
+        if HIGH_BASE.extract(*self.read_registers(REGISTER["STATUS"].offset, 1)):
+            offset = MEM_BASE_HIGH.offset
+            self.write_register(offset, high)
+            if self.read_registers(offset, 1) == [high]:
+                return
+        elif not high:
+            return
+        raise DeviceError(
+            f"{self.name}: the buffer {memory} ends at bus address 0x{base + size:x}, which the machine does not reach"
+            f": build it with address_bits={(base + size - 1).bit_length()}, or put the buffer into a reserved region "
+            "below 4 GiB; or its window is locked to another one, then reset the machine"
+        )
 
     def read_registers(self, offset: int, count: int) -> list[int]:
         self._check(offset, 4 * count, REGISTER_BYTES)
@@ -172,6 +194,13 @@ class UioTransport(RegisterTransport):
                 f"{self.name}: {path} does not tell the buffer's address: load u-dma-buf (udmabuf0=SIZE), "
                 "or name the buffer with ?memory=/dev/NAME"
             ) from None
+
+    def _coherent(self, buffer: pathlib.Path) -> bool:
+        """Whether the device tree says that the machine's port sees the caches; no older u-dma-buf does."""
+        try:
+            return int((buffer / "dma_coherent").read_text().strip(), 0) == 1
+        except (OSError, ValueError):
+            return False
 
     def _check(self, address: int, count: int, size: int) -> None:
         if not 0 <= address <= size - count:

@@ -66,7 +66,7 @@ class Identity:
     name: str
     """The board's, at most 12 ASCII characters."""
     memory_base: int
-    """Bus address of the memory's first byte."""
+    """Bus address of the memory's first byte: 32 bits of it where a bridge says so."""
     memory_bytes: int
     clock_hz: int
     data_bytes: int
@@ -75,7 +75,9 @@ class Identity:
     def __post_init__(self) -> None:
         if not self.name.isascii() or not 1 <= len(self.name) <= NAME_BYTES:
             raise ValueError(f"name must be 1 to {NAME_BYTES} ASCII characters, not {self.name!r}")
-        for field in ("memory_base", "memory_bytes", "clock_hz"):
+        if not 0 <= self.memory_base < 1 << 64:
+            raise ValueError(f"memory_base must fit 64 bits, not {self.memory_base}")
+        for field in ("memory_bytes", "clock_hz"):
             if not 0 <= getattr(self, field) < 1 << 32:
                 raise ValueError(f"{field} must fit 32 bits, not {getattr(self, field)}")
         if not 4 <= self.data_bytes < 1 << 16 or self.data_bytes & (self.data_bytes - 1):

@@ -6,8 +6,17 @@ from amaranth.lib.wiring import In, Out
 
 from ..cabac.job import DecodeReport
 from ..config import Config
-from ..csr_map import COUNTERS, ID_VALUE, REGISTER, VERSION_VALUE, of_core, registers_of
-from ..interfaces import AxiLite
+from ..csr_map import (
+    COUNTERS,
+    HIGH_BASE,
+    ID_VALUE,
+    LEAST_ADDRESS_BITS,
+    REGISTER,
+    VERSION_VALUE,
+    of_core,
+    registers_of,
+)
+from ..interfaces import AxiLite, high_address
 from ..isa import ISA_HASH
 from .axi_lite import AxiLiteSubordinate
 from .counters import Counters, Events, Marks
@@ -28,6 +37,7 @@ class Control(wiring.Component):
         `core`: the core at fault.
         `mark`: a layer ends in this cycle.
         `mark_layer`: its number.
+        `mem_base_high`: only with addresses of more than 32 bits, those above them; it changes with a start.
         `irq`: level; high while an enabled interrupt is pending.
     """
 
@@ -44,13 +54,14 @@ class Control(wiring.Component):
                 "mark": In(1),
                 "mark_layer": In(16),
                 "irq": Out(1),
+                **high_address(config, "mem_base_high"),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.axi_lite = axi_lite = AxiLiteSubordinate()
-        m.submodules.bank = bank = RegisterBank(registers_of(self.config.cores))
+        m.submodules.bank = bank = RegisterBank(registers_of(self.config.cores, self.config.address_bits))
         wiring.connect(m, wiring.flipped(self.axi), axi_lite.axi)
         wiring.connect(m, axi_lite.bus, bank.bus)
         m.d.comb += [
@@ -73,6 +84,11 @@ class Control(wiring.Component):
             m.submodules[f"counters_{core}"] = others = self._counters()
             self._count_core(m, bank, core, others, port.events)
         self._interrupt(m, bank)
+        if self.config.address_bits > LEAST_ADDRESS_BITS:
+            m.d.comb += bank.status_value[HIGH_BASE.lsb].eq(1)
+            # The bus is idle then: an address that is on offer does not change.
+            with m.If(self.run.will_start):
+                m.d.sync += self.mem_base_high.eq(bank.mem_base_high_stored)
         return m
 
     def _orders(self, m: Module, bank: RegisterBank) -> None:

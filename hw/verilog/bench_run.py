@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 
 from ..config import Config
+from ..csr_map import LEAST_ADDRESS_BITS
 
 BENCH = "tosaic_bench.v"
 MEMORY, EXPECTED = "memory.hex", "expected.hex"
@@ -35,7 +36,9 @@ class BenchRun:
 
 def bench_text(config: Config, run: BenchRun | None) -> str:
     """The testbench for a configuration, and for a run of it, if there is one."""
-    values = {"WORD_BYTES": str(config.bus_bytes)}
+    values = {"WORD_BYTES": str(config.bus_bytes), "ADDRESS_BITS": str(config.address_bits)}
+    if config.address_bits > LEAST_ADDRESS_BITS:
+        values["MEM_BASE"] = "64'h1_1000_0000"
     if run is not None:
         values |= {
             "MEMORY_BYTES": str(len(run.memory)),
@@ -46,6 +49,9 @@ def bench_text(config: Config, run: BenchRun | None) -> str:
             "EXPECTED_FILE": f'"{EXPECTED}"',
         }
     text = (pathlib.Path(__file__).parent / BENCH).read_text()
+    if config.axi_cache or config.axi_prot:
+        ports = (f".m_axi_{channel}{port}()" for channel in ("ar", "aw") for port in ("cache", "prot"))
+        text = text.replace("    .m_axi_arid(", f"    {', '.join(ports)},\n    .m_axi_arid(")
     for name, value in values.items():
         head, parameter, rest = text.partition(f"\n  parameter {name} = ")
         assert parameter, name

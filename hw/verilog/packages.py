@@ -127,7 +127,7 @@ def _signals(prefix: str, ports: Sequence[Signal]) -> list[tuple[str, str]]:
 def _memory_map(maps: ET.Element, config: Config) -> None:
     block = _named(_named(maps, "memoryMap", "registers"), "addressBlock", "registers")
     _fill(block, baseAddress="0", range=str(csr_map.WINDOW_BYTES), width="32")
-    for register in csr_map.registers_of(config.cores):
+    for register in csr_map.registers_of(config.cores, config.address_bits):
         entry = _named(block, "register", register.name)
         _fill(entry, description=register.doc, addressOffset=f"'h{register.offset:x}", size="32")
         for field in register.fields:

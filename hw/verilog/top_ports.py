@@ -1,6 +1,9 @@
 """What the ports of the module `tosaic` are, as the comment at the head of its file."""
 
+from collections.abc import Iterator
+
 from ..config import Config
+from ..csr_map import LEAST_ADDRESS_BITS
 
 _CHANNELS = """\
 // Ports (every signal belongs to the rising edge of clk):
@@ -12,7 +15,7 @@ _CHANNELS = """\
 //   m_axi_ar*/r* AXI4 manager, reads. ID 0: data (LOAD), ID 1: the program. Answers of one ID come in order;
 //                the two may be interleaved. Up to 32 bursts of ID 0 are under way.
 //   m_axi_aw*/w*/b*  AXI4 manager, writes (STORE), ID 0. Up to 32 bursts are under way. bready is always high.
-{cores}// Every burst is INCR, of whole words of {bits} bits (size {size}), of at most 32 beats, and crosses no 4 KiB.
+{more}// Every burst is INCR, of whole words of {bits} bits (size {size}), of at most 32 beats, and crosses no 4 KiB.
 // Addresses are multiples of {word} and lie within MEM_BASE and MEM_BASE + MEM_SIZE. Bytes of a write that are not
 // wanted have their strobe low.
 """
@@ -20,6 +23,25 @@ _CHANNELS = """\
 _CORES = """\
 //                {cores} cores share the port: twice a core's number is added to its IDs. rready is always high.
 """
+
+
+_ATTRIBUTES = """\
+//                arcache and awcache are {config.axi_cache}, arprot and awprot {config.axi_prot}.
+"""
+
+_HIGH = """\
+//                Addresses have {config.address_bits} bits; those above 32 are MEM_BASE_HIGH's.
+"""
+
+
+def _more(config: Config) -> Iterator[str]:
+    """What some configurations have."""
+    if config.address_bits > LEAST_ADDRESS_BITS:
+        yield _HIGH.format(config=config)
+    if config.axi_cache or config.axi_prot:
+        yield _ATTRIBUTES.format(config=config)
+    if config.cores > 1:
+        yield _CORES.format(cores=config.cores)
 
 
 def top_comment(config: Config) -> str:
@@ -32,6 +54,6 @@ def top_comment(config: Config) -> str:
             bits=8 * config.bus_bytes,
             size=config.bus_bytes.bit_length() - 1,
             word=config.bus_bytes,
-            cores=_CORES.format(cores=config.cores) if config.cores > 1 else "",
+            more="".join(_more(config)),
         )
     )

@@ -15,7 +15,8 @@
 module tosaic_bench;
   parameter WORD_BYTES = 16;           // of the configuration: columns
   parameter MEMORY_BYTES = 1 << 20;    // of the window; a multiple of WORD_BYTES
-  parameter MEM_BASE = 32'h1000_0000;  // bus address of the window
+  parameter ADDRESS_BITS = 32;         // of the configuration
+  parameter MEM_BASE = 64'h1000_0000;  // bus address of the window
   parameter PROGRAM_ADDRESS = 0;
   parameter PROGRAM_BYTES = 0;
   parameter MAX_CYCLES = 1000000;
@@ -33,7 +34,7 @@ module tosaic_bench;
   wire [31:0] rdata;
 
   wire [1:0] m_arid, m_awid;
-  wire [31:0] m_araddr, m_awaddr;
+  wire [ADDRESS_BITS-1:0] m_araddr, m_awaddr;
   wire [7:0] m_arlen, m_awlen;
   wire m_arvalid, m_rready, m_awvalid, m_wvalid, m_wlast, m_bready;
   wire [8*WORD_BYTES-1:0] m_wdata;
@@ -161,7 +162,8 @@ module tosaic_bench;
     else checked = 0;
     repeat (4) @(posedge clk);
     #1 rst = 0;
-    write_register(12'h048, MEM_BASE);
+    write_register(12'h048, MEM_BASE[31:0]);
+    if (ADDRESS_BITS > 32) write_register(12'h058, MEM_BASE[63:32]);
     write_register(12'h04c, MEMORY_BYTES);
     write_register(12'h040, program_address);
     write_register(12'h044, program_bytes);

@@ -1,12 +1,12 @@
 """The accelerator's AXI4 bursts as Wishbone cycles."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ..config import Config
-from ..interfaces import AxiRead, AxiWrite
+from ..interfaces import MEMORY_ADDRESS_BITS, AxiRead, AxiWrite, high_address
 from .signatures import WishboneMemory
 
 RESP_OKAY, RESP_SLVERR = 0, 2
@@ -22,6 +22,7 @@ class MemoryBridge(wiring.Component):
     Ports:
         read (AxiRead, in), write (AxiWrite, in): from the accelerator.
         wishbone (WishboneMemory, out): to the memory.
+        high_address (in): with addresses of more than 32 bits, those above them, which stay during a burst.
     """
 
     def __init__(self, config: Config):
@@ -31,6 +32,7 @@ class MemoryBridge(wiring.Component):
                 "read": In(AxiRead(config, shared=True)),
                 "write": In(AxiWrite(config, shared=True)),
                 "wishbone": Out(WishboneMemory(config)),
+                **{name: member.flip() for name, member in high_address(config, "high_address").items()},
             }
         )
         # Beats behind this one, and that there is no burst; the tests' proofs read them.
@@ -41,13 +43,13 @@ class MemoryBridge(wiring.Component):
         m = Module()
         read, write, bus = self.read, self.write, self.wishbone
         shift = exact_log2(self.config.bus_bytes)
-        address = Signal(len(bus.adr))
+        address = Signal(MEMORY_ADDRESS_BITS - shift)
         left = self.left
         number = Signal.like(read.rid)
         failed, ended, wrote_last = Signal(), Signal(), Signal()
         may_write = Signal()
         m.d.comb += [
-            bus.adr.eq(address),
+            bus.adr.eq(Cat(address, self.high_address) if len(bus.adr) > len(address) else address),
             bus.cti.eq(Mux(left == 0, CTI_END, CTI_INCREMENTING)),
             bus.dat_w.eq(write.wdata),
             bus.sel.eq(Mux(bus.we, write.wstrb, (1 << self.config.bus_bytes) - 1)),

@@ -30,7 +30,8 @@ class WishboneControl(wiring.Signature):
 
 
 class WishboneMemory(wiring.Signature):
-    """As wide as the accelerator's bus, 4 GiB. Classic cycles, marked as incrementing bursts for memories that use it.
+    """As wide as the accelerator's bus, and its addresses. Classic cycles, marked as incrementing bursts for memories
+    that use it.
 
     Ports, with those of Wishbone:
         cti (3, out): CTI_INCREMENTING, CTI_END with the last beat.
@@ -39,5 +40,5 @@ class WishboneMemory(wiring.Signature):
 
     def __init__(self, config: Config):
         width = config.bus_bytes
-        members = _members(8 * width, 32 - exact_log2(width))
+        members = _members(8 * width, config.address_bits - exact_log2(width))
         super().__init__(members | {"cti": Out(3), "bte": Out(2)})

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
+from ..interfaces import high_address
 from ..top import Accelerator
 from .control import ControlBridge
 from .memory import MemoryBridge
@@ -44,5 +45,7 @@ class WishboneAccelerator(wiring.Component):
         wiring.connect(m, accelerator.write, memory.write)
         wiring.connect(m, wiring.flipped(self.control), control.wishbone)
         wiring.connect(m, memory.wishbone, wiring.flipped(self.memory))
+        if high_address(self.config, "high_address"):
+            m.d.comb += memory.high_address.eq(accelerator.high_address)
         m.d.comb += [self.irq.eq(accelerator.irq), self.idle.eq(accelerator.idle)]
         return m

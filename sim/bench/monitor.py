@@ -28,7 +28,8 @@ class Monitor:
     `beats_written` count transfers on the memory bus."""
 
     def __init__(self, dut: Any):
-        address = ("id", "addr", "len", "size", "burst")
+        attributes = [name for name in ("cache", "prot") if hasattr(dut, f"m_axi_ar{name}")]
+        address = ("id", "addr", "len", "size", "burst", *attributes)
         self.violations = violations = Violations()
         self._clock, self._reset = dut.clk, dut.rst
         self._bus_bytes = len(dut.m_axi_wstrb)
@@ -83,7 +84,7 @@ class Monitor:
         rules["s_axil_b"].step(*self._lite_b.sample())
 
     def _address(self, name: str, payload: tuple[int, ...]) -> AcceptedBurst:
-        _, address, length, size, kind = payload
+        _, address, length, size, kind, *_ = payload
         burst = AcceptedBurst(address, length + 1, 1 << size, kind)
         check_burst(name, burst, self._bus_bytes, self.violations)
         return burst

@@ -7,7 +7,8 @@
 // - Each direction has a bucket that gains `bandwidth` thousandths of a byte per cycle and holds 2 beats; a beat takes its
 //   BUS_BYTES out of it. A bandwidth of half the bus gives a beat every second cycle.
 // - With `stall_percent`, ready is taken away and valid held back in random cycles.
-// - With `interleave`, the beats of bursts with different IDs come in a random order, as AXI4 allows.
+// - With `interleave`, the beats of bursts with different IDs come in a random order, as AXI4 allows, and so do the
+//   answers of writes.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,12 @@
 #endif
 #ifndef CORES
 #define CORES 1  // That share the bus.
+#endif
+#ifndef AXI_CACHE
+#define AXI_CACHE 0  // AxCACHE and AxPROT of every burst; without them the port has neither.
+#define AXI_PROT 0
+#else
+#define AXI_ATTRIBUTES
 #endif
 
 constexpr uint64_t NO_ADDRESS = ~uint64_t{0};
@@ -37,6 +44,7 @@ enum Violation : int32_t {
     WLAST_MISPLACED = 4,
     ADDRESS_CHANGED = 5,
     DATA_CHANGED = 6,
+    WRONG_ATTRIBUTES = 7,
 };
 
 struct Beat {
@@ -60,8 +68,8 @@ struct Window {
 
     // Bytes of the beat at `address` that are inside; the last beat of a window may be short.
     unsigned bytes_at(uint64_t address) const {
-        if (address < base || address >= base + size) return 0;
-        const uint64_t left = base + size - address;
+        if (address - base >= size) return 0;  // The window may end at 2**64.
+        const uint64_t left = size - (address - base);
         return left < BUS_BYTES ? unsigned(left) : BUS_BYTES;
     }
 };
@@ -90,9 +98,11 @@ struct Address {
     uint64_t address;
     uint32_t beats;
     uint8_t size, burst, id;
+    uint8_t cache = 0, prot = 0;
 
     bool operator==(const Address& o) const {
-        return address == o.address && beats == o.beats && size == o.size && burst == o.burst && id == o.id;
+        return address == o.address && beats == o.beats && size == o.size && burst == o.burst && id == o.id &&
+               cache == o.cache && prot == o.prot;
     }
 };
 
@@ -101,6 +111,7 @@ inline Violation check(const Address& a) {
     if (a.burst != 1) return NOT_INCR;
     if ((1u << a.size) != BUS_BYTES) return NOT_FULL_WIDTH;
     if (first / 4096 != (first + a.beats * BUS_BYTES - 1) / 4096) return CROSSES_4K;
+    if (a.cache != AXI_CACHE || a.prot != AXI_PROT) return WRONG_ATTRIBUTES;
     return NONE;
 }
 
@@ -127,6 +138,14 @@ struct Bucket {
     void take() { credit -= BEAT; }
 };
 
+// The oldest one, or the oldest one of another ID.
+template <typename Waiting>
+size_t any_id(const std::deque<Waiting>& waiting, Random& random) {
+    size_t other = 0;
+    while (other < waiting.size() && waiting[other].id == waiting.front().id) ++other;
+    return other < waiting.size() && random.percent(50) ? other : 0;
+}
+
 struct ReadSide {
     // Driven to the accelerator.
     bool arready = false, rvalid = false, rlast = false;
@@ -152,7 +171,7 @@ struct ReadSide {
             ++beats_read;
         }
         if (!rvalid && !bursts.empty() && bucket.has_beat() && !random.percent(timing.stall_percent)) {
-            const size_t next = timing.interleave ? any_id(random) : 0;
+            const size_t next = timing.interleave ? any_id(bursts, random) : 0;
             if (bursts[next].ready_at <= cycle + 1) {
                 bucket.take();
                 offer(window, next);
@@ -160,13 +179,6 @@ struct ReadSide {
         }
         arready = bursts.size() < READS_UNDER_WAY && !random.percent(timing.stall_percent);
         return violation;
-    }
-
-    // The oldest burst, or the oldest one of another ID.
-    size_t any_id(Random& random) const {
-        size_t other = 0;
-        while (other < bursts.size() && bursts[other].id == bursts.front().id) ++other;
-        return other < bursts.size() && random.percent(50) ? other : 0;
     }
 
     void offer(Window& window, size_t place) {
@@ -229,11 +241,12 @@ struct WriteSide {
             early.pop_front();
         }
         if (bvalid && bready) bvalid = false;
-        if (!bvalid && !answers.empty() && answers.front().ready_at <= cycle + 1 && !random.percent(timing.stall_percent)) {
+        const size_t next = timing.interleave && !answers.empty() ? any_id(answers, random) : 0;
+        if (!bvalid && !answers.empty() && answers[next].ready_at <= cycle + 1 && !random.percent(timing.stall_percent)) {
             bvalid = true;
-            bid = answers.front().id;
-            bresp = answers.front().response;
-            answers.pop_front();
+            bid = answers[next].id;
+            bresp = answers[next].response;
+            answers.erase(answers.begin() + next);
         }
         awready = bursts.size() + answers.size() < WRITES_UNDER_WAY && !random.percent(timing.stall_percent);
         wready = bucket.has_beat() && early.size() < 2 && !random.percent(timing.stall_percent);

@@ -4,7 +4,8 @@
 // it is evaluated once, after the edge. The harness sets what the inputs are to be after the next edge.
 module bench #(
     parameter W = `BUS_BYTES,
-    parameter I = `ID_BITS
+    parameter I = `ID_BITS,
+    parameter A = `ADDRESS_BITS
 ) (
     input clk,
     input rst,
@@ -35,7 +36,13 @@ module bench #(
     output s_axil_rvalid,
     input s_axil_rready,
     output [I-1:0] m_axi_arid,
-    output [31:0] m_axi_araddr,
+    output [A-1:0] m_axi_araddr,
+`ifdef AXI_ATTRIBUTES
+    output [3:0] m_axi_arcache,
+    output [2:0] m_axi_arprot,
+    output [3:0] m_axi_awcache,
+    output [2:0] m_axi_awprot,
+`endif
     output [7:0] m_axi_arlen,
     output [2:0] m_axi_arsize,
     output [1:0] m_axi_arburst,
@@ -48,7 +55,7 @@ module bench #(
     input m_axi_rvalid,
     output m_axi_rready,
     output [I-1:0] m_axi_awid,
-    output [31:0] m_axi_awaddr,
+    output [A-1:0] m_axi_awaddr,
     output [7:0] m_axi_awlen,
     output [2:0] m_axi_awsize,
     output [1:0] m_axi_awburst,
@@ -136,6 +143,12 @@ module bench #(
         .s_axil_rresp(s_axil_rresp),
         .s_axil_rvalid(s_axil_rvalid),
         .s_axil_rready(r_rready),
+`ifdef AXI_ATTRIBUTES
+        .m_axi_arcache(m_axi_arcache),
+        .m_axi_arprot(m_axi_arprot),
+        .m_axi_awcache(m_axi_awcache),
+        .m_axi_awprot(m_axi_awprot),
+`endif
         .m_axi_arid(m_axi_arid),
         .m_axi_araddr(m_axi_araddr),
         .m_axi_arlen(m_axi_arlen),

@@ -161,7 +161,7 @@ def build_simulator(config: Config, variant: Variant, toolchain: Toolchain, suff
     for source in (*(HERE / name for name in SOURCES), *toolchain.sources):
         digest.update(source.read_bytes())
     flags = (VERILATOR_FLAGS, FAST_FLAGS, toolchain.slow_flags, COMMON_FLAGS, config.bus_bytes, config.cores)
-    measured = (variant.options, variant.definitions, variant.runtime.flags)
+    measured = (variant.options, variant.definitions, variant.runtime.flags, *_attributes(config))
     tools = (
         simulator_package("verilator"),
         toolchain.command,
@@ -192,6 +192,7 @@ def _build(
         options=(*VERILATOR_FLAGS, *variant.options, *_defines(config, probe=variant.probe)),
         definitions=(
             *(f"-DBUS_BYTES={config.bus_bytes}", f"-DCORES={config.cores}"),
+            *_attributes(config),
             *(("-DPROBE", f"-DEVENTS={len(EVENT_COUNTERS)}") if variant.probe else ()),
             *variant.definitions,
         ),
@@ -205,10 +206,23 @@ def _defines(config: Config, *, probe: bool) -> tuple[str, ...]:
     from tosaic.hw.interfaces import bus_id_bits
     from tosaic.hw.probe import probe_layout
 
-    widths = {"BUS_BYTES": config.bus_bytes, "ID_BITS": bus_id_bits(config)}
+    widths = {
+        "BUS_BYTES": config.bus_bytes,
+        "ID_BITS": bus_id_bits(config),
+        "ADDRESS_BITS": config.address_bits,
+    }
+    if _attributes(config):
+        widths["AXI_ATTRIBUTES"] = 1
     if probe:
         widths["PROBE"] = probe_layout(config).size
     return tuple(f"+define+{name}={width}" for name, width in widths.items())
+
+
+def _attributes(config: Config) -> tuple[str, ...]:
+    """What the harness knows of AxCACHE and AxPROT, where the memory port has them."""
+    if not config.axi_cache and not config.axi_prot:
+        return ()
+    return f"-DAXI_CACHE={config.axi_cache}", f"-DAXI_PROT={config.axi_prot}"
 
 
 def verilate(

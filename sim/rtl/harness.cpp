@@ -191,11 +191,19 @@ class Simulator {
     void sample() {
         Vtosaic& t = *top_;
         sample_control();
-        const Address ar{bool(t.m_axi_arvalid), t.m_axi_araddr, t.m_axi_arlen + 1u,
+        Address ar{bool(t.m_axi_arvalid), t.m_axi_araddr, t.m_axi_arlen + 1u,
                          t.m_axi_arsize,        t.m_axi_arburst, t.m_axi_arid};
+#ifdef AXI_ATTRIBUTES
+        ar.cache = t.m_axi_arcache;
+        ar.prot = t.m_axi_arprot;
+#endif
         const Violation read = reads.step(cycle, ar, t.m_axi_rready, window, timing, random_);
-        const Address aw{bool(t.m_axi_awvalid), t.m_axi_awaddr, t.m_axi_awlen + 1u,
+        Address aw{bool(t.m_axi_awvalid), t.m_axi_awaddr, t.m_axi_awlen + 1u,
                          t.m_axi_awsize,        t.m_axi_awburst, t.m_axi_awid};
+#ifdef AXI_ATTRIBUTES
+        aw.cache = t.m_axi_awcache;
+        aw.prot = t.m_axi_awprot;
+#endif
         WriteData w{bool(t.m_axi_wvalid), bool(t.m_axi_wlast), t.m_axi_wstrb, {}};
         if (w.valid) std::memcpy(w.data.bytes, &t.m_axi_wdata, BUS_BYTES);
         const Violation write = writes.step(cycle, aw, w, t.m_axi_bready, window, timing, random_);

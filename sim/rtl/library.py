@@ -24,6 +24,7 @@ VIOLATIONS = (
     "WLAST is not on the burst's last beat",
     "an address changed before it was taken",
     "write data changed before it was taken",
+    "AxCACHE or AxPROT is not the configuration's",
 )
 
 _ACCESS = np.dtype([("address", "<u4"), ("data", "<u4"), ("strobe", "u1"), ("response", "u1")], align=True)
@@ -119,7 +120,7 @@ class Harness:
         )
 
     def set_interleaving(self, interleave: bool) -> None:
-        """Let read data of different IDs come in a random order; `set_timing` ends that."""
+        """Let read data, and answers of writes, of different IDs come in a random order; `set_timing` ends that."""
         self._functions.tosaic_set_interleaving(self._handle, interleave)
 
     def set_errors(self, read_address: int | None, write_address: int | None) -> None:

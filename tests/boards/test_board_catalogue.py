@@ -16,7 +16,7 @@ from tosaic.boards.project import make_project, write_project
 from tosaic.boards.soc import top as board_top
 from tosaic.boards.vivado import zynq_script
 from tosaic.hw.bridge.uart import bit_cycles
-from tosaic.hw.config_text import get_config
+from tosaic.hw.config_text import config_of_hash, get_config
 from tosaic.hw.top import Accelerator
 
 
@@ -34,6 +34,13 @@ def test_descriptions(board):
         assert size in board.memory
         assert board.sdram is None or board.sdram.memory_bytes == board.memory_bytes
         assert f"baud={board.baud}" in board.transport
+
+
+@pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
+def test_a_driver_knows_the_configuration_of_a_board_by_its_hash(board):
+    """So that a run needs no --config, and a board server can erase between two clients."""
+    assert config_of_hash(get_config(board.config).hash).name == board.config
+    assert config_of_hash(get_config(board.config + ",semaphores=15").hash) is None
 
 
 def test_an_unknown_board_lists_those_there_are():
@@ -148,6 +155,29 @@ def test_an_overlay_says_what_vivado_builds(name, config, clock, port):
     cells = {"pynq-z2": f"0x{where} 0x10000", "kv260": f"0x0 0x{where} 0x0 0x10000"}
     assert f"reg = <{cells[name]}>;" in text
     assert f"interrupts = <0 {'29' if name == 'pynq-z2' else '89'} 4>;" in text
+
+
+@pytest.mark.parametrize(
+    "name, port, bits, opened",
+    [
+        ("pynq-z2", "S_AXI_ACP", 64, "PCW_USE_S_AXI_ACP 1 CONFIG.PCW_USE_DEFAULT_ACP_USER_VAL 1"),
+        ("kv260", "S_AXI_HPC0_FPD", 128, "PSU__USE__S_AXI_GP0 1 CONFIG.PSU__SAXIGP0__DATA_WIDTH 128"),
+    ],
+)
+def test_a_coherent_machine_has_the_port_that_sees_the_caches(name, port, bits, opened):
+    """Vivado opens that port alone, and Linux maps the buffer cached, wherever the machine's addresses reach."""
+    coherent = dataclasses.replace(BOARDS[name], config="base,address_bits=40,axi_cache=15,axi_prot=2")
+    text, script = overlay(coherent), zynq_script(coherent)
+    assert f"CONFIG.{opened} " in script and f"Slave /ps/{port}}}" in script
+    assert f"# Registers: 0x10000 bytes at 0x{re.search(r'npu@(.+) ', text)[1]}" in script
+    assert f"{bits} bits, through\n# {port}, " in script and "AXI_HP0" not in script
+    assert "\t\tdma-mask = <40>;\n\t\tdma-coherent;\n" in text
+    # The ACP has one width; HPC0's is in its registers 0 and 1.
+    assert re.findall("xlnx,(?:afi-width|zynq-afi-fpga)", text) == []
+    assert ("config-afi = <0 0>, <1 0>, <14 0xa00>;" in text) == (name == "kv260")
+    for plain in ("base", "base,axi_cache=3"):
+        other = dataclasses.replace(BOARDS[name], config=plain)
+        assert "dma-mask = <32>;\n\t};" in overlay(other) and port not in zynq_script(other)
 
 
 def test_a_zynq_board_has_what_linux_loads():

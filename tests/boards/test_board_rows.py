@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tosaic.boards.catalogue import BOARDS
-from tosaic.boards.ecp5.plans_85k import lean_on_85k, wide_on_85k
+from tosaic.boards.ecp5.plans_85k import lean_on_85k, small_on_85k, wide_on_85k
 from tosaic.boards.ecpix5 import WIDE
 from tosaic.boards.flow import Built
 from tosaic.boards.project import Project
@@ -32,13 +32,33 @@ def test_every_board_is_built_and_every_design_is_one():
     for design in rows.DESIGNS:
         board = rows.board_of(design)
         assert get_config(board.config).name == board.config
-    assert rows.board_of(f"ulx3s-85f/small,{rows.LEAN}").floorplan == lean_on_85k()
+    assert rows.board_of("ulx3s-85f").floorplan == lean_on_85k()
+    assert rows.board_of("ulx3s-85f/small").floorplan == small_on_85k()
     leaner = rows.board_of(f"ulx3s-85f+block_ram/small,{rows.LEANER}")
     assert (leaner.floorplan, leaner.memory_bytes) == (lean_on_85k(69e6), 80 << 10)
-    assert rows.board_of(f"ecpix5-85f/small,{rows.LEAN}").floorplan == lean_on_85k()
+    assert rows.board_of("ecpix5-85f").floorplan == lean_on_85k()
     assert rows.board_of(f"ecpix5-85f/base,{WIDE}").floorplan == wide_on_85k()
     assert rows.board_of("ulx3s-85f/nano").floorplan is None
     assert rows.board_of("ulx3s-85f") is BOARDS["ulx3s-85f"]
+
+
+def test_the_commands_of_the_page_are_built_in_the_nightly():
+    """Each board's recipe is a design of `make boards`, part by part, but for boots and clocks of the line."""
+    page = (ROOT / "docs/boards.md").read_text()
+    recipes = set(re.findall(r"^(?:\d\. `)?tosaic build ([\w-]+) -o out/", page, re.MULTILINE))
+    assert recipes == set(BOARDS) - {"ulx3s-45f", "ecpix5-85f", "arty-a7-35t", "kv260"}
+    assert recipes <= set(rows.DESIGNS)
+    for other in re.findall(r"For ECPIX-5 replace `ulx3s-85f` by `([\w-]+)`", page):
+        assert other in rows.DESIGNS
+
+
+@pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
+def test_the_list_of_boards_tells_what_was_routed(board):
+    """The record's frequency and day. Every open board's own configuration has been routed; no other one has."""
+    row = rows.read_rows(ROOT / "bench/boards.csv").get(board.name)
+    assert (board.routed is not None) == bool(row and row.fmax_mhz) == (board.family in rows._TOOLS)
+    if board.routed:
+        assert board.routed.mhz == round(float(row.fmax_mhz), 1)
 
 
 @pytest.fixture

@@ -82,7 +82,9 @@ class Host:
         if not wait:
             self._callbacks[-1] = CALLBACKS[-1](0)
         base = transport.identity.memory_base if base is None else base
-        library.host_port(base, memory_bytes or transport.identity.memory_bytes, *self._callbacks)
+        library.host_port(
+            ctypes.c_uint64(base), memory_bytes or transport.identity.memory_bytes, *self._callbacks
+        )
 
     def call(self, name: str, *arguments) -> str:
         """The result's name."""

@@ -14,7 +14,7 @@ struct host {
 
 static struct host host;
 
-void host_port(uint32_t base, uint32_t bytes, uint32_t (*read_register)(void *, uint32_t),
+void host_port(uint64_t base, uint32_t bytes, uint32_t (*read_register)(void *, uint32_t),
     void (*write_register)(void *, uint32_t, uint32_t), void (*read_memory)(void *, uint32_t, void *, uint32_t),
     void (*write_memory)(void *, uint32_t, const void *, uint32_t), int (*wait)(void *))
 {

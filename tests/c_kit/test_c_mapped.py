@@ -25,14 +25,18 @@ class Mapped(ctypes.Structure):
     ]
 
 
+BASE = 0x8_8000_0000
+
+
 class Port(ctypes.Structure):
     _fields_ = [
         ("context", POINTER),
-        ("memory_base", U32),
+        ("memory_base", ctypes.c_uint64),
         ("memory_bytes", U32),
         *zip(
             ("read_register", "write_register", "read_memory", "write_memory", "wait"), CALLBACKS, strict=True
         ),
+        ("lost", CALLBACKS[4]),
     ]
 
 
@@ -55,7 +59,7 @@ class Machine:
         self.mapped = Mapped(self.registers.ctypes.data, self.memory.ctypes.data, clean, forget, wait, None)
         self.port = Port()
         library.tosaic_mapped_port(
-            ctypes.byref(self.port), ctypes.byref(self.mapped), U32(0x80000000), U32(64)
+            ctypes.byref(self.port), ctypes.byref(self.mapped), ctypes.c_uint64(BASE), U32(64)
         )
 
     def _noting(self, name):
@@ -68,7 +72,7 @@ class Machine:
 def test_the_port(library):
     machine = Machine(library)
     port = machine.port
-    assert (port.memory_base, port.memory_bytes) == (0x80000000, 64)
+    assert (port.memory_base, port.memory_bytes) == (BASE, 64)
     port.write_register(port.context, 0x54, 0xDEADBEEF)
     assert machine.registers[0x54 // 4] == 0xDEADBEEF and machine.registers.sum(dtype=np.uint64) == 0xDEADBEEF
     assert port.read_register(port.context, 0x54) == 0xDEADBEEF

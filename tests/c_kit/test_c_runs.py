@@ -9,7 +9,7 @@ from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, GraphBuilder, State
 from tosaic.driver.transports import RtlTransport
 from tosaic.hw.config_text import get_config
-from tosaic.hw.csr_map import COUNTERS, REGISTER, VERSION_PATCH_BITS, VERSION_VALUE
+from tosaic.hw.csr_map import COUNTERS, HIGH_BASE, MEM_BASE_HIGH, REGISTER, VERSION_PATCH_BITS, VERSION_VALUE
 from tosaic.hw.isa import Error, Unit
 from tosaic.hw.nnr_streams import DecodeError
 from tosaic.sim.golden import evaluate
@@ -250,6 +250,47 @@ def test_the_window(library, transport, programs):
     assert loaded(memory_bytes=needed) == ("OK", "OK")
     assert loaded(base=base + 16) == ("OK", "BAD_WINDOW")
     assert loaded(base=(1 << 32) - WINDOW_BYTES + 32) == ("OK", "BAD_WINDOW")
+
+
+class HighMemory:
+    """A machine whose memory lies above 4 GiB: another one, with the two registers that tell and set it."""
+
+    STATUS = REGISTER["STATUS"].offset
+
+    def __init__(self, transport):
+        self._transport, self.high = transport, 0
+        self.identity = transport.identity
+
+    def __getattr__(self, name):
+        return getattr(self._transport, name)
+
+    def read_registers(self, offset, count):
+        if offset == MEM_BASE_HIGH.offset:
+            return [self.high & 0xFF]
+        (value,) = self._transport.read_registers(offset, count)
+        return [value | HIGH_BASE.mask if offset == self.STATUS else value]
+
+    def write_register(self, offset, value):
+        if offset == MEM_BASE_HIGH.offset:
+            self.high = value
+        else:
+            self._transport.write_register(offset, value)
+
+
+def test_a_window_above_4_gib(library, transport):
+    """The machine is told all bits of the address; one that has fewer, or 32, is not used."""
+    base, far = transport.identity.memory_base, HighMemory(transport)
+    host = Host(library, far, base=base + (0x93 << 32))
+    assert (host.call("open"), host.call("load", DIGITS)) == ("OK", "OK")
+    check_digits(host, 8)
+    assert far.high == 0x93
+    host = Host(library, far)
+    assert (host.call("open"), host.call("load", DIGITS), far.high) == ("OK", "OK", 0)
+    for machine, high, told in ((far, 0x193, "WINDOW_LOCKED"), (transport, 1, "BAD_WINDOW")):
+        host = Host(library, machine, base=base + (high << 32))
+        assert (host.call("open"), host.call("load", DIGITS)) == ("OK", told)
+    host = Host(library, far, base=(0x94 << 32) - WINDOW_BYTES + 32)
+    assert (host.call("open"), host.call("load", DIGITS)) == ("OK", "BAD_WINDOW")
 
 
 def test_a_locked_window(library, programs):

@@ -13,6 +13,7 @@ from tosaic.boards.catalogue import BOARDS, get_board, known_boards, register_bo
 from tosaic.boards.flow import Built
 from tosaic.boards.report import Usage
 from tosaic.hw.config import CONFIGS
+from tosaic.hw.config_text import LEAN
 from tosaic.install import install_command
 
 NOT_ESTIMATED = ("icebreaker", "tang-nano-20k", "de10-nano")
@@ -23,16 +24,21 @@ def test_boards(tosaic):
     outcome = tosaic("boards")
     assert (outcome.code, outcome.err) == (0, "")
     head, *lines = outcome.out.splitlines()
-    rows, (note, _, *fits) = lines[: len(BOARDS)], lines[len(BOARDS) :]
+    rows, (note, _, about, *rest) = lines[: len(BOARDS)], lines[len(BOARDS) :]
+    placed, (_, *fits) = rest[: len(BOARDS)], rest[len(BOARDS) :]
     assert head.split() == ["name", "config", "MAC/cycle", "clock", "memory", "tools"]
     assert [row.split()[0] for row in rows] == list(BOARDS)
     assert "icebreaker     nano     firmware   12 MHz  71 KiB SPRAM                   open" in rows
     assert "pynq-z2        base+         160   50 MHz  the processor's DDR3, 512 MiB  Vivado" in rows
     assert note == "+: with sizes of its own, which `tosaic targets NAME` tells"
+    assert about == "name           the whole board by `tosaic build NAME`"
+    assert [row.split()[0] for row in placed] == list(BOARDS)
+    assert "icebreaker     routed at 17.6 MHz, 2026-11-22" in placed
+    assert "kv260          never placed" in placed
     title, head, *bars = fits
     assert title == "the accelerator in the part (an estimate, without link and memory)"
     assert head.split() == ["name", "LUT", "multipliers", "RAM"]
-    assert "ulx3s-85f     ██████░░░░  52%  ████████░░  77%  █████████░  80%" in bars
+    assert "ulx3s-85f     ████░░░░░░  40%  ██████░░░░  54%  ███████░░░  68%" in bars
     assert [bar.split()[0] for bar in bars] == [n for n in BOARDS if n not in NOT_ESTIMATED]
 
 
@@ -268,7 +274,7 @@ def test_what_build_prints(tosaic, here, monkeypatch):
     outcome = answer(Built(usage, here / "out" / "top.bit", True))
     assert outcome.code == 0
     assert outcome.out.splitlines() == [
-        "Radiona ULX3S-85F, LFE5U-85F-6BG381C, configuration small at 50 MHz",
+        f"Radiona ULX3S-85F, LFE5U-85F-6BG381C, configuration small,{LEAN} at 50 MHz",
         "                 used       of",
         "LUT             8,364   83,640  █░░░░░░░░░  10%",
         "flip-flops        100   83,640  █░░░░░░░░░   0%",
@@ -284,7 +290,7 @@ def test_what_build_prints(tosaic, here, monkeypatch):
     assert outcome.err.endswith("timing is missed by 5.00 ns; the bitstream is not reliable\n")
     outcome = answer(Built(Usage(90_000, 1, 1, 1), None, False))
     assert outcome.code == 1
-    assert outcome.err.endswith("configuration small does not fit Radiona ULX3S-85F: see the table\n")
+    assert outcome.err.endswith("unpackers=0 does not fit Radiona ULX3S-85F: see the table\n")
 
 
 def test_build_with_another_configuration_and_seed(tosaic, here, monkeypatch):
@@ -300,9 +306,28 @@ def test_build_with_another_configuration_and_seed(tosaic, here, monkeypatch):
     outcome = tosaic(*command, "--config", "small,queue_commands=16", "--seed", "3")
     assert (outcome.code, asked[1]) == (0, ("small,queue_commands=16", None, 3))
     assert "configuration small,queue_commands=16 at 50 MHz" in outcome.out
-    assert asked[0] == ("small", BOARDS["ulx3s-85f"].floorplan, 1)
+    assert outcome.out.endswith(" --config small,queue_commands=16\n")
+    assert asked[0] == (f"small,{LEAN}", BOARDS["ulx3s-85f"].floorplan, 1)
     assert tosaic(*command, "--config", "tiny").code == 1
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("board", "config", "why"),
+    [
+        ("icebreaker", "small", "am_bytes + wm_bytes of small leave no external memory in 131072 bytes"),
+        (
+            "arty-a7-35t",
+            "nano,address_bits=40",
+            "its memory has addresses of 32 bits and no caches: address_bits must be 32, axi_cache and axi_prot 0",
+        ),
+    ],
+)
+def test_build_of_what_a_board_cannot_have(tosaic, here, board, config, why):
+    pytest.importorskip("amaranth_boards")
+    outcome = tosaic("build", board, "--config", config, "-o", "out")
+    said = f"tosaic: error: {board} cannot have configuration {config}: {why}"
+    assert (outcome.code, outcome.err.splitlines()[-1]) == (1, said)
 
 
 @pytest.fixture

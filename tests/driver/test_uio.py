@@ -1,6 +1,7 @@
 """Registers and memory mapped into user space, on files: a thread plays the machine, by the RTL."""
 
 import mmap
+import os
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ import tosaic
 from tosaic.driver.transports import RtlTransport, UioTransport
 from tosaic.driver.transports.uio import REGISTER_BYTES
 from tosaic.hw.config_text import get_config
-from tosaic.hw.csr_map import REGISTER, REGISTERS, FieldAccess
+from tosaic.hw.csr_map import HIGH_BASE, MEM_BASE_HIGH, REGISTER, REGISTERS, FieldAccess
 
 pytestmark = pytest.mark.xdist_group("nano")
 BYTES = 64 << 10
@@ -41,19 +42,20 @@ class FakeUio(threading.Thread):
     """Files in place of /dev/uio0 and /dev/udmabuf0. What the driver writes goes to an accelerator, whose registers
     appear in the file; memory is shared."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, config="nano", base=0x10000000):
         super().__init__(daemon=True)
         self.device, self.buffer, self.sysfs = folder / "uio0", folder / "udmabuf0", folder / "class"
         entry = self.sysfs / "u-dma-buf" / "udmabuf0"
         entry.mkdir(parents=True)
-        (entry / "phys_addr").write_text("0x10000000\n")
+        (entry / "phys_addr").write_text(f"0x{base:x}\n")
         (entry / "size").write_text(f"{BYTES}\n")
         self.device.write_bytes(bytes(REGISTER_BYTES))
         self.buffer.write_bytes(bytes(BYTES))
         self.registers = np.memmap(self.device, np.uint32, "r+")
         self.memory = np.memmap(self.buffer, np.uint8, "r+")
-        self.rtl = RtlTransport(get_config("nano"), memory_bytes=BYTES)
-        self.rtl._harness.set_memory(self.memory, 0x10000000)
+        self.rtl = RtlTransport(get_config(config), memory_bytes=BYTES)
+        self.stored = STORED + [MEM_BASE_HIGH.offset // 4] * (get_config(config).address_bits > 32)
+        self.rtl._harness.set_memory(self.memory, base)
         self.stop = threading.Event()
         self.show()
 
@@ -68,7 +70,7 @@ class FakeUio(threading.Thread):
                 self.rtl.write_register(4 * IRQ, int(self.registers[IRQ]))
             # First: what was written before the order must be there before the order is.
             order = int(self.registers[CONTROL])
-            for index in STORED:
+            for index in self.stored:
                 self.rtl.write_register(4 * index, int(self.registers[index]))
             if order:
                 self.rtl.write_register(4 * CONTROL, order)
@@ -212,9 +214,63 @@ def test_missing_parts(fake, tmp_path):
     (fake.sysfs / "u-dma-buf" / "udmabuf0" / "size").write_text(str(BYTES))
     (fake.sysfs / "u-dma-buf" / "udmabuf0" / "phys_addr").write_text("0xffffffff0000")
     with pytest.raises(
-        tosaic.DeviceError, match=r"the machine reaches 4 GiB: put it into a reserved region below$"
+        tosaic.DeviceError, match=r" which the machine does not reach: .* address_bits=48, or "
     ):
         UioTransport(str(fake.device), str(fake.buffer), fake.sysfs)
+
+
+def test_a_buffer_above_4_gib(fake):
+    """The machine is told in which 4 GiB it lies, if it has such addresses; one that has not is not touched."""
+    entry, high = fake.sysfs / "u-dma-buf" / "udmabuf0", MEM_BASE_HIGH.offset // 4
+
+    def opened(base):
+        (entry / "phys_addr").write_text(hex(base))
+        transport = UioTransport(str(fake.device), str(fake.buffer), fake.sysfs)
+        transport.close()
+        return transport.identity.memory_base
+
+    with pytest.raises(
+        tosaic.DeviceError,
+        match=r"^uio://.*: the buffer .*udmabuf0 ends at bus address 0x870010000, which the machine does not reach: "
+        r"build it with address_bits=36, or put the buffer into a reserved region below 4 GiB; or its window is ",
+    ):
+        opened(0x8_7000_0000)
+    assert fake.registers[high] == 0
+    fake.registers[REGISTER["STATUS"].offset // 4] |= HIGH_BASE.mask
+    assert opened(0x8_7000_0000) == 0x8_7000_0000 and fake.registers[high] == 8
+    assert opened(0x7000_0000) == 0x7000_0000 and fake.registers[high] == 0
+    with pytest.raises(
+        tosaic.DeviceError, match=r", 65536 bytes at bus address 0x1ffff8000, crosses a multiple of 4 GiB: "
+    ):
+        opened(0x1_FFFF_8000)
+
+
+@pytest.mark.parametrize(("told", "synchronous"), [(None, True), ("0", True), ("1", False)])
+def test_a_coherent_buffer_is_mapped_cached(fake, monkeypatch, told, synchronous):
+    """O_SYNC is what makes u-dma-buf map it uncached."""
+    flags, really = {}, os.open
+
+    def opening(path, asked):
+        flags[path] = asked
+        return really(path, asked)
+
+    monkeypatch.setattr(os, "open", opening)
+    if told is not None:
+        (fake.sysfs / "u-dma-buf" / "udmabuf0" / "dma_coherent").write_text(f"{told}\n")
+    UioTransport(str(fake.device), str(fake.buffer), fake.sysfs).close()
+    assert bool(flags[str(fake.buffer)] & os.O_SYNC) == synchronous
+
+
+@pytest.mark.nightly
+def test_a_network_runs_above_4_gib(tmp_path):
+    """On a machine with such addresses, in a buffer that ends with a multiple of 4 GiB."""
+    config = "nano,address_bits=40,axi_cache=15,axi_prot=2,load_crc=1,memory_parity=1"
+    fake = FakeUio(tmp_path, config, (0x93 << 32) - BYTES)
+    fake.start()
+    device = tosaic.Device(PostedUio(str(fake.device), str(fake.buffer), fake.sysfs))
+    check_run(device, tiny(config), 1)
+    device.close()
+    fake.close()
 
 
 def test_a_machine_on_the_bus_is_tested(fake):

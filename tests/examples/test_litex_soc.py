@@ -82,6 +82,10 @@ def test_what_a_soc_cannot_take_is_refused(example, tmp_path):
         ValueError, match="^memory_bytes must be a multiple of 32 up to main_ram's 33554432, not 100$"
     ):
         Tosaic(with_sdram, memory_bytes=100, name="other", verilog=False)
+    with pytest.raises(
+        ValueError, match="^LiteDRAM's port has 32 bits of address and no caches: address_bits must"
+    ):
+        Tosaic(with_sdram, "nano,address_bits=40", name="other", verilog=False)
     with_sdram.l2_cache = Clocks
     with pytest.raises(ValueError, match=r"L2 cache does not see .*: add_sdram\(..., l2_cache_size=0\)$"):
         Tosaic(with_sdram, name="other", verilog=False)

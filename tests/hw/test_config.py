@@ -45,6 +45,10 @@ BASE = CONFIGS["base"]
         ("semaphores", 11, "semaphores must be at least 12, not 11"),
         ("queue_commands", 3, "queue_commands must be at least 4, not 3"),
         ("cabac_engines", 3, "cabac_engines must be 0, 1, 2 or 4, not 3"),
+        ("address_bits", 31, "address_bits must be at least 32, not 31"),
+        ("address_bits", 65, "address_bits must be at most 64 (AXI's addresses), not 65"),
+        ("axi_cache", 4, "axi_cache must be one of 0, 1, 2, 3, 6, 7, 10, 11, 14, 15, not 4"),
+        ("axi_prot", 8, "axi_prot must be at most 7 (AXI's bits), not 8"),
         ("weight_banks", 3, "weight_banks must be 1, 2 or 4, not 3"),
     ],
 )

@@ -1,8 +1,12 @@
 """A memory that does all that AXI4 allows: no rule is broken, results are exact, and each error and reset is survived.
 
 All channels stall at random, read data of both IDs are mixed, answers are late, and data of writes are taken before
-their address; the window lies anywhere, also at the end of the address space.
+their address; the window lies anywhere, also at the end of the address space, above 4 GiB where the machine has such
+addresses. AxCACHE and AxPROT are looked at in every burst. Machines that protect their data, and several cores, are
+no exception.
 """
+
+import dataclasses
 
 import numpy as np
 import pytest
@@ -10,29 +14,39 @@ import pytest
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, GraphBuilder
 from tosaic.hw.config_text import get_config
-from tosaic.hw.isa import CoreProgram
 from tosaic.sim.golden import evaluate
 from tosaic.sim.registers import Registers
+from tosaic.sim.rtl.build import PLAIN, simulator_library
 from tosaic.sim.rtl.choice import machine_library
 from tosaic.sim.rtl.library import INTERRUPT, PROTOCOL, Harness
+from tosaic.sim.rtl.verilog import probed_verilog
 
 pytestmark = pytest.mark.xdist_group("nano")
-NANO = get_config("nano")
-W = NANO.bus_bytes
+PROTECTED = "nano,address_bits=40,axi_cache=15,axi_prot=2,load_crc=1,memory_parity=1"
+CORES = "nano,cores=2,semaphores=14,address_bits=64,axi_cache=2"
 FULL_RATE = 1000
 """Thousandths of the bus."""
 MOST_CYCLES = 3_000_000
-BASES = {"odd": 0x1234_5020, "page": 0x1000_0FE0, "half": 0x7FFF_FFE0, "end": None}
-"""Where the window begins; None: it ends at 2**32."""
+TO_THE_END = None
+BASES = {"odd": 0x1234_5020, "page": 0x1000_0FE0, "half": 0x7FFF_FFE0, "end": TO_THE_END}
+"""Where the window begins, in the 4 GiB in which it lies, or that it ends where they do."""
+PLACES = [
+    *(("nano", 0, base) for base in BASES),
+    *((PROTECTED, high, base) for high, base in ((1, "odd"), (0x5A, "half"), (0xFF, "end"), (0, "end"))),
+    *((CORES, high, base) for high, base in ((0xFFFF_FFFF, "end"), (0x8000_0000, "page"))),
+]
+"""Machine, number of the 4 GiB, and place there."""
 HABITS = [(1, 0), (1, 50), (1, 90), (50, 30), (300, 60)]
 """Latency in cycles, and share of cycles in percent in which a channel stalls."""
 
 
 def turned_and_added():
-    """Rows of odd lengths are loaded, turned, added and stored: many short bursts both ways."""
+    """Rows of odd lengths are loaded, added, turned and stored: many short bursts both ways, and some of constants."""
     build = GraphBuilder("turned")
     x, y = (build.input(name, (13, 19, 7), DType.INT32) for name in ("x", "y"))
-    turned = build.add("TRANSPOSE", [build.add("ADD", [x, y])], perms=[1, 2, 0], output="turned")
+    z = build.constant(np.random.default_rng(4).integers(-99, 99, (13, 19, 7), dtype=np.int32), DType.INT32)
+    added = build.add("ADD", [build.add("ADD", [x, y]), z])
+    turned = build.add("TRANSPOSE", [added], perms=[1, 2, 0], output="turned")
     build.output(turned)
     return build.finish()
 
@@ -40,9 +54,10 @@ def turned_and_added():
 class Bus:
     """A machine, its memory with a program in it, and what the program must leave."""
 
-    def __init__(self, base):
-        graph = turned_and_added()
-        self.program = compile_graph(graph, NANO)
+    def __init__(self, name, high, place, library=None):
+        config, graph = get_config(name), turned_and_added()
+        self.beat_bytes = config.bus_bytes
+        self.program = compile_graph(graph, config)
         random = np.random.default_rng(5)
         given = {
             p.name: random.integers(-(2**31), 2**31, p.shape, dtype=np.int32) for p in self.program.inputs
@@ -53,9 +68,10 @@ class Bus:
         self.wanted = evaluate(graph, given)["turned"]
         size = -(-self.program.memory_bytes // 32) * 32
         self.memory = np.zeros(size, np.uint8)
-        self.base = (1 << 32) - size if base is None else base
-        self.harness = Harness(machine_library(NANO))
-        self.registers = Registers(self.harness)
+        base = (1 << 32) - size if BASES[place] is TO_THE_END else BASES[place]
+        self.base = (high << 32) + base
+        self.harness = Harness(library or machine_library(config))
+        self.registers = Registers(self.harness, config.cores)
         self.harness.set_memory(self.memory, self.base)
         self.habit(1, 0, 0)
 
@@ -65,8 +81,7 @@ class Bus:
 
     def start(self):
         self.memory[: len(self.fresh)] = self.fresh
-        code = CoreProgram(self.program.program_address, self.program.program_bytes)
-        self.registers.start(self.base, len(self.memory), [code])
+        self.registers.start(self.base, len(self.memory), self.program.streams)
 
     def clock(self, cycles):
         outcome = self.harness.run(cycles)
@@ -76,8 +91,9 @@ class Bus:
     def failure(self):
         """The error that the run ended with; None for a run that was exact."""
         assert self.clock(MOST_CYCLES) == INTERRUPT
-        code = self.program.image[self.program.program_address :][: self.program.program_bytes]
-        error = self.registers.failure([code])
+        error = self.registers.failure(
+            [self.program.image[part.address :][: part.bytes] for part in self.program.streams]
+        )
         if error is None:
             np.testing.assert_array_equal(self.program.outputs[0].read(self.memory), self.wanted)
         self.registers.acknowledge()
@@ -97,11 +113,18 @@ class Bus:
 
 
 @pytest.fixture(
-    params=[pytest.param(name, marks=() if name == "end" else pytest.mark.nightly) for name in BASES],
+    params=[
+        pytest.param(
+            place,
+            id="-".join(map(str, place)),
+            marks=() if place == ("nano", 0, "end") else pytest.mark.nightly,
+        )
+        for place in PLACES
+    ],
     scope="module",
 )
 def bus(request):
-    made = Bus(BASES[request.param])
+    made = Bus(*request.param)
     yield made
     made.harness.close()
 
@@ -114,16 +137,18 @@ def test_stalls_late_and_mixed_answers(bus):
 
 def beats_of(bus, ports):
     """Bus addresses of some beats of these tensors: the first, the last, and others."""
+    size = bus.beat_bytes
     for port in ports:
-        first, last = port.address // W, (port.address + port.bytes - 1) // W
+        first, last = port.address // size, (port.address + port.bytes - 1) // size
         yield from (
-            bus.base + W * int(each) for each in {first, last, *np.linspace(first, last, 9, dtype=int)}
+            bus.base + size * int(each) for each in {first, last, *np.linspace(first, last, 9, dtype=int)}
         )
 
 
 def beats_of_code(bus):
-    first = bus.program.program_address // W
-    return [bus.base + W * (first + beat) for beat in (0, 1, 5, bus.program.program_bytes // W - 1)]
+    for part in bus.program.streams:
+        beats = np.arange(part.address, part.address + part.bytes, bus.beat_bytes)
+        yield from (bus.base + int(beats[place]) for place in (0, 1, 5, -1))
 
 
 def test_an_error_at_any_beat(bus):
@@ -134,7 +159,7 @@ def test_an_error_at_any_beat(bus):
     ]
     wrong += [("BUS_WRITE", (None, address)) for address in beats_of(bus, bus.program.outputs)]
     for name, places in wrong:
-        bus.harness.set_errors(*(None if each is None else each // W * W for each in places))
+        bus.harness.set_errors(*places)
         bus.start()
         assert name in str(bus.failure())
         bus.harness.set_errors(None, None)
@@ -154,3 +179,21 @@ def test_a_reset_in_a_burst(bus):
             bus.soft_reset()
         bus.registers.acknowledge()
     bus.runs_well()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("port", ["m_axi_arcache", "m_axi_awcache"])
+def test_another_attribute_is_a_violation(port, tmp_path):
+    """Planted in the Verilog: a bit of AxCACHE."""
+    config = get_config(PROTECTED)
+    right, wrong = (f"assign {port} = 4'h{digit};" for digit in "f7")
+    text = probed_verilog(config).read_text()
+    assert text.count(right) == 1
+    changed = tmp_path / "changed.v"
+    changed.write_text(text.replace(right, wrong))
+    library = simulator_library(config, dataclasses.replace(PLAIN, name=port, verilog=lambda config: changed))
+    bus = Bus(PROTECTED, 1, "odd", library)
+    bus.start()
+    assert bus.harness.run(MOST_CYCLES) == PROTOCOL
+    assert bus.harness.violation == "AxCACHE or AxPROT is not the configuration's"
+    bus.harness.close()

@@ -19,7 +19,8 @@ def find_board(name: str) -> Board:
 
 @contextlib.contextmanager
 def board_errors(board: Board) -> Iterator[None]:
-    """A missing package or a failing tool as one line."""
+    """A missing package, a failing tool, or a configuration that the board cannot have, as one line."""
+    from tosaic.boards.machines import BoardRefuses
     from tosaic.boards.tools import ToolError, extra_of
     from tosaic.hw.package_missing import PackageMissing
 
@@ -27,6 +28,8 @@ def board_errors(board: Board) -> Iterator[None]:
         yield
     except (PackageMissing, ToolError) as error:
         raise Error(f"{error}; {install_command(error.extra)}" if error.extra else str(error)) from error
+    except BoardRefuses as error:
+        raise InputError(str(error)) from error
     except ImportError as error:
         if error.name is None or not error.name.startswith("amaranth_boards"):
             raise

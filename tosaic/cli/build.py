@@ -15,6 +15,7 @@ from tosaic.cli.boot_image import write_image
 from tosaic.cli.files import make_folder, writing
 from tosaic.driver.configuration import find_config
 from tosaic.errors import Error, InputError
+from tosaic.hw.config_text import config_of_hash, get_config
 
 
 def _with_parts(board: Board, parts: list[str], ip: str | None) -> Board:
@@ -122,7 +123,9 @@ def build(
         )
     if built.bitstream is not None:
         print(f"bitstream: {built.bitstream}")
-        tell_next("run", "MODEL.tosa", "--random", "1", "--check", "--on", chosen.transport)
+        # The driver knows the others by their hashes.
+        told = () if config_of_hash(get_config(chosen.config).hash) else ("--config", chosen.config)
+        tell_next("run", "MODEL.tosa", "--random", "1", "--check", "--on", chosen.transport, *told)
     elif chosen.family is Family.CYCLONE5:
         print(
             f"{output / 'top.qpf'}: compile it with Quartus for the bitstream: quartus_sh --flow compile top"

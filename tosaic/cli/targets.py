@@ -71,7 +71,7 @@ def configs() -> None:
 
 
 def boards() -> None:
-    """List the boards: configuration, multipliers, clock, external memory, who makes the bitstream, and the fit."""
+    """List the boards: configuration, multipliers, clock, memory, tools; what has been routed, and the fit."""
     from tosaic.boards.catalogue import known_boards
 
     rows = [("name", "config", "MAC/cycle", "clock", "memory", "tools")]
@@ -89,9 +89,18 @@ def boards() -> None:
     _print_table(rows, right=(2, 3))
     if any(config.endswith("+") for _, config, *_ in rows):
         print("+: with sizes of its own, which `tosaic targets NAME` tells")
+    print()
+    placed = [(name, _placed(board)) for name, board in known_boards().items()]
+    _print_table([("name", "the whole board by `tosaic build NAME`"), *placed], right=())
     print(f"\nthe accelerator in the part ({_ESTIMATE})")
     fits = [(name, *_fit(board)) for name, board in known_boards().items()]
     _print_table([("name", *_RESOURCES), *(row for row in fits if len(row) > 1)], right=())
+
+
+def _placed(board: "Board") -> str:
+    """Whether this design has been placed and routed by anybody."""
+    routed = board.routed
+    return f"routed at {routed.mhz} MHz, {routed.day}" if routed else "never placed"
 
 
 def _fit(board: "Board") -> list[str]:
@@ -146,7 +155,7 @@ def _of_board(board: "Board") -> list[tuple[str, str]]:
         ("clock", f"{board.clock_hz / 1e6:g} MHz" + (f"; {board.notes}" if board.notes else "")),
         ("memory", board.memory),
         ("device", board.transport),
-        ("bitstream", board.family.bitstream_by),
+        ("bitstream", f"{board.family.bitstream_by}; {_placed(board)}"),
     ]
 
 

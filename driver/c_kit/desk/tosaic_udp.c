@@ -232,7 +232,7 @@ static void read_memory(void *context, uint32_t address, void *to, uint32_t byte
     for (done = 0; done < bytes; done += part) {
         const uint8_t *data;
         part = bytes - done < board->data_bytes ? bytes - done : board->data_bytes;
-        data = request(link, READ_MEMORY, link->port.memory_base + address + done, part, NULL, 0, part);
+        data = request(link, READ_MEMORY, (uint32_t)link->port.memory_base + address + done, part, NULL, 0, part);
         if (data == NULL) {
             memset((uint8_t *)to + done, 0, bytes - done);
             return;
@@ -250,7 +250,7 @@ static void write_memory(void *context, uint32_t address, const void *from, uint
 
     for (done = 0; done < bytes; done += part) {
         part = bytes - done < board->data_bytes ? bytes - done : board->data_bytes;
-        if (request(link, WRITE_MEMORY, link->port.memory_base + address + done, part,
+        if (request(link, WRITE_MEMORY, (uint32_t)link->port.memory_base + address + done, part,
                 from == NULL ? ZEROS : (const uint8_t *)from + done, part, 0) == NULL)
             return;
     }

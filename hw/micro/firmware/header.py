@@ -4,7 +4,7 @@ import enum
 
 from tosaic.hw.check_byte import CHECK_POLYNOMIAL, CHECK_XOR, crc_table
 from tosaic.hw.config import Config
-from tosaic.hw.csr_map import REGISTERS, FieldAccess
+from tosaic.hw.csr_map import LEAST_ADDRESS_BITS, REGISTERS, FieldAccess
 from tosaic.hw.isa import (
     FIELDS,
     ISA_HASH,
@@ -82,6 +82,8 @@ def _check(config: Config) -> None:
     for field in ("load_crc", "memory_parity"):
         if getattr(config, field):
             raise ValueError(f"the firmware does not check data: {field} must be 0")
+    if config.address_bits != LEAST_ADDRESS_BITS or config.axi_cache or config.axi_prot:
+        raise ValueError("the firmware has no AXI port: address_bits must be 32, axi_cache and axi_prot 0")
     if config.lane_columns != 1:
         raise ValueError(
             f"the firmware has a lane for each column: lane_columns must be 1, not {config.lane_columns}"

@@ -6,9 +6,10 @@ import pytest
 from kept_simulator import kept_simulator
 
 from tosaic.hw.config import Config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.csr_map import REGISTER
 from tosaic.hw.isa import ISA_HASH, Error, Opcode, Unit, encode, make
-from tosaic.hw.top import Accelerator
+from tosaic.hw.top import Accelerator, VerilogTop
 
 BASE, MEMORY_BYTES, PROGRAM = 0x1000, 1 << 13, 0x400
 
@@ -305,3 +306,16 @@ def test_soft_reset_while_the_bus_is_busy(columns):
         assert world.bytes == expected
 
     world.simulate(script)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "address_bits", "attributes"),
+    [("", 32, set()), (",address_bits=40,axi_cache=15,axi_prot=2", 40, {"cache": 4, "prot": 3}.items())],
+)
+def test_the_memory_port_is_the_configurations(sizes, address_bits, attributes):
+    """Only a machine that gives AxCACHE or AxPROT has them."""
+    ports = VerilogTop(get_config(f"nano{sizes}")).signature.members
+    for channel in ("ar", "aw"):
+        assert ports[f"m_axi_{channel}addr"].shape == address_bits
+        names = {name: f"m_axi_{channel}{name}" for name in ("cache", "prot")}
+        assert {(name, ports[port].shape) for name, port in names.items() if port in ports} == set(attributes)

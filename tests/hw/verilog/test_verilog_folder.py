@@ -395,36 +395,80 @@ def test_a_network_s_bench_knows_its_memory_and_outputs(network_folder):
     assert compared == 10
 
 
-@pytest.mark.nightly
-def test_a_network_s_bench_passes_or_fails(network_folder):
-    """The bench itself, by Verilator: half a minute of compilation."""
+def built_bench(folder):
+    """Compiles the bench by Verilator, half a minute; returns what runs it: its last word, and whether the exit code
+    is 0."""
     options = ["-Wno-lint", "-O3", "--Mdir", "bench", "--top-module", "tosaic_bench"]
     made = run(
         ["verilator", "--cc", "--exe", "--main", "--timing", *options, "-f", "tosaic.f", "tosaic_bench.v"],
-        network_folder,
+        folder,
     )
     assert made.returncode == 0, made.stderr
     include = verilator_root() / "include"
     runtime = [str(include / f"verilated{part}.cpp") for part in ("", "_timing", "_threads")]
-    sources = [str(path) for path in sorted((network_folder / "bench").glob("*.cpp"))]
+    sources = [str(path) for path in sorted((folder / "bench").glob("*.cpp"))]
     flags = ["-std=c++20", "-O0", "-w", "-DVM_TRACE=0", "-DVM_COVERAGE=0", "-DVM_TIMING=1", "-pthread"]
     compiler = os.environ.get("CXX", "c++").split()
     include_flags = [f"-I{path}" for path in ("bench", include, include / "vltstd")]
-    built = run([*compiler, *flags, *include_flags, *sources, *runtime, "-o", "run_bench"], network_folder)
+    built = run([*compiler, *flags, *include_flags, *sources, *runtime, "-o", "run_bench"], folder)
     assert built.returncode == 0, built.stderr
 
     def last_word(*arguments):
-        """And whether the exit code is 0."""
-        done = run(["./run_bench", *arguments], network_folder)
+        done = run(["./run_bench", *arguments], folder)
         words = [line for line in done.stdout.splitlines() if line.startswith(("PASS", "FAIL"))]
         return [*words, done.returncode == 0]
 
+    return last_word
+
+
+@pytest.mark.nightly
+def test_a_network_s_bench_passes_or_fails(network_folder):
+    """The bench itself."""
+    last_word = built_bench(network_folder)
     assert last_word() == ["PASS: 10 bytes", True]
     assert last_word("+max_cycles=100") == ["FAIL", False]
     expected = (network_folder / "expected.hex").read_text().split()
     expected[1] = f"{int(expected[1], 16) ^ 1:x}"
     (network_folder / "expected.hex").write_text("\n".join(expected) + "\n")
     assert last_word() == ["FAIL: 1 of 10 bytes", False]
+
+
+WIDE = "nano,address_bits=40,axi_cache=15,axi_prot=2"
+
+
+@pytest.fixture(scope="module")
+def wide_folder(tmp_path_factory):
+    """Of a machine whose memory may lie above 4 GiB, on a port that sees a processor's caches."""
+    path = tmp_path_factory.mktemp("wide")
+    write_folder(get_config(WIDE), path, bench_run(DIGITS, get_config(WIDE)))
+    return path
+
+
+@pytest.mark.nightly
+def test_addresses_and_attributes_of_the_memory_port(wide_folder, tmp_path):
+    """Wishbone has no attributes."""
+    text = (wide_folder / "rtl" / "tosaic.v").read_text()
+    header = text[text.index("module tosaic") : text.index(");")]
+    for channel in ("ar", "aw"):
+        assert f"output wire [39:0] m_axi_{channel}addr," in header
+        for port, high, value in (("cache", 3, "4'hf"), ("prot", 2, "3'h2")):
+            assert re.search(rf"output wire \[{high}:0\] m_axi_{channel}{port},?\n", header)
+            assert f"assign m_axi_{channel}{port} = {value};" in text
+    assert "// " + " " * 15 + "arcache and awcache are 15, arprot and awprot 2.\n" in text
+    registers = json.loads((wide_folder / "registers.json").read_text())["registers"]
+    registers = {register["name"]: register for register in registers}
+    assert (registers["MEM_BASE_HIGH"]["offset"], registers["MEM_BASE_HIGH"]["fields"][0]["bits"]) == (
+        0x58,
+        8,
+    )
+    write_wishbone_folder(get_config("nano,address_bits=64,axi_cache=2"), tmp_path)
+    assert "output wire [61:0] memory__adr," in (tmp_path / "rtl" / "tosaic_wishbone.v").read_text()
+
+
+@pytest.mark.nightly
+def test_a_bench_above_4_gib_passes(wide_folder):
+    assert "parameter MEM_BASE = 64'h1_1000_0000;" in (wide_folder / "tosaic_bench.v").read_text()
+    assert built_bench(wide_folder)() == ["PASS: 10 bytes", True]
 
 
 def test_no_file_has_a_timescale_where_others_have_none(network_folder):
