@@ -1,6 +1,6 @@
 """The micro-program: what each micro-op needs, kept in tables that are read at the stage that needs it."""
 
-from amaranth.hdl import Module, Mux, Signal, ValueCastable
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -28,13 +28,35 @@ class TableRead(wiring.Signature):
         super().__init__({"enable": Out(1), "index": Out(micro_op_index(config)), "data": In(shape)})
 
 
+class EntryRead(wiring.Signature):
+    """What comes with another read, or some cycles behind it, from the reader's side.
+
+    Ports:
+        data (the entry's shape, in): the entry, for one cycle.
+    """
+
+    def __init__(self, shape: object):
+        super().__init__({"data": In(shape)})
+
+
+OUT_ZP_CYCLES, FINISH_CYCLES = 5, 7
+"""Cycles from an entry of `arithmetic` to the same micro-op's `out_zp`, and to its `finish` and `limits`."""
+
+
 class MicroOpStore(wiring.Component):
     """`vector_uops` micro-ops.
 
+    What is read behind the issue lies in one memory, half of it of VECTOR_UOP and half of VECTOR_BOUNDS: it is read
+    once, and what later stages need follows in registers. On a chip that is a macro in place of flip-flops.
+
     Ports:
         write_uop (1, in), uop (VECTOR_UOP, in): store this VECTOR_UOP under its index.
-        write_bounds (1, in), bounds (VECTOR_BOUNDS, in): store this VECTOR_BOUNDS under its index.
-        issue, immediate, arithmetic, out_zp, finish, limits (TableRead, in): the tables.
+        write_bounds (1, in), bounds (VECTOR_BOUNDS, in): the same with VECTOR_BOUNDS. Not with `write_uop`.
+        issue (TableRead, in): the table of the issue.
+        arithmetic (TableRead, in): the table of all that comes later; what the operation needs.
+        immediate (EntryRead, in): with the data of `arithmetic`.
+        out_zp (EntryRead, in): OUT_ZP_CYCLES later.
+        finish, limits (EntryRead, in): FINISH_CYCLES later.
     """
 
     def __init__(self, config: Config):
@@ -46,25 +68,60 @@ class MicroOpStore(wiring.Component):
                 "write_bounds": In(1),
                 "bounds": In(layout(Opcode.VECTOR_BOUNDS)),
                 "issue": In(TableRead(config, IssueFields)),
-                "immediate": In(TableRead(config, *shapes(Opcode.VECTOR_BOUNDS, "immediate").values())),
                 "arithmetic": In(TableRead(config, Arithmetic)),
-                "out_zp": In(TableRead(config, *shapes(Opcode.VECTOR_UOP, "out_zp").values())),
-                "finish": In(TableRead(config, Finish)),
-                "limits": In(TableRead(config, Limits)),
+                "immediate": In(EntryRead(*shapes(Opcode.VECTOR_BOUNDS, "immediate").values())),
+                "out_zp": In(EntryRead(*shapes(Opcode.VECTOR_UOP, "out_zp").values())),
+                "finish": In(EntryRead(Finish)),
+                "limits": In(EntryRead(Limits)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        self._issue(m)
         uop, bounds = self.uop, self.bounds
-        issue = self._table(m, "issue", self.issue, self.write_uop, NO_COLLISION_LOGIC)
-        finish = self._table(m, "finish", self.finish, self.write_uop, NO_COLLISION_LOGIC)
-        # Registers follow these at once, so that they may come late.
-        late = placement(platform)
-        arithmetic = self._table(m, "arithmetic", self.arithmetic, self.write_uop, late)
-        out_zp = self._table(m, "out_zp", self.out_zp, self.write_uop, late)
-        immediate = self._table(m, "immediate", self.immediate, self.write_bounds, late)
-        limits = self._table(m, "limits", self.limits, self.write_bounds, late)
+        of_uop = Cat(*(uop[field] for field in (*Arithmetic.members, *Finish.members)), uop.out_zp)
+        of_bounds = Cat(*(bounds[field] for field in Limits.members), bounds.immediate)
+        half_bits = max(len(of_uop), len(of_bounds))
+        # Registers follow, so that it may come late.
+        m.submodules.later = memory = Memory(
+            shape=2 * half_bits, depth=self.config.vector_uops, init=[], attrs=placement(platform)
+        )
+        reader, writer = memory.read_port(), memory.write_port(granularity=half_bits)
+        m.d.comb += [
+            reader.en.eq(self.arithmetic.enable),
+            reader.addr.eq(self.arithmetic.index),
+            writer.en.eq(Cat(self.write_uop, self.write_bounds)),
+            writer.addr.eq(Mux(self.write_uop, uop.index, bounds.index)),
+            writer.data[:half_bits].eq(of_uop),
+            writer.data[half_bits:].eq(of_bounds),
+        ]
+        finish, limits = Signal(Finish, name="finish_read"), Signal(Limits, name="limits_read")
+        out_zp = Signal.like(self.out_zp.data, name="out_zp_read")
+        m.d.comb += [
+            Cat(self.arithmetic.data, finish, out_zp).eq(reader.data[: len(of_uop)]),
+            Cat(limits, self.immediate.data).eq(reader.data[half_bits:]),
+            self.out_zp.data.eq(_later(m, out_zp, OUT_ZP_CYCLES)),
+            self.finish.data.as_value().eq(_later(m, finish.as_value(), FINISH_CYCLES)),
+            self.limits.data.as_value().eq(_later(m, limits.as_value(), FINISH_CYCLES)),
+        ]
+        return m
+
+    def _issue(self, m: Module) -> None:
+        """What the issue decides by."""
+        uop = self.uop
+        m.submodules.issue = memory = Memory(
+            shape=IssueFields, depth=self.config.vector_uops, init=[], attrs=NO_COLLISION_LOGIC
+        )
+        reader, writer = memory.read_port(), memory.write_port()
+        issue = writer.data
+        m.d.comb += [
+            reader.en.eq(self.issue.enable),
+            reader.addr.eq(self.issue.index),
+            self.issue.data.eq(reader.data),
+            writer.en.eq(self.write_uop),
+            writer.addr.eq(uop.index),
+        ]
         a, b = uop.a_source, uop.b_source
         for operand, source, index in ((issue.a, a, uop.a_index), (issue.b, b, uop.b_index)):
             with m.Switch(source):
@@ -91,27 +148,13 @@ class MicroOpStore(wiring.Component):
             issue.bias.eq(uop.bias),
             issue.store.eq(uop.to_memory),
             issue.registers.eq((a == Source.REGISTER.value) | (b == Source.REGISTER.value)),
-            *(arithmetic[field].eq(uop[field]) for field in Arithmetic.members),
-            *(finish[field].eq(uop[field]) for field in Finish.members),
-            *(limits[field].eq(bounds[field]) for field in Limits.members),
-            out_zp.eq(uop.out_zp),
-            immediate.eq(bounds.immediate),
         ]
-        return m
 
-    def _table(
-        self, m: Module, name: str, port: wiring.PureInterface, write: Signal, attributes: dict
-    ) -> ValueCastable:
-        """A table read by `port`; what to store in it."""
-        memory = Memory(shape=port.data.shape(), depth=self.config.vector_uops, init=[], attrs=attributes)
-        index = self.uop.index if write is self.write_uop else self.bounds.index
-        m.submodules[name] = memory
-        reader, writer = memory.read_port(), memory.write_port()
-        m.d.comb += [
-            reader.en.eq(port.enable),
-            reader.addr.eq(port.index),
-            port.data.eq(reader.data),
-            writer.en.eq(write),
-            writer.addr.eq(index),
-        ]
-        return writer.data
+
+def _later(m: Module, value: Signal, cycles: int) -> Signal:
+    """What `value` was some cycles ago."""
+    for cycle in range(1, cycles + 1):
+        register = Signal(value.shape(), name=f"{value.name}_{cycle}", reset_less=True)
+        m.d.sync += register.eq(value)
+        value = register
+    return value
