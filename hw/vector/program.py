@@ -1,6 +1,6 @@
 """The micro-program: what each micro-op needs, kept in tables that are read at the stage that needs it."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 from ..config import Config
 from ..isa import STORE_STREAM, Opcode, Source, layout
 from ..layouts import shapes
-from ..memory.blocks import placement
+from ..memory.blocks import has_small_memories, placement
 from ..memory.words import NO_COLLISION_LOGIC
 from .layouts import Arithmetic, Finish, IssueFields, Limits, Select, micro_op_index
 
@@ -46,8 +46,9 @@ OUT_ZP_CYCLES, FINISH_CYCLES = 5, 7
 class MicroOpStore(wiring.Component):
     """`vector_uops` micro-ops.
 
-    What is read behind the issue lies in one memory, half of it of VECTOR_UOP and half of VECTOR_BOUNDS: it is read
-    once, and what later stages need follows in registers. On a chip that is a macro in place of flip-flops.
+    Where small memories are LUTs or blocks, what a later stage needs is read by an index that is as late. On a chip
+    they would be flip-flops: there one memory, half of it of VECTOR_UOP and half of VECTOR_BOUNDS, is large enough for
+    a macro. It is read once, and what later stages need follows in registers.
 
     Ports:
         write_uop (1, in), uop (VECTOR_UOP, in): store this VECTOR_UOP under its index.
@@ -80,32 +81,60 @@ class MicroOpStore(wiring.Component):
         m = Module()
         self._issue(m)
         uop, bounds = self.uop, self.bounds
-        of_uop = Cat(*(uop[field] for field in (*Arithmetic.members, *Finish.members)), uop.out_zp)
-        of_bounds = Cat(*(bounds[field] for field in Limits.members), bounds.immediate)
-        half_bits = max(len(of_uop), len(of_bounds))
-        # Registers follow, so that it may come late.
-        m.submodules.later = memory = Memory(
-            shape=2 * half_bits, depth=self.config.vector_uops, init=[], attrs=placement(platform)
+        of_uop = (
+            ("arithmetic", 0, Cat(uop[field] for field in Arithmetic.members)),
+            ("out_zp", OUT_ZP_CYCLES, uop.out_zp),
+            ("finish", FINISH_CYCLES, Cat(uop[field] for field in Finish.members)),
         )
+        of_bounds = (
+            ("immediate", 0, bounds.immediate),
+            ("limits", FINISH_CYCLES, Cat(bounds[field] for field in Limits.members)),
+        )
+        if has_small_memories(platform):
+            for name, cycles, entry in of_uop:
+                self._table(m, platform, (name, cycles, entry), self.write_uop, uop.index)
+            for name, cycles, entry in of_bounds:
+                self._table(m, platform, (name, cycles, entry), self.write_bounds, bounds.index)
+            return m
+        halves = [Cat(entry for *_, entry in half) for half in (of_uop, of_bounds)]
+        half_bits = max(map(len, halves))
+        m.submodules.later = memory = Memory(shape=2 * half_bits, depth=self.config.vector_uops, init=[])
         reader, writer = memory.read_port(), memory.write_port(granularity=half_bits)
         m.d.comb += [
             reader.en.eq(self.arithmetic.enable),
             reader.addr.eq(self.arithmetic.index),
             writer.en.eq(Cat(self.write_uop, self.write_bounds)),
             writer.addr.eq(Mux(self.write_uop, uop.index, bounds.index)),
-            writer.data[:half_bits].eq(of_uop),
-            writer.data[half_bits:].eq(of_bounds),
+            writer.data[:half_bits].eq(halves[0]),
+            writer.data[half_bits:].eq(halves[1]),
         ]
-        finish, limits = Signal(Finish, name="finish_read"), Signal(Limits, name="limits_read")
-        out_zp = Signal.like(self.out_zp.data, name="out_zp_read")
-        m.d.comb += [
-            Cat(self.arithmetic.data, finish, out_zp).eq(reader.data[: len(of_uop)]),
-            Cat(limits, self.immediate.data).eq(reader.data[half_bits:]),
-            self.out_zp.data.eq(_later(m, out_zp, OUT_ZP_CYCLES)),
-            self.finish.data.as_value().eq(_later(m, finish.as_value(), FINISH_CYCLES)),
-            self.limits.data.as_value().eq(_later(m, limits.as_value(), FINISH_CYCLES)),
-        ]
+        for begin, half in ((0, of_uop), (half_bits, of_bounds)):
+            for name, cycles, entry in half:
+                read = Signal(len(entry), name=f"{name}_read")
+                m.d.comb += read.eq(reader.data[begin:][: len(entry)])
+                m.d.comb += Value.cast(getattr(self, name).data).eq(_later(m, read, cycles))
+                begin += len(entry)
         return m
+
+    def _table(
+        self, m: Module, platform: object, read: tuple[str, int, Value], write: Signal, index: Value
+    ) -> None:
+        """A memory of entries that are read some cycles after `arithmetic`. `read`: its name, the cycles, and what to
+        store in it."""
+        name, cycles, entry = read
+        # Registers follow, so that it may come late: that of a few bits is not worth a block.
+        late = NO_COLLISION_LOGIC if name == "finish" else placement(platform)
+        memory = Memory(shape=len(entry), depth=self.config.vector_uops, init=[], attrs=late)
+        m.submodules[name] = memory
+        reader, writer = memory.read_port(), memory.write_port()
+        m.d.comb += [
+            reader.en.eq(_later(m, self.arithmetic.enable, cycles, f"{name}_enable")),
+            reader.addr.eq(_later(m, self.arithmetic.index, cycles, f"{name}_index")),
+            Value.cast(getattr(self, name).data).eq(reader.data),
+            writer.en.eq(write),
+            writer.addr.eq(index),
+            writer.data.eq(entry),
+        ]
 
     def _issue(self, m: Module) -> None:
         """What the issue decides by."""
@@ -151,10 +180,10 @@ class MicroOpStore(wiring.Component):
         ]
 
 
-def _later(m: Module, value: Signal, cycles: int) -> Signal:
+def _later(m: Module, value: Signal, cycles: int, name: str = "") -> Signal:
     """What `value` was some cycles ago."""
     for cycle in range(1, cycles + 1):
-        register = Signal(value.shape(), name=f"{value.name}_{cycle}", reset_less=True)
+        register = Signal(value.shape(), name=f"{name or value.name}_{cycle}", reset_less=True)
         m.d.sync += register.eq(value)
-        value = register
+        name, value = name or value.name, register
     return value

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from amaranth.hdl import Fragment
 from amaranth.sim import Simulator
 from job_bench import JobBench
 from vector_programs import TINY, bounds, uop
@@ -181,7 +182,14 @@ def word(instruction) -> int:
     return int.from_bytes(encode(instruction), "little")
 
 
-def test_program_gives_each_stage_what_it_needs():
+class Chip:
+    """What the micro-ops' memory looks at."""
+
+    has_small_memories = False
+
+
+@pytest.mark.parametrize("platform", [None, Chip()], ids=["fpga", "chip"])
+def test_program_gives_each_stage_what_it_needs(platform):
     dut = MicroOpStore(TINY)
     load, register = (Source.LOAD, 2), (Source.REGISTER, 5)
     micro_op = uop(3, Op.SUB, load, register, bias=1, shift=9, a_zp=-7, out_zp=11, clamp=1, destination=6)
@@ -222,4 +230,4 @@ def test_program_gives_each_stage_what_it_needs():
         ]
         assert (ctx.get(dut.limits.data.low), ctx.get(dut.limits.data.high)) == (-100, 200)
 
-    JobBench(dut).run(job)
+    JobBench(Fragment.get(dut, platform)).run(job)
