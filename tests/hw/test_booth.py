@@ -120,7 +120,7 @@ def test_a_lane_of_a_chip_is_a_lane(bits):
     config, m, dice = get_config(f"nano,vector_bits={bits}"), Module(), random.Random(bits)
     plain, chip = twins(m, Alu(config), Alu(config))
     inputs = []
-    for (path, member, one), (_, _, other) in zip(
+    for (_, member, one), (_, _, other) in zip(
         plain.signature.flatten(plain), chip.signature.flatten(chip), strict=True
     ):
         if member.flow.name == "In":
