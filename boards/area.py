@@ -58,6 +58,9 @@ NARROW_LANE_BITS = 34
 """Bits at most of a lane whose product has four parts instead of six."""
 SHALLOW_QUEUE = 16
 """Commands of a queue that fit LUT RAM which is deep once."""
+PARITY = "parity"
+"""The unit of samples that tell what `memory_parity` adds to activation and weight memory; `load_row_check` is what
+`load_crc` adds to LOAD. The samples of `load`, `am` and `wm` are without them."""
 WHOLE = "whole"
 """The unit of samples that are whole accelerators: the model is held against them, not fitted to them."""
 _SYNTHESIS = {LutFabric.XC7: "synth_xilinx -family xc7 -flatten", LutFabric.ECP5: "synth_ecp5"}
@@ -119,9 +122,11 @@ def _memory_kbit(config: Config) -> int:
     block where that is enough. Weight memory: parity is wasted.
     """
     depth = config.am_bank_bytes // config.columns
+    # Parity of activation memory is a block's ninth bit; weight memory has a bit for each word.
+    parity = config.memory_parity * _RAM_KBIT * math.ceil(config.wm_words / (8 * _RAM_BYTES_DEEP))
     blocks = math.ceil(depth / _RAM_BYTES_DEEP)
     each = _RAM_KBIT * blocks if depth > _RAM_BYTES_DEEP // 4 else _RAM_KBIT // 2
-    return config.columns * config.am_banks * each + math.ceil(config.wm_bytes * 9 / 1024)
+    return config.columns * config.am_banks * each + math.ceil(config.wm_bytes * 9 / 1024) + parity
 
 
 # --- the fit
@@ -138,6 +143,8 @@ _OF_A_CORE: dict[str, Features] = {
         c.columns * (c.most_row_parts > 1),
     ),
     "load": lambda c: (1, c.columns, c.columns * bool(c.cabac_engines), c.cabac_engines),
+    "load_row_check": lambda c: (c.load_crc, c.load_crc * c.columns),
+    PARITY: lambda c: (c.memory_parity * c.columns,),
     "read_arbiter": lambda c: (1,),
     "sequencer": lambda c: (1, c.queue_commands > SHALLOW_QUEUE, c.cores > 1),
     "store": lambda c: (1, c.columns),

@@ -9,12 +9,12 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from .accumulate import ACCUMULATOR_BITS
-from .dsp48_element import sum_block
 from .layouts import OPERAND_BITS, SlotControl, group_count
 from .operand_select import OperandSelect
 from .part_sums import PartSums
 from .partial_sums import PartialSums
 from .pe_row import PeRow
+from .processing_element import hides_sums
 
 LATENCY = 4
 """Cycles from a slot to the vector it delivers."""
@@ -78,12 +78,14 @@ class PeArray(wiring.Component):
             gather.append(Signal(name=f"gather_{cycle}"))
             m.d.sync += gather[cycle].eq(gather[cycle - 1])
 
-        rows = self._rows(m, shift, deliver[1] | gather[1])
-        # Output stationary: at most one row passes on sums other than zero. Depthwise: all rows do, and the last row's
-        # sums are the result.
-        others = reduce(or_, (row.passed for row in rows[:-1]), Const(0, len(self.accumulators)))
-        passed = Mux(depthwise[-1], 0, others) | rows[-1].passed
-        if sum_block(platform):
+        # The last row's sums are the result of the depthwise mode.
+        if hides_sums(platform):
+            rows = self._rows(m, shift, deliver[1] | gather[1])
+            # Output stationary: at most one row passes on sums other than zero. Depthwise: all rows do.
+            others = reduce(or_, (row.passed for row in rows[:-1]), Const(0, len(self.accumulators)))
+            passed = Mux(depthwise[-1], 0, others) | rows[-1].passed
+        else:
+            rows = self._rows(m, shift, None)
             row = Signal.like(control.row, reset_less=True)
             m.d.sync += row.eq(
                 Mux(depthwise[-2], len(rows) - 1, _delayed(m, control.row, "drained_row", LATENCY - 2))
@@ -114,11 +116,10 @@ class PeArray(wiring.Component):
             ]
         return m
 
-    def _rows(self, m: Module, shift: Signal, deliver: Signal) -> list[PeRow]:
-        """The rows, each below the one before it."""
-        control, rows = self.control, [PeRow(self._config) for _ in range(self._config.rows)]
-        row_1 = Signal.like(control.row, reset_less=True)
-        m.d.sync += row_1.eq(control.row)
+    def _rows(self, m: Module, shift: Signal, deliver: Value | None) -> list[PeRow]:
+        """The rows, each below the one before it. `deliver`: of rows that hide their sums, when one shows them."""
+        control, hides = self.control, deliver is not None
+        rows = [PeRow(self._config, hides=hides) for _ in range(self._config.rows)]
         operands = m.submodules.select.operands
         for index, row in enumerate(rows):
             m.submodules[f"row_{index}"] = row
@@ -127,7 +128,6 @@ class PeArray(wiring.Component):
                 row.depthwise.eq(control.depthwise),
                 row.shift.eq(shift),
                 row.operands.eq(operands.word_select(index, len(self.weights))),
-                row.deliver.eq(deliver & (row_1 == index)),
             ]
         m.d.comb += [
             rows[0].weights.eq(self.weights),
@@ -141,6 +141,10 @@ class PeArray(wiring.Component):
                 row.clear.eq(above.out_clear),
                 row.above.eq(above.passed),
             ]
+        if deliver is not None:
+            row_1 = Signal.like(control.row, reset_less=True)
+            m.d.sync += row_1.eq(control.row)
+            m.d.comb += [row.deliver.eq(deliver & (row_1 == index)) for index, row in enumerate(rows)]
         return rows
 
     def _weights(self, row: int, above: PeRow) -> Value:

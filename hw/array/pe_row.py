@@ -8,7 +8,7 @@ from ..config import Config
 from .accumulate import ACCUMULATOR_BITS
 from .dsp48_element import Dsp48Element, sum_block
 from .layouts import OPERAND_BITS
-from .processing_element import ProcessingElement
+from .processing_element import HidingElement, ProcessingElement
 
 
 class PeRow(wiring.Component):
@@ -22,14 +22,14 @@ class PeRow(wiring.Component):
         weights (9 W, in), mac (1, in): the next weights, and whether they are to be used.
         clear (1, in): drop the old sums.
         out_weights (9 W, out), out_mac, out_clear (1, out): what came in at the last `shift`, for the row below.
-        deliver (1, in): one cycle after a slot: its sums are to appear in `passed`.
+        deliver (1, in): only of a row that `hides`: one cycle after a slot: its sums are to appear in `passed`.
         above (32 W, in): `passed` of the row above.
-        passed (32 W, out): the sums, three cycles after the slot. Depthwise: they stay until the next slot's. Output
-            stationary: zero but in the cycle in which they are delivered; where a `sum_block` has them they stay, too.
+        passed (32 W, out): the sums, three cycles after the slot, until the next slot's. Of a row that `hides`, output
+            stationary: zero but in the cycle in which they are delivered.
     """
 
-    def __init__(self, config: Config):
-        self._columns = config.columns
+    def __init__(self, config: Config, *, hides: bool = False):
+        self._columns, self._hides = config.columns, hides
         vector_bits = OPERAND_BITS * config.columns
         super().__init__(
             {
@@ -43,7 +43,7 @@ class PeRow(wiring.Component):
                 "out_weights": Out(vector_bits),
                 "out_mac": Out(1),
                 "out_clear": Out(1),
-                "deliver": In(1),
+                **({"deliver": In(1)} if hides else {}),
                 "above": In(ACCUMULATOR_BITS * config.columns),
                 "passed": Out(ACCUMULATOR_BITS * config.columns),
             }
@@ -65,27 +65,38 @@ class PeRow(wiring.Component):
         m.d.sync += fresh.eq(self.valid)
         with m.If(self.valid):
             m.d.sync += chained.eq(self.depthwise)
-        add, keep, hide = Signal(), Signal(), Signal()
+        add, keep = Signal(), Signal()
         m.d.sync += [
             add.eq(fresh & (chained | self.out_mac)),
             keep.eq(~chained & ~self.out_clear),
-            hide.eq(~chained & ~self.deliver),
         ]
         block = sum_block(platform)
-        if block:
+        if self._hides:
+            hide = Signal()
+            m.d.sync += hide.eq(~chained & ~self.deliver)
+        else:
             chain = Signal()
             m.d.sync += chain.eq(chained)
         passed = []
         for c in range(self._columns):
-            m.submodules[f"pe_{c}"] = pe = Dsp48Element(block) if block else ProcessingElement()
+            pe: HidingElement | Dsp48Element | ProcessingElement
+            if self._hides:
+                pe = HidingElement()
+                m.d.comb += pe.hide.eq(hide)
+                passed.append(pe.passed)
+            else:
+                pe = Dsp48Element(block) if block else ProcessingElement()
+                m.d.comb += pe.chain.eq(chain)
+                passed.append(pe.sum)
+            if isinstance(pe, Dsp48Element):
+                m.d.comb += pe.multiply.eq(fresh)
+            m.submodules[f"pe_{c}"] = pe
             m.d.comb += [
                 pe.operand.eq(self.operands.word_select(c, OPERAND_BITS)),
                 pe.weight.eq(weights.word_select(c, OPERAND_BITS)),
                 pe.add.eq(add),
                 pe.keep.eq(keep),
-                *([pe.multiply.eq(fresh), pe.chain.eq(chain)] if block else [pe.hide.eq(hide)]),
                 pe.above.eq(self.above.word_select(c, ACCUMULATOR_BITS)),
             ]
-            passed.append(pe.sum if block else pe.passed)
         m.d.comb += self.passed.eq(Cat(passed))
         return m

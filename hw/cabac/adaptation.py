@@ -10,6 +10,9 @@ from .lookup import lookup
 P_BITS = 13
 """16 * state0 + state1 lies in -3859..3859."""
 
+LOW0_BITS, LOW1_BITS = 3, 7
+"""Bits of state0 and of state1 below the index of the table."""
+
 COLUMNS = [(64 - high if high & 32 else high) & 31 for high in range(64)]
 """abs(p >> 7) by the upper bits of p."""
 
@@ -46,7 +49,10 @@ class Adaptation(wiring.Component):
         m = Module()
         before, after = self.before, self.after
         steps = []
-        for name, low, low_bits, shift in (("state0", "low0", 3, SHIFT0), ("state1", "low1", 7, SHIFT1)):
+        for name, low, low_bits, shift in (
+            ("state0", "low0", LOW0_BITS, SHIFT0),
+            ("state1", "low1", LOW1_BITS, SHIFT1),
+        ):
             state = before[name]
             high = state.as_unsigned()[low_bits:]
             if self.value:

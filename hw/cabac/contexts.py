@@ -1,17 +1,20 @@
 """The memory of the context variables."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..nnr_streams import UNARY_MAX
 from ..nnr_tables import PREFIX_CONTEXTS, STATE_TRANSITION
-from .adaptation import Context
+from .adaptation import LOW0_BITS, LOW1_BITS, Context
 from .lookup import lookup
 
 ROW_BITS = 4
 CLEAR_CYCLES = 1 << ROW_BITS
 NUMBER_BITS = 5
+NEIGHBOURS = 3
+STORED_BITS = Context.as_shape().size - 2
+"""`low0` and `low1`, the last ones, follow from the others in a gate or two: they are not stored."""
 
 assert UNARY_MAX <= CLEAR_CYCLES and PREFIX_CONTEXTS < 1 << NUMBER_BITS
 
@@ -78,12 +81,9 @@ class ContextMemory(wiring.Component):
             following = lookup(m, f"transition{index}", transitions, 3, Cat(parity, place.state))
             m.d.comb += state.eq(Mux(self.dependent, following, place.state))
 
-        even_half = self._bank(
-            m, "sig_low", place.sig & ~place.state[1], _sig_row(place.state, place.neighbour)
-        )
-        odd_half = self._bank(
-            m, "sig_high", place.sig & place.state[1], _sig_row(place.state, place.neighbour)
-        )
+        row, rows = _sig_row(place.state, place.neighbour), 4 * NEIGHBOURS
+        even_half = self._bank(m, "sig_low", rows, place.sig & ~place.state[1], row)
+        odd_half = self._bank(m, "sig_high", rows, place.sig & place.state[1], row)
         # Two different next states lie in different halves. Two equal ones (not dependent) lie in one.
         first, second = self.next_states
         m.d.comb += [
@@ -91,34 +91,46 @@ class ContextMemory(wiring.Component):
             odd_half.addr.eq(_sig_row(Mux(first[1], first, second), self.next_neighbour)),
         ]
         for state, context in zip(self.next_states, self.sig, strict=True):
-            m.d.comb += context.as_value().eq(Mux(state[1], odd_half.data, even_half.data))
+            m.d.comb += context.as_value().eq(whole(Mux(state[1], odd_half.data, even_half.data)))
 
-        sign = self._bank(m, "sign", place.sign, place.neighbour)
-        m.d.comb += [sign.addr.eq(place.neighbour), self.sign.as_value().eq(sign.data)]
+        sign = self._bank(m, "sign", NEIGHBOURS, place.sign, place.neighbour)
+        m.d.comb += [sign.addr.eq(place.neighbour), self.sign.as_value().eq(whole(sign.data))]
         for value, context in enumerate(self.greater):
             enable = place.greater & (place.negative == value)
-            greater = self._bank(m, f"greater{value}", enable, place.number[:ROW_BITS])
-            m.d.comb += [greater.addr.eq(self.greater_number), context.as_value().eq(greater.data)]
-        halves = [
-            self._bank(m, f"prefix{half}", place.prefix & (place.number[-1] == half), place.number[:ROW_BITS])
-            for half in range(2)
-        ]
+            greater = self._bank(m, f"greater{value}", UNARY_MAX, enable, place.number[:ROW_BITS])
+            m.d.comb += [greater.addr.eq(self.greater_number), context.as_value().eq(whole(greater.data))]
+        halves = []
+        for half, rows in enumerate((CLEAR_CYCLES, PREFIX_CONTEXTS - CLEAR_CYCLES)):
+            enable = place.prefix & (place.number[-1] == half)
+            halves.append(self._bank(m, f"prefix{half}", rows, enable, place.number[:ROW_BITS]))
         for port in halves:
             m.d.comb += port.addr.eq(self.prefix_number[:ROW_BITS])
-        m.d.comb += self.prefix.as_value().eq(Mux(self.prefix_number[-1], halves[1].data, halves[0].data))
+        prefix = Mux(self.prefix_number[-1], halves[1].data, halves[0].data)
+        m.d.comb += self.prefix.as_value().eq(whole(prefix))
         return m
 
-    def _bank(self, m: Module, name: str, selected: object, row: object) -> memory.ReadPort:
-        """A memory of CLEAR_CYCLES contexts, written where the current bin's context is `selected`; its read port."""
-        m.submodules[name] = words = memory.Memory(shape=Context.as_shape().size, depth=CLEAR_CYCLES, init=[])
+    def _bank(self, m: Module, name: str, rows: int, selected: object, row: object) -> memory.ReadPort:
+        """A memory of so many contexts, written where the current bin's context is `selected`; its read port. To clear
+        a row that it has not does nothing."""
+        m.submodules[name] = words = memory.Memory(shape=STORED_BITS, depth=rows, init=[])
         write = words.write_port()
         m.d.comb += [
             write.en.eq(self.clear | (self.write & selected)),
             write.addr.eq(Mux(self.clear, self.row, row)),
-            write.data.eq(Mux(self.clear, 0, self.written.as_value())),
+            write.data.eq(Mux(self.clear, 0, self.written.as_value()[:STORED_BITS])),
         ]
         return words.read_port(domain="comb")
 
 
 def _sig_row(state: Signal, neighbour: Signal) -> Cat:
-    return Cat(neighbour, state[0], state[2])
+    return Cat(state[0], state[2], neighbour)
+
+
+def whole(stored: Value) -> Value:
+    """The context of which these bits are stored."""
+    context = Context.as_shape()
+    low0, low1 = (
+        stored[context[name].offset :][:bits].any()
+        for name, bits in (("state0", LOW0_BITS), ("state1", LOW1_BITS))
+    )
+    return Cat(stored, low0, low1)

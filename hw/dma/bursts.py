@@ -1,10 +1,11 @@
 """Rows to AXI bursts: the splitter that both DMA units use."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import C, Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
+from ..booth import carry_save
 from ..config import Config
 from ..constants import BURST_BEATS
 from ..interfaces import COUNT_BITS, ERROR_BITS, LOCAL_ADDRESS_BITS, MEMORY_ADDRESS_BITS, SEMAPHORE_BITS
@@ -147,8 +148,6 @@ class BurstSplitter(wiring.Component):
         lane_bits = exact_log2(config.word_bytes)
         # Stage 1: a transfer; its addresses are those of the row that goes to stage 2 next.
         self.row = Signal(Transfer(config), reset_less=True)
-        # Where a row may begin: up to `last_start`, or nowhere.
-        self.last_start, self.no_start = Signal(MEMORY_ADDRESS_BITS, reset_less=True), Signal(reset_less=True)
         self.row_valid = Signal()
         self.row_is_last = Signal(reset_less=True)
         self.row_advances = Signal()
@@ -185,9 +184,13 @@ class BurstSplitter(wiring.Component):
     def _check_row(self, m: Module, start_lane: Value) -> None:
         """A row goes to stage 2 unless it is wrong."""
         row, lane_bits = self.row, len(start_lane)
-        misaligned, outside = Signal(), Signal()
+        misaligned, room = Signal(), Signal(MEMORY_ADDRESS_BITS + 2)
+        # mem_size - memory_address - row_bytes, of which one carry runs: -x is ~x + 1.
+        terms = (self.mem_size, ~Cat(row.memory_address, C(0, 2)), ~Cat(row.row_bytes, C(0, len(room))))
+        total, carry = carry_save(m, [Cat(term, C(0, 2))[: len(room)] for term in terms])
+        outside = room[-1]
         m.d.comb += [
-            outside.eq(self.no_start | (row.memory_address > self.last_start)),
+            room.eq(total - ~(carry | 1)),
             misaligned.eq(
                 start_lane.any() | row.local_address[:lane_bits].any() | row.row_bytes[:lane_bits].any()
             ),
@@ -212,16 +215,15 @@ class BurstSplitter(wiring.Component):
             # `row_is_last` is a register, so that `ready` comes early in its cycle.
             self.transfers.ready.eq((~self.row_valid | (burst_free & self.row_is_last)) & ~self.halt),
         ]
-        with m.If(self.transfers.valid & self.transfers.ready):
+        # Whether there is a transfer comes late, and many registers take it.
+        with m.If(self.transfers.ready):
             m.d.sync += [
                 row.eq(given),
-                Cat(self.last_start, self.no_start).eq(self.mem_size - given.row_bytes),
-                self.row_valid.eq(1),
+                self.row_valid.eq(self.transfers.valid),
                 self.row_is_last.eq(given.purpose.is_signal | (given.rows == 1)),
             ]
         with m.Elif(self.row_advances):
             m.d.sync += [
-                self.row_valid.eq(~self.row_is_last),
                 self.row_is_last.eq(row.rows == 2),
                 row.rows.eq(row.rows - 1),
                 row.memory_address.eq(row.memory_address + row.memory_pitch),

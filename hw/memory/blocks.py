@@ -13,6 +13,11 @@ def placement(platform: object) -> dict[str, object]:
     return dict(NO_COLLISION_LOGIC)
 
 
+def has_small_memories(platform: object) -> bool:
+    """Whether a memory of some hundred bits is one: an FPGA has LUTs for it, a chip flip-flops."""
+    return getattr(platform, "has_small_memories", True)
+
+
 class Queue(SyncFIFOBuffered):
     """The FIFO of the library. What is read was written in an earlier cycle: it is never full and read at the place
     that is written.
@@ -31,4 +36,4 @@ class Queue(SyncFIFOBuffered):
         return m
 
 
-__all__ = ["Queue", "placement"]
+__all__ = ["Queue", "has_small_memories", "placement"]

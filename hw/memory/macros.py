@@ -71,8 +71,11 @@ class MemoryShape:
 
 
 class MacroPlatform:
-    """For `rtlil.convert(..., platform=MacroPlatform())`: memories of LEAST_BITS and more with registered reads become
-    instances of wrappers, a wrapper for each read port; `shapes` are those that came up."""
+    """A chip, for `rtlil.convert(..., platform=MacroPlatform())`: memories of LEAST_BITS and more with registered reads
+    become instances of wrappers, a wrapper for each read port; `shapes` are those that came up."""
+
+    has_multipliers = has_small_memories = False
+    """Products are made of gates (`booth`), small memories of flip-flops."""
 
     def __init__(self) -> None:
         self.shapes: set[MemoryShape] = set()

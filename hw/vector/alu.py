@@ -6,6 +6,7 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ..booth import booth_rows, carry_save, has_multipliers, multiply
 from ..config import Config
 from ..isa import Opcode
 from ..layouts import shapes
@@ -70,7 +71,7 @@ class Alu(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         s4 = self._factors(m)
-        q, carry = self._product(m, s4)
+        q, carry = self._shifted(m, s4, self._product(m, s4, platform), platform)
         addend = self._addend(m, s4)
         # Stage 8: y. A place below the lowest one adds 1 and `carry`: this carries into the sum.
         y = Signal(signed(self.config.vector_bits), name="s9_y", reset_less=True)
@@ -118,28 +119,34 @@ class Alu(wiring.Component):
             m.d.sync += s4.b.eq(-1)
         return s4
 
-    def _product(self, m: Module, s4: Factors) -> tuple[Signal, Signal]:
+    def _product(self, m: Module, s4: Factors, platform: object) -> Signal:
+        """Stages 4 to 6: the product, of stage 7."""
+        product = Signal(signed(PRODUCT_BITS), reset_less=True)
+        if not has_multipliers(platform):
+            rows = booth_rows(m, s4.x, s4.factor, PRODUCT_BITS)
+            first, second = (_later(m, row, f"row_{i}", 4, 5) for i, row in enumerate(carry_save(m, rows)))
+            m.d.sync += product.eq(_later(m, (first + second)[:PRODUCT_BITS], "product", 5, 6))
+            return product
+        products = {
+            (i, k): _later(m, part, f"product_{i}_{k}", 4, 5)
+            for (i, k), part in part_products(s4.x, s4.factor).items()
+        }
+        sums = [_later(m, part, f"part_{i}", 5, 6) for i, part in enumerate(partial_sums(products))]
+        m.d.sync += product.eq(Cat(sums[0], (sums[1] + sums[2])[: PRODUCT_BITS - CHUNK_BITS]))
+        return product
+
+    def _shifted(self, m: Module, s4: Factors, product: Signal, platform: object) -> tuple[Signal, Signal]:
         """Stages 4 to 7: the shifted product, or what lies between two entries of the table; the carry. Of stage 8."""
         control, bits, x = self.control, self.config.vector_bits, s4.x
-        products = {
-            (i, k): _later(m, product, f"product_{i}_{k}", 4, 5)
-            for (i, k), product in part_products(x, s4.factor).items()
-        }
-        parts = partial_sums(products)
-        sums = [Signal(part.shape(), name=f"s6_part_{i}", reset_less=True) for i, part in enumerate(parts)]
-        product, slope = Signal(signed(PRODUCT_BITS), reset_less=True), Signal(signed(17), reset_less=True)
-        m.d.sync += [register.eq(part) for register, part in zip(sums, parts, strict=True)]
-        m.d.sync += [
-            product.eq(Cat(sums[0], (sums[1] + sums[2])[: PRODUCT_BITS - CHUNK_BITS])),
-            slope.eq(Mux(control.s6.table16, self.table_high - self.table_low, 0)),
-        ]
+        slope = Signal(signed(17), reset_less=True)
+        m.d.sync += slope.eq(Mux(control.s6.table16, self.table_high - self.table_low, 0))
         amount, negative = _later(m, s4.amount, "amount", 4, 7), _later(m, x[-1], "negative", 4, 7)
         fraction = _later(m, x[:7], "fraction", 4, 7)
         q, carry = Signal(bits, reset_less=True), Signal(reset_less=True)
         shifted, guard, filled = shift_right(m, product, amount, bits, ~negative)
         nudged = control.s7.double_round & amount[5] & filled
         m.d.sync += [
-            q.eq(shifted | sign_extend(slope * fraction, bits)),
+            q.eq(shifted | sign_extend(multiply(m, slope, fraction, platform), bits)),
             carry.eq(
                 (control.s7.round & Mux(nudged, ~negative, guard))
                 | control.s7.one

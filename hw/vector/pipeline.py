@@ -26,7 +26,7 @@ from .lane_control import (
     lane_column_shape,
 )
 from .layouts import Arithmetic, Finish, IssueFields, Limits, LoopPlace, Select
-from .program import TableRead
+from .program import EntryRead, TableRead
 
 UNSIGNED = [element for element in Element if element.name.startswith("U")]
 
@@ -76,7 +76,8 @@ class Pipeline(wiring.Component):
 
     Ports:
         issue (1, in), issued (IssuedSlot, in): a beat of a slot is issued.
-        immediate, arithmetic, out_zp, finish, limits (TableRead, out): tables of the program, read on the way.
+        arithmetic (TableRead, out): the program's table, read in stage 1.
+        immediate, out_zp, finish, limits (EntryRead, out): what comes of it, in stages 2, 7, 9 and 9.
         control (LaneControl, out): to the lanes.
         first_column (0..lane_columns-1, out): stage 0: which of its columns a lane works for.
         selected (a bit per lane, out): stage 10: the lanes of the beat; the others write no register.
@@ -93,11 +94,11 @@ class Pipeline(wiring.Component):
             {
                 "issue": In(1),
                 "issued": In(IssuedSlot(config)),
-                "immediate": Out(TableRead(config, *shapes(Opcode.VECTOR_BOUNDS, "immediate").values())),
                 "arithmetic": Out(TableRead(config, Arithmetic)),
-                "out_zp": Out(TableRead(config, *shapes(Opcode.VECTOR_UOP, "out_zp").values())),
-                "finish": Out(TableRead(config, Finish)),
-                "limits": Out(TableRead(config, Limits)),
+                "immediate": Out(EntryRead(*shapes(Opcode.VECTOR_BOUNDS, "immediate").values())),
+                "out_zp": Out(EntryRead(*shapes(Opcode.VECTOR_UOP, "out_zp").values())),
+                "finish": Out(EntryRead(Finish)),
+                "limits": Out(EntryRead(Limits)),
                 "control": Out(LaneControl(config)),
                 "first_column": Out(lane_column_shape(config)),
                 "selected": Out(config.lanes),
@@ -114,18 +115,17 @@ class Pipeline(wiring.Component):
         m = Module()
         # Data that hold only where `valid` need no reset.
         issued = Signal(IssuedSlot(self.config), name="s0_issued")
-        valid, index, slot = [Signal(name="s0_valid")], [issued.place.index], [issued.place.slot]
+        valid, slot = [Signal(name="s0_valid")], [issued.place.slot]
         beat = [Signal(PackedBeat, name="s0_beat")]
         m.d.comb += [beat[0].group.eq(issued.group), beat[0].ends.eq(issued.ends)]
         m.d.sync += [valid[0].eq(self.issue), issued.eq(self.issued)]
         for stage in range(1, VECTOR_STORE_STAGE):
             valid.append(Signal(name=f"s{stage}_valid"))
-            index.append(Signal.like(index[0], name=f"s{stage}_index", reset_less=True))
             slot.append(Signal.like(slot[0], name=f"s{stage}_slot", reset_less=True))
             beat.append(Signal(PackedBeat, name=f"s{stage}_beat", reset_less=True))
             m.d.sync += [valid[stage].eq(valid[stage - 1]), beat[stage].eq(beat[stage - 1])]
             with m.If(valid[stage - 1]):
-                m.d.sync += [index[stage].eq(index[stage - 1]), slot[stage].eq(slot[stage - 1])]
+                m.d.sync += slot[stage].eq(slot[stage - 1])
         for port, early in (
             (self.empty, 0),
             (self.drained, VECTOR_NEXT_EARLY_CYCLES),
@@ -139,18 +139,8 @@ class Pipeline(wiring.Component):
             self.first_column.eq(lane_column(self.config, beat[0].group)),
             self.selected.eq(self._lanes_of(beat[10].group)),
             self.packed.eq(beat[11]),
+            self.arithmetic.enable.eq(valid[1]),
         ]
-
-        # A table that is read in a stage gives its value in the next one.
-        reads = [
-            (self.immediate, 1),
-            (self.arithmetic, 1),
-            (self.out_zp, 6),
-            (self.finish, 8),
-            (self.limits, 8),
-        ]
-        for table, stage in reads:
-            m.d.comb += [table.enable.eq(valid[stage]), table.index.eq(index[stage])]
         self._operands(m, issued, valid, slot, beat)
         self._arithmetic(m, valid)
         self._destination(m, valid, slot, beat)
@@ -171,6 +161,7 @@ class Pipeline(wiring.Component):
             m.d.sync += s1.eq(issued)
         a, b = s1.fields.a, s1.fields.b
         m.d.comb += [
+            self.arithmetic.index.eq(s1.place.index),
             control.s1_bias.eq(s1.fields.bias),
             control.s1_column.eq(lane_column(self.config, beat[1].group)),
             control.s2_column.eq(lane_column(self.config, beat[2].group)),

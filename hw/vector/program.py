@@ -1,6 +1,6 @@
 """The micro-program: what each micro-op needs, kept in tables that are read at the stage that needs it."""
 
-from amaranth.hdl import Module, Mux, Signal, ValueCastable
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 from ..config import Config
 from ..isa import STORE_STREAM, Opcode, Source, layout
 from ..layouts import shapes
-from ..memory.blocks import placement
+from ..memory.blocks import has_small_memories, placement
 from ..memory.words import NO_COLLISION_LOGIC
 from .layouts import Arithmetic, Finish, IssueFields, Limits, Select, micro_op_index
 
@@ -28,13 +28,36 @@ class TableRead(wiring.Signature):
         super().__init__({"enable": Out(1), "index": Out(micro_op_index(config)), "data": In(shape)})
 
 
+class EntryRead(wiring.Signature):
+    """What comes with another read, or some cycles behind it, from the reader's side.
+
+    Ports:
+        data (the entry's shape, in): the entry, for one cycle.
+    """
+
+    def __init__(self, shape: object):
+        super().__init__({"data": In(shape)})
+
+
+OUT_ZP_CYCLES, FINISH_CYCLES = 5, 7
+"""Cycles from an entry of `arithmetic` to the same micro-op's `out_zp`, and to its `finish` and `limits`."""
+
+
 class MicroOpStore(wiring.Component):
     """`vector_uops` micro-ops.
 
+    Where small memories are LUTs or blocks, what a later stage needs is read by an index that is as late. On a chip
+    they would be flip-flops: there one memory, half of it of VECTOR_UOP and half of VECTOR_BOUNDS, is large enough for
+    a macro. It is read once, and what later stages need follows in registers.
+
     Ports:
         write_uop (1, in), uop (VECTOR_UOP, in): store this VECTOR_UOP under its index.
-        write_bounds (1, in), bounds (VECTOR_BOUNDS, in): store this VECTOR_BOUNDS under its index.
-        issue, immediate, arithmetic, out_zp, finish, limits (TableRead, in): the tables.
+        write_bounds (1, in), bounds (VECTOR_BOUNDS, in): the same with VECTOR_BOUNDS. Not with `write_uop`.
+        issue (TableRead, in): the table of the issue.
+        arithmetic (TableRead, in): the table of all that comes later; what the operation needs.
+        immediate (EntryRead, in): with the data of `arithmetic`.
+        out_zp (EntryRead, in): OUT_ZP_CYCLES later.
+        finish, limits (EntryRead, in): FINISH_CYCLES later.
     """
 
     def __init__(self, config: Config):
@@ -46,25 +69,88 @@ class MicroOpStore(wiring.Component):
                 "write_bounds": In(1),
                 "bounds": In(layout(Opcode.VECTOR_BOUNDS)),
                 "issue": In(TableRead(config, IssueFields)),
-                "immediate": In(TableRead(config, *shapes(Opcode.VECTOR_BOUNDS, "immediate").values())),
                 "arithmetic": In(TableRead(config, Arithmetic)),
-                "out_zp": In(TableRead(config, *shapes(Opcode.VECTOR_UOP, "out_zp").values())),
-                "finish": In(TableRead(config, Finish)),
-                "limits": In(TableRead(config, Limits)),
+                "immediate": In(EntryRead(*shapes(Opcode.VECTOR_BOUNDS, "immediate").values())),
+                "out_zp": In(EntryRead(*shapes(Opcode.VECTOR_UOP, "out_zp").values())),
+                "finish": In(EntryRead(Finish)),
+                "limits": In(EntryRead(Limits)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        self._issue(m)
         uop, bounds = self.uop, self.bounds
-        issue = self._table(m, "issue", self.issue, self.write_uop, NO_COLLISION_LOGIC)
-        finish = self._table(m, "finish", self.finish, self.write_uop, NO_COLLISION_LOGIC)
-        # Registers follow these at once, so that they may come late.
-        late = placement(platform)
-        arithmetic = self._table(m, "arithmetic", self.arithmetic, self.write_uop, late)
-        out_zp = self._table(m, "out_zp", self.out_zp, self.write_uop, late)
-        immediate = self._table(m, "immediate", self.immediate, self.write_bounds, late)
-        limits = self._table(m, "limits", self.limits, self.write_bounds, late)
+        of_uop = (
+            ("arithmetic", 0, Cat(uop[field] for field in Arithmetic.members)),
+            ("out_zp", OUT_ZP_CYCLES, uop.out_zp),
+            ("finish", FINISH_CYCLES, Cat(uop[field] for field in Finish.members)),
+        )
+        of_bounds = (
+            ("immediate", 0, bounds.immediate),
+            ("limits", FINISH_CYCLES, Cat(bounds[field] for field in Limits.members)),
+        )
+        if has_small_memories(platform):
+            for name, cycles, entry in of_uop:
+                self._table(m, platform, (name, cycles, entry), self.write_uop, uop.index)
+            for name, cycles, entry in of_bounds:
+                self._table(m, platform, (name, cycles, entry), self.write_bounds, bounds.index)
+            return m
+        halves = [Cat(entry for *_, entry in half) for half in (of_uop, of_bounds)]
+        half_bits = max(map(len, halves))
+        m.submodules.later = memory = Memory(shape=2 * half_bits, depth=self.config.vector_uops, init=[])
+        reader, writer = memory.read_port(), memory.write_port(granularity=half_bits)
+        m.d.comb += [
+            reader.en.eq(self.arithmetic.enable),
+            reader.addr.eq(self.arithmetic.index),
+            writer.en.eq(Cat(self.write_uop, self.write_bounds)),
+            writer.addr.eq(Mux(self.write_uop, uop.index, bounds.index)),
+            writer.data[:half_bits].eq(halves[0]),
+            writer.data[half_bits:].eq(halves[1]),
+        ]
+        for begin, half in ((0, of_uop), (half_bits, of_bounds)):
+            for name, cycles, entry in half:
+                read = Signal(len(entry), name=f"{name}_read")
+                m.d.comb += read.eq(reader.data[begin:][: len(entry)])
+                m.d.comb += Value.cast(getattr(self, name).data).eq(_later(m, read, cycles))
+                begin += len(entry)
+        return m
+
+    def _table(
+        self, m: Module, platform: object, read: tuple[str, int, Value], write: Signal, index: Value
+    ) -> None:
+        """A memory of entries that are read some cycles after `arithmetic`. `read`: its name, the cycles, and what to
+        store in it."""
+        name, cycles, entry = read
+        # Registers follow, so that it may come late: that of a few bits is not worth a block.
+        late = NO_COLLISION_LOGIC if name == "finish" else placement(platform)
+        memory = Memory(shape=len(entry), depth=self.config.vector_uops, init=[], attrs=late)
+        m.submodules[name] = memory
+        reader, writer = memory.read_port(), memory.write_port()
+        m.d.comb += [
+            reader.en.eq(_later(m, self.arithmetic.enable, cycles, f"{name}_enable")),
+            reader.addr.eq(_later(m, self.arithmetic.index, cycles, f"{name}_index")),
+            Value.cast(getattr(self, name).data).eq(reader.data),
+            writer.en.eq(write),
+            writer.addr.eq(index),
+            writer.data.eq(entry),
+        ]
+
+    def _issue(self, m: Module) -> None:
+        """What the issue decides by."""
+        uop = self.uop
+        m.submodules.issue = memory = Memory(
+            shape=IssueFields, depth=self.config.vector_uops, init=[], attrs=NO_COLLISION_LOGIC
+        )
+        reader, writer = memory.read_port(), memory.write_port()
+        issue = writer.data
+        m.d.comb += [
+            reader.en.eq(self.issue.enable),
+            reader.addr.eq(self.issue.index),
+            self.issue.data.eq(reader.data),
+            writer.en.eq(self.write_uop),
+            writer.addr.eq(uop.index),
+        ]
         a, b = uop.a_source, uop.b_source
         for operand, source, index in ((issue.a, a, uop.a_index), (issue.b, b, uop.b_index)):
             with m.Switch(source):
@@ -91,27 +177,13 @@ class MicroOpStore(wiring.Component):
             issue.bias.eq(uop.bias),
             issue.store.eq(uop.to_memory),
             issue.registers.eq((a == Source.REGISTER.value) | (b == Source.REGISTER.value)),
-            *(arithmetic[field].eq(uop[field]) for field in Arithmetic.members),
-            *(finish[field].eq(uop[field]) for field in Finish.members),
-            *(limits[field].eq(bounds[field]) for field in Limits.members),
-            out_zp.eq(uop.out_zp),
-            immediate.eq(bounds.immediate),
         ]
-        return m
 
-    def _table(
-        self, m: Module, name: str, port: wiring.PureInterface, write: Signal, attributes: dict
-    ) -> ValueCastable:
-        """A table read by `port`; what to store in it."""
-        memory = Memory(shape=port.data.shape(), depth=self.config.vector_uops, init=[], attrs=attributes)
-        index = self.uop.index if write is self.write_uop else self.bounds.index
-        m.submodules[name] = memory
-        reader, writer = memory.read_port(), memory.write_port()
-        m.d.comb += [
-            reader.en.eq(port.enable),
-            reader.addr.eq(port.index),
-            port.data.eq(reader.data),
-            writer.en.eq(write),
-            writer.addr.eq(index),
-        ]
-        return writer.data
+
+def _later(m: Module, value: Signal, cycles: int, name: str = "") -> Signal:
+    """What `value` was some cycles ago."""
+    for cycle in range(1, cycles + 1):
+        register = Signal(value.shape(), name=f"{name or value.name}_{cycle}", reset_less=True)
+        m.d.sync += register.eq(value)
+        name, value = name or value.name, register
+    return value

@@ -55,6 +55,7 @@ _UNUSED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (_FIELDS, "load_decoder_decoder", ("words0",)),
     (_FIELDS, "load_decoder_decoder_engine*", ("job", "result", "before_", "carries", "settings")),
     (_FIELDS, "load_decoder_decoder_engine*_adapt?", ("after_state?",)),
+    (_FIELDS, "load_decoder_decoder_engine*_contexts", ("written", "*_state?")),
     (_FIELDS, "load_decoder_decoder_engine*_decision", ("long",)),
     (_FIELDS, "sequencer_*_queue", ("dispatched__payload_instruction",)),
     (_FIELDS, "store", ("bursts__payload", "bursts__payload_purpose", "r_data*")),

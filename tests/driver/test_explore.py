@@ -80,6 +80,16 @@ def test_area_grows_with_what_is_there() -> None:
     assert {each.unit for each in samples()} > {"am", "array", "vector", WHOLE}
 
 
+def test_protected_data_cost_what_was_synthesised() -> None:
+    """ECP5: the CRC of LOAD's beats of 4 and of 8 bytes, and a machine with parity: LUTs, and a block for weights'."""
+    luts = {name: estimate(get_config(name), LutFabric.ECP5).lut for name in ("nano", "small")}
+    assert estimate(get_config("nano,load_crc=1"), LutFabric.ECP5).lut == luts["nano"] + 384
+    assert estimate(get_config("small,load_crc=1"), LutFabric.ECP5).lut == luts["small"] + 602
+    plain, parity = (estimate(get_config(name), LutFabric.ECP5) for name in ("nano", "nano,memory_parity=1"))
+    assert parity.lut == plain.lut + 493
+    assert parity.ram_kbit == plain.ram_kbit + 18
+
+
 @pytest.mark.parametrize("fabric", LutFabric)
 @pytest.mark.parametrize("name", ["nano", "base"])
 def test_cores_are_as_many_machines_and_a_little_more(name: str, fabric: LutFabric) -> None:

@@ -59,7 +59,7 @@ def plant(monkeypatch, owner, name, line, fault):
 
 FAULTS = {
     "the window is a byte longer": (
-        *(BurstSplitter, "_check_row", "> self.last_start", "> self.last_start + 1"),
+        *(BurstSplitter, "_check_row", "(self.mem_size, ", "(self.mem_size + 1, "),
         lambda tmp, _: dma.test_bursts_stay_in_the_window(tmp),
     ),
     "a burst that is not the last ends its row": (

@@ -12,7 +12,7 @@ from proving import before, constant, elaborated, implies, inputs_of, prove_by_i
 
 from tosaic.hw.cabac import engine as engine_module
 from tosaic.hw.cabac.adaptation import Context
-from tosaic.hw.cabac.contexts import ROW_BITS, ContextMemory
+from tosaic.hw.cabac.contexts import ROW_BITS, ContextMemory, whole
 from tosaic.hw.cabac.engine import Engine, Phase
 from tosaic.hw.cabac.interval import MAX_SHIFT
 from tosaic.hw.cabac.levels import SIZE_BITS, WeightPacker
@@ -44,16 +44,16 @@ class ShownContexts(ContextMemory):
         m = super().elaborate(platform)
         stored, at_row = 0, 0
         for selected, at_place, at_any in self.shown:
-            stored, at_row = stored | Mux(selected, at_place.data, 0), at_row | at_any.data
-        m.d.comb += [self.current.as_value().eq(stored), self.any_at_row.eq(at_row != 0)]
+            stored, at_row = stored | Mux(selected, at_place.data, 0), at_row | at_any
+        m.d.comb += [self.current.as_value().eq(whole(stored)), self.any_at_row.eq(at_row != 0)]
         return m
 
-    def _bank(self, m, name, selected, row):
-        read = super()._bank(m, name, selected, row)
+    def _bank(self, m, name, rows, selected, row):
+        read = super()._bank(m, name, rows, selected, row)
         words: Memory = getattr(m.submodules, name)
         at_place, at_any = words.read_port(domain="comb"), words.read_port(domain="comb")
         m.d.comb += [at_place.addr.eq(row), at_any.addr.eq(self.any_row)]
-        self.shown.append((selected, at_place, at_any))
+        self.shown.append((selected, at_place, Mux(self.any_row < rows, at_any.data, 0)))
         return read
 
 

@@ -37,12 +37,6 @@ def splitter():
         Assert(
             implies(dut.row_valid & ~dut.row.illegal & ~dut.row.purpose.is_signal, dut.row.row_bytes != 0)
         ),
-        Assert(
-            implies(
-                dut.row_valid,
-                Cat(dut.last_start, dut.no_start) == (dut.mem_size - dut.row.row_bytes)[:33],
-            )
-        ),
         first.eq(Cat(dut.first_lane, dut.beat)),
         last.eq(Cat(dut.last_lane, dut.beat + dut.beats_left)),
         Assert(implies(live, (first >= dut.mem_base) & (last < end) & (first <= last))),

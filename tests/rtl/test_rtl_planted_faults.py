@@ -63,7 +63,7 @@ FAULTS = {
         *(PeArray, "elaborate", "deliver[-1] | gather", "deliver[-2] | gather"),
     ),
     "weights are odd": (
-        *(ProcessingElement, "elaborate", "self.operand * self.weight", "self.operand * (self.weight | 1)"),
+        *(ProcessingElement, "elaborate", "self.operand, self.weight,", "self.operand, self.weight | 1,"),
     ),
     "the last vector of a row is stored whole": (
         *(Store, "elaborate", "Mux(self.last, below_tail, below)", "below"),

@@ -14,7 +14,7 @@ from tosaic.hw.array.operand_select import OperandSelect
 from tosaic.hw.array.pe_array import LATENCY as DELIVERY_LATENCY
 from tosaic.hw.array.pe_array import PeArray
 from tosaic.hw.array.pe_row import PeRow
-from tosaic.hw.array.processing_element import ProcessingElement
+from tosaic.hw.array.processing_element import HidingElement, ProcessingElement
 from tosaic.hw.config_text import get_config
 
 
@@ -31,9 +31,10 @@ def unpack(word: int, bits: int, count: int, signed: bool = True) -> list[int]:
     return [value - (1 << bits) if signed and value >> bits - 1 else value for value in values]
 
 
-def test_processing_element():
+@pytest.mark.parametrize("hides", [False, True])
+def test_processing_element(hides):
     """The product in one cycle, the sum in the next; `hide` wins over the sum."""
-    dut, dice = ProcessingElement(), random.Random(1)
+    dut, dice = HidingElement() if hides else ProcessingElement(), random.Random(1)
 
     async def process(ctx):
         product, own, passed, summed = 0, 0, 0, False
@@ -44,39 +45,44 @@ def test_processing_element():
                 add=summed and dice.random() < 0.7,
                 keep=dice.random() < 0.5,
                 above=dice.randrange(1 << 32),
-                hide=dice.random() < 0.3,
+                hide=hides and dice.random() < 0.3,
             )
+            chain = hides or dice.random() < 0.5
             for port, value in (
                 (dut.operand, values["operand"]),
                 (dut.weight, values["weight"]),
                 (dut.add, values["add"]),
                 (dut.keep, values["keep"]),
                 (dut.above, values["above"]),
-                (dut.hide, values["hide"]),
+                (dut.hide, values["hide"]) if hides else (dut.chain, chain and not values["keep"]),
             ):
                 ctx.set(port, value)
             await ctx.tick()
             if values["add"]:
-                own = passed = wrap((own if values["keep"] else values["above"]) + product)
+                own = passed = wrap((own if values["keep"] else values["above"] if chain else 0) + product)
             passed = 0 if values["hide"] else passed
             product = values["operand"] * values["weight"]
             # Sums begin with one that does not keep: the element's registers have no reset.
             summed = True
             if not values["add"] and own == 0:
                 continue
-            assert ctx.get(dut.passed) == passed
+            assert ctx.get(dut.passed if hides else dut.sum) == passed
 
     run(dut, process)
 
 
+@pytest.mark.parametrize("hides", [False, True])
 @pytest.mark.parametrize("depthwise", [False, True])
-def test_row(depthwise):
-    """Three cycles from a slot to its sums; output stationary they show only where they are delivered."""
-    dut, dice, width = PeRow(SQUARE), random.Random(2), SQUARE.columns
+def test_row(depthwise, hides):
+    """Three cycles from a slot to its sums; a row that hides them shows them, output stationary, only where they are
+    delivered."""
+    dut, dice, width = PeRow(SQUARE, hides=hides), random.Random(2), SQUARE.columns
     weights = [dice.randint(-255, 255) for _ in range(width)]
     slots = [[dice.randint(-255, 255) for _ in range(width)] for _ in range(12)]
-    # Output stationary, the row above shows zero while this one adds up.
-    above = [[dice.randrange(1 << 32) if depthwise else 0 for _ in range(width)] for _ in range(12)]
+    # Output stationary, the row above shows zero while this one adds up, if it hides its sums.
+    above = [
+        [dice.randrange(1 << 32) if depthwise or not hides else 0 for _ in range(width)] for _ in range(12)
+    ]
 
     async def process(ctx):
         ctx.set(dut.weights, pack(weights, OPERAND_BITS))
@@ -95,13 +101,14 @@ def test_row(depthwise):
                 ctx.set(dut.operands, pack(slots[cycle - 1], OPERAND_BITS))
             if 2 <= cycle < len(slots) + 2:
                 ctx.set(dut.above, pack(above[cycle - 2], 32))
-            ctx.set(dut.deliver, cycle == len(slots))
+            if hides:
+                ctx.set(dut.deliver, cycle == len(slots))
             if cycle >= 3:
                 number = cycle - 3
                 start = above[number] if depthwise else sums
                 products = (a * b for a, b in zip(slots[number], weights, strict=True))
                 sums = [wrap(own + product) for own, product in zip(start, products, strict=True)]
-                shown = depthwise or number == len(slots) - 1
+                shown = depthwise or not hides or number == len(slots) - 1
                 assert unpack(ctx.get(dut.passed), 32, width, False) == (sums if shown else [0] * width), (
                     cycle
                 )
