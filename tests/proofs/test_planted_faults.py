@@ -117,11 +117,11 @@ FAULTS = {
     ),
     "a rounding shift does not round": (
         *(Alu, "_product", "Mux(nudged, ~negative, guard)", "nudged"),
-        lambda tmp, monkeypatch: lane.test_scaled_product(monkeypatch, tmp),
+        lambda tmp, monkeypatch: lane.test_scaled_product(48, monkeypatch, tmp),
     ),
     "double rounding is forgotten": (
         *(Alu, "_product", "Mux(nudged, ~negative, guard)", "guard"),
-        lambda tmp, monkeypatch: lane.test_rescale(1, monkeypatch, tmp),
+        lambda tmp, monkeypatch: lane.test_rescale(1, 48, monkeypatch, tmp),
     ),
     "MIN is MAX": (
         *(
@@ -130,15 +130,24 @@ FAULTS = {
             "s4.choose_less.eq(op[3] == Op.MIN)",
             "s4.choose_less.eq(op[3] == Op.MAX)",
         ),
-        lambda tmp, _: lane.test_operation(Op.MIN, tmp),
+        lambda tmp, _: lane.test_operation(Op.MIN, 48, tmp),
     ),
     "a wide result is clamped by its low bits": (
         *(Alu, "_limit", "s9_clamp & Mux(wide, y[-1], low)", "s9_clamp & low"),
-        lambda tmp, _: lane.test_limits(tmp),
+        lambda tmp, _: lane.test_limits(48, tmp),
     ),
     "the sign of a part is dropped": (
         *(multiplier, "partial_sums", "crossed[-1].replicate", "C(0, 1).replicate"),
-        lambda tmp, monkeypatch: lane.test_the_parts_make_the_product(lane.BITS, monkeypatch, tmp),
+        lambda tmp, monkeypatch: lane.test_the_parts_make_the_product(48, monkeypatch, tmp),
+    ),
+    "a top part that ends below the product's end has no sign": (
+        *(
+            multiplier,
+            "partial_sums",
+            "sign_extend(products[2, 0], PRODUCT_BITS - _PAIR_BITS).as_unsigned()",
+            "products[2, 0].as_unsigned()[: PRODUCT_BITS - _PAIR_BITS]",
+        ),
+        lambda tmp, monkeypatch: lane.test_the_parts_make_the_product(40, monkeypatch, tmp),
     ),
     "a command that waits is lost": (
         *(CommandQueue, "elaborate", "fifo.r_en.eq(moves)", "fifo.r_en.eq(1)"),
