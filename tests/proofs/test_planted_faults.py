@@ -7,6 +7,7 @@ import pytest
 import test_prove_array as array
 import test_prove_axi as axi
 import test_prove_cabac as cabac
+import test_prove_completion as completion
 import test_prove_control as control
 import test_prove_cores as cores
 import test_prove_dma as dma
@@ -28,6 +29,8 @@ from tosaic.hw.cores.read_share import CoreReader, ReadShare
 from tosaic.hw.cores.token_exchange import TokenExchange
 from tosaic.hw.cores.write_share import CoreWriter, WriteShare
 from tosaic.hw.dma.bursts import BurstSplitter
+from tosaic.hw.dma.completion import Completion
+from tosaic.hw.dma.issue import CommandIssue
 from tosaic.hw.dma.load import LoadUnit
 from tosaic.hw.dma.store import StoreUnit
 from tosaic.hw.dma.unpack import Unpacker, UnpackLane
@@ -268,6 +271,56 @@ FAULTS = {
     "dependent quantization forgets its state": (
         *(WeightPacker, "_make_level", "(size << 1) - parts.odd", "size << 1"),
         lambda tmp, _: cabac.test_a_level_becomes_a_weight(tmp),
+    ),
+    "the rows of a GO follow the pitch of the other memory": (
+        *(
+            CommandIssue,
+            "_make_transfer",
+            '"local_pitch": self.local_pitch',
+            '"local_pitch": self.memory_pitch[:24]',
+        ),
+        lambda tmp, _: completion.test_commands_become_transfers_in_order(Unit.LOAD, tmp),
+    ),
+    "a row begins a few bytes further in on-chip memory": (
+        *(BurstSplitter, "_begin_row", "row.local_address - start[:lane_bits]", "row.local_address"),
+        lambda tmp, _: completion.test_bursts_carry_each_byte_once("row", tmp),
+    ),
+    "a SIGNAL passes the last row before it": (
+        *(BurstSplitter, "_take_rows", "given.purpose.is_signal | (given.rows == 1)", "given.rows <= 2"),
+        lambda tmp, _: completion.test_bursts_carry_each_byte_once("order", tmp),
+    ),
+    "a SIGNAL does not wait for compressed weights": (
+        *(Completion, "elaborate", "~burst_distance[-1] & ~block_distance[-1]", "~burst_distance[-1]"),
+        lambda tmp, monkeypatch: completion.test_a_signal_fires_when_all_before_it_is_complete(
+            monkeypatch, tmp
+        ),
+    ),
+    "a SIGNAL is forgotten that waits while many bursts pass": (
+        *(Completion, "elaborate", "& ~crowded", ""),
+        lambda tmp, monkeypatch: completion.test_a_signal_fires_when_all_before_it_is_complete(
+            monkeypatch, tmp
+        ),
+    ),
+    "a store is complete when its data are sent": (
+        *(StoreUnit, "_send", "completed.eq(write.bvalid)", "completed.eq(self.sent & write.wlast)"),
+        lambda tmp, monkeypatch: completion.test_store_signals_what_was_answered(monkeypatch, tmp),
+    ),
+    "an answer that nobody decoded is not an error": (
+        *(StoreUnit, "_report", "(write.bresp != 0)", "(write.bresp == 2)"),
+        lambda tmp, monkeypatch: completion.test_store_signals_what_was_answered(monkeypatch, tmp),
+    ),
+    "a load is complete before its last write is granted": (
+        *(
+            LoadUnit,
+            "_retire_beats",
+            "completed.eq(ended_burst & self.leaves)",
+            "completed.eq(self.retires & self.ends_burst)",
+        ),
+        lambda tmp, monkeypatch: completion.test_load_signals_what_is_written(monkeypatch, tmp),
+    ),
+    "a beat that came with an error is written": (
+        *(LoadUnit, "_write", "halted | self.bad | head", "halted | head"),
+        lambda tmp, monkeypatch: completion.test_load_signals_what_is_written(monkeypatch, tmp),
     ),
 }
 

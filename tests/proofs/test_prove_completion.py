@@ -1,18 +1,20 @@
-"""LOAD and STORE signal what is complete, and nothing else: for all programs, all stalls of the bus and of the memories,
-and errors at any beat, by induction.
+"""LOAD and STORE signal what is complete, and nothing else: for all programs, all stalls of the bus and of the
+memories, and errors at any beat, by induction.
 
-From a GO to its SIGNAL: commands become transfers in order, a transfer becomes bursts that carry each of its bytes once,
-a beat of a burst becomes one access, and a SIGNAL fires when all bursts before it are complete, in order and once. After
-an error none fires. Each step is proved with what it receives free; that words leave queues and buffers as they came is
-proved in test_prove_queues.py and test_prove_control.py.
+From a GO to its SIGNAL: commands become transfers in order, a transfer becomes bursts that carry each of its bytes
+once, a beat of a burst becomes one access, and a SIGNAL fires when all bursts before it are complete, in order and
+once. After an error none fires. Each step is proved with what it receives free; that words leave queues and buffers as
+they came is proved in test_prove_queues.py and test_prove_control.py, of what comes unpacked in test_prove_unpack.py.
+The machine of these proofs has no decoder; a SIGNAL's wait for the decoder is in the proof of SIGNALs.
 
 Of the bus it is assumed that answers of one ID come in order, as AXI demands, that a write is answered after its last
 beat was taken, and that nothing is answered that was not asked for.
 """
 
 import pytest
-from amaranth.hdl import Assert, Assume, C, Cat, Module, Mux, Signal
+from amaranth.hdl import Assert, Assume, Cat, Elaboratable, Module, Mux, Signal
 from amaranth.lib import data
+from amaranth.lib.fifo import FIFOInterface
 from amaranth.utils import exact_log2
 from proving import (
     before,
@@ -23,7 +25,6 @@ from proving import (
     inputs_of,
     leaves_free,
     prove_by_induction,
-    watch_queues,
 )
 
 from tosaic.hw.config import CONFIGS
@@ -32,11 +33,11 @@ from tosaic.hw.dma import completion as completion_module
 from tosaic.hw.dma import load as load_module
 from tosaic.hw.dma import store as store_module
 from tosaic.hw.dma.bursts import BEAT_BITS, BurstSplitter, lanes_of
-from tosaic.hw.dma.completion import Completion
+from tosaic.hw.dma.completion import NUMBER_BITS, Completion
 from tosaic.hw.dma.issue import CommandIssue
 from tosaic.hw.dma.load import LoadUnit
 from tosaic.hw.dma.store import StoreUnit
-from tosaic.hw.isa import Opcode, Space, Unit, layout
+from tosaic.hw.isa import Error, Opcode, Space, Unit, layout
 
 pytestmark = pytest.mark.nightly
 NANO = CONFIGS["nano"]
@@ -245,8 +246,8 @@ def claim_all(m, proved, assumed=()):
 @pytest.mark.parametrize("part", ["order", "row"])
 def test_bursts_carry_each_byte_once(part, tmp_path):
     """The bursts of a GO's row follow each other without a gap, in both memories, from its first byte to its last one;
-    row follows row, and then what comes behind: a SIGNAL leaves when all bytes before it have left. The order is proved for rows that are right, these for
-    an order that was right until the cycle before."""
+    row follows row, and then what comes behind: a SIGNAL leaves when all bytes before it have left. The order is proved
+    for rows that are right, these for an order that was right until the cycle before."""
     proof = SplitterUnderProof()
     dut, now, burst, goes = proof.dut, proof.now, proof.dut.bursts.payload, proof.sound & proof.leaves
     order, row = proof.stage_1(), proof.stage_2()
@@ -269,3 +270,214 @@ def test_bursts_carry_each_byte_once(part, tmp_path):
         claims = [implies(goes & ~proof.is_signal, each) for each in claims]
         claim_all(proof.module, [*row, *claims], [before(proof.module, held, init=1)])
     prove_by_induction(proof.module, tmp_path, inputs_of(dut), steps=1)
+
+
+# Bursts to SIGNALs.
+
+
+class OpenQueue(FIFOInterface, Elaboratable):
+    """A queue whose words the proof sees: what SyncFIFO is (test_prove_queues.py)."""
+
+    def __init__(self, *, width, depth):
+        super().__init__(width=width, depth=depth)
+        self.words = [Signal(width, name=f"word{place}") for place in range(depth)]
+        self.level = Signal(range(depth + 1))
+
+    def elaborate(self, platform):
+        m = Module()
+        enters, leaves = self.w_en & self.w_rdy, self.r_en & self.r_rdy
+        m.d.comb += [
+            self.w_rdy.eq(self.level != self.depth),
+            self.r_rdy.eq(self.level != 0),
+            self.r_data.eq(self.words[0]),
+        ]
+        m.d.sync += self.level.eq(self.level + enters - leaves)
+        shift_in(m, self.words, self.level, enters, leaves, self.w_data)
+        return m
+
+
+def shift_in(m, words, level, enters, leaves, word):
+    """The first of the words leaves, another one comes behind the last one."""
+    for place, (here, after) in enumerate(zip(words, [*words[1:], None], strict=True)):
+        with m.If(enters & (level - leaves == place)):
+            m.d.sync += here.eq(word)
+        if after is not None:
+            with m.Elif(leaves):
+                m.d.sync += here.eq(after)
+
+
+MOST_BLOCKS = 4
+"""Blocks of compressed weights that are issued and not decoded."""
+
+
+class Left:
+    """Of what is under way when a SIGNAL comes, how much is left: for each place in the queue of SIGNALs."""
+
+    def __init__(self, m, queue, most, begins, ends):
+        self.under_way = Signal(range(most + 1), name="under_way")
+        self.left = [Signal(range(most + 1), name=f"left{place}") for place in range(queue.depth)]
+        m.d.sync += self.under_way.eq(self.under_way + begins - ends)
+        enters, leaves = queue.w_en & queue.w_rdy, queue.r_en & queue.r_rdy
+        fewer = [Signal.like(left) for left in self.left]
+        m.d.comb += [new.eq(left - (ends & (left != 0))) for new, left in zip(fewer, self.left, strict=True)]
+        for place, left in enumerate(self.left):
+            with m.If(enters & (queue.level - leaves == place)):
+                m.d.sync += left.eq(self.under_way - ends)
+            with m.Elif(leaves):
+                m.d.sync += left.eq(fewer[place + 1] if place + 1 < queue.depth else 0)
+            with m.Else():
+                m.d.sync += left.eq(fewer[place])
+
+
+def test_a_signal_fires_when_all_before_it_is_complete(monkeypatch, tmp_path):
+    """A SIGNAL fires once, in its turn and with its tokens, as soon as all bursts that were issued before it are
+    complete and all blocks decoded, and not before, however long `halt` held it up."""
+    monkeypatch.setattr(completion_module, "SyncFIFO", OpenQueue)
+    m = Module()
+    dut = elaborated(m, "dut", Completion())
+    queue = m.submodules.dut.submodules.queue
+    tokens = dut.signals.payload.shape()
+    entry = data.StructLayout({"tokens": tokens, "burst": NUMBER_BITS, "block": NUMBER_BITS})
+    bursts = Left(m, queue, OUTSTANDING_BURSTS, dut.issued, dut.completed)
+    blocks = Left(m, queue, MOST_BLOCKS, dut.block_issued, dut.block_decoded)
+    first = data.View(entry, queue.words[0])
+    complete = (bursts.left[0] == 0) & (blocks.left[0] == 0)
+    fired = {"semaphore": dut.signal_semaphore, "count": dut.signal_count}
+    m.d.comb += [
+        Assume(implies(dut.issued, dut.room & ~dut.signals.valid)),
+        Assume(implies(dut.completed, bursts.under_way != 0)),
+        Assume(implies(dut.block_decoded, blocks.under_way != 0)),
+        Assume(implies(dut.block_issued, dut.issued & (blocks.under_way < MOST_BLOCKS))),
+        Assert(dut.signal == ((queue.level != 0) & complete & ~dut.halt)),
+        Assert(dut.signal == (queue.r_en & queue.r_rdy)),
+        Assert((dut.signals.valid & dut.signals.ready) == (queue.w_en & queue.w_rdy)),
+        Assert(data.View(entry, queue.w_data).tokens == dut.signals.payload),
+        *(Assert(implies(dut.signal, port == first.tokens[name])) for name, port in fired.items()),
+        Assert(dut.outstanding == (bursts.under_way != 0)),
+        Assert(dut.decodes == (blocks.under_way != 0)),
+    ]
+    # What holds always: the SIGNALs' numbers of bursts and blocks, of which fewer lie behind a later one.
+    m.d.comb += [
+        Assert(queue.level <= queue.depth),
+        Assert((dut.issued_count - dut.completed_count)[:NUMBER_BITS] == bursts.under_way),
+        Assert((dut.blocks_issued - dut.blocks_decoded)[:NUMBER_BITS] == blocks.under_way),
+        Assert((bursts.under_way <= OUTSTANDING_BURSTS) & (blocks.under_way <= MOST_BLOCKS)),
+        Assert(implies(dut.room, bursts.under_way < OUTSTANDING_BURSTS)),
+    ]
+    above, half = None, 1 << (NUMBER_BITS - 1)
+    for place, word in enumerate(queue.words):
+        there, word = queue.level > place, data.View(entry, word)
+        behind, blocks_behind = Signal(NUMBER_BITS), Signal(NUMBER_BITS)
+        m.d.comb += [
+            behind.eq(dut.issued_count - word.burst),
+            blocks_behind.eq(dut.blocks_issued - word.block),
+            Assert(implies(there, blocks_behind <= behind)),
+            Assert(implies(there, behind < half - 4 - dut.room)),
+            *(() if above is None else (Assert(implies(there, behind <= above)),)),
+        ]
+        for kind, count in ((bursts, behind), (blocks, blocks_behind)):
+            left = Mux(kind.under_way > count, kind.under_way - count, 0)
+            m.d.comb += Assert(implies(there, kind.left[place] == left))
+        above = behind
+    prove_by_induction(m, tmp_path, inputs_of(dut), steps=2)
+
+
+# Beats to memory, and the unit as a whole.
+
+
+def test_store_signals_what_was_answered(monkeypatch, tmp_path):
+    """A burst of STORE is complete when it is answered, one answer for one burst; a beat is read from where its burst
+    says; from an answer with an error on no SIGNAL fires."""
+    queues, m = cut_queues(monkeypatch, store_module), Module()
+    dut = elaborated(m, "dut", StoreUnit(NANO))
+    pending, _ = queues
+    head = data.View(dut.reading, pending.r_data)
+    ports, axi, completion = leaves_free(m, pending), dut.axi, dut.completion
+    number, answers_left = Signal(8), Signal(range(OUTSTANDING_BURSTS + 1))
+    with m.If(dut.am.prepare):
+        m.d.sync += number.eq(Mux(number == head.last_beat, 0, number + 1))
+    m.d.sync += answers_left.eq(answers_left + pending.w_en - axi.bvalid)
+    failed = sticky(m, (axi.bvalid & (axi.bresp != 0)) | dut.stop)
+    m.d.comb += [
+        # The memory answers only what it was asked.
+        Assume(implies(axi.bvalid, answers_left != 0)),
+        Assert(axi.bready & (completion.completed == axi.bvalid) & (completion.issued == pending.w_en)),
+        Assert(answers_left == (completion.issued_count - completion.completed_count)[:NUMBER_BITS]),
+        Assert(implies(completion.room, answers_left < OUTSTANDING_BURSTS)),
+        Assert(answers_left <= OUTSTANDING_BURSTS),
+        Assert(implies(failed, dut.halted & ~dut.tokens.signal & ~pending.w_en)),
+        Assert(implies(axi.bvalid & (axi.bresp != 0) & ~dut.halted, dut.status.error)),
+        Assert(implies(answers_left != 0, dut.status.busy)),
+        Assert(dut.tokens.signal == completion.signal),
+        Assert((number == dut.index) & (dut.is_first == (number == 0))),
+        Assert(implies(number != 0, pending.r_rdy & (number <= head.last_beat))),
+        Assert(
+            implies(pending.r_rdy, dut.am.address == (head.local_address + number * NANO.word_bytes)[:24])
+        ),
+    ]
+    prove_by_induction(m, tmp_path, [*inputs_of(dut), *ports], steps=1)
+
+
+def test_load_signals_what_is_written(monkeypatch, tmp_path):
+    """A burst of LOAD is complete, once, when all its beats are written: each where its burst says, with the data that
+    came, in the bytes of the row alone, and held until the memory takes it. What came with an error is not written, and
+    from it on no SIGNAL fires and nothing is written."""
+    queues, m = cut_queues(monkeypatch, load_module), Module()
+    dut = elaborated(m, "dut", LoadUnit(NANO))
+    (descriptors,) = queues
+    ports = leaves_free(m, descriptors)
+    head, beat, am, wm, completion = dut.head, dut.beats.output, dut.am, dut.wm, dut.completion
+    number, is_last = Signal(8), Signal()
+    to_am, to_wm, fails = Signal(), Signal(), Signal()
+    ended = Signal()  # The burst's last beat has retired, and it is not complete.
+    m.d.comb += [
+        is_last.eq(number == head.last_beat),
+        fails.eq(dut.retires & (beat.payload.resp != 0)),
+        to_am.eq(dut.retires & ~fails & ~dut.halted & ~head.purpose.to_wm),
+        to_wm.eq(dut.retires & ~fails & ~dut.halted & head.purpose.to_wm),
+    ]
+    with m.If(dut.retires):
+        m.d.sync += number.eq(Mux(is_last, 0, number + 1))
+    m.d.sync += ended.eq(Mux(dut.retires & is_last, 1, ended & ~completion.completed))
+    failed = sticky(m, fails | dut.stop)
+    waits = am.request & ~am.grant
+    lanes = lanes_of(head, number == 0, is_last, NANO.word_bytes)
+    address = (head.local_address + number * NANO.word_bytes)[:24]
+    under_way = (completion.issued_count - completion.completed_count)[:NUMBER_BITS]
+    m.d.comb += [
+        # A machine without decoder and unpacker makes no such bursts, and the queue of bursts under way is cut.
+        Assume(implies(descriptors.r_rdy, ~data.View(head.shape(), descriptors.r_data).purpose.packed)),
+        Assume(implies(descriptors.r_rdy, ~data.View(head.shape(), descriptors.r_data).purpose.to_decoder)),
+        # A burst has an address and a place among those under way.
+        Assert(completion.issued == (descriptors.w_en & descriptors.w_rdy)),
+        Assert(implies(descriptors.w_en, descriptors.w_data == dut.burst.as_value())),
+        Assert(implies(descriptors.w_en, dut.addresses.input.valid & dut.addresses.input.ready)),
+        Assert(implies(descriptors.w_en, dut.addresses.input.payload.address == dut.burst.address)),
+        Assert(implies(descriptors.w_en, dut.addresses.input.payload.length == dut.burst.last_beat)),
+        # Beats.
+        Assert(implies(dut.retires, beat.valid & dut.head_valid & ~waits)),
+        Assert(implies(dut.retires, dut.oldest.output.ready == is_last)),
+        Assert(implies(dut.head_valid & (number != 0), number <= head.last_beat)),
+        Assert(implies(to_am, am.prepare & (am.address == address) & (am.mask == lanes))),
+        Assert(implies(to_am, am.data == beat.payload.data)),
+        Assert(am.request == before(m, to_am | waits)),
+        Assert(implies(waits, ~am.prepare)),
+        Assert(wm.enable == before(m, to_wm)),
+        Assert(implies(wm.enable, wm.address == before(m, address)[LANE_BITS:][: len(wm.address)])),
+        Assert(implies(wm.enable, wm.data == before(m, beat.payload.data))),
+        # Bursts.
+        Assert((completion.completed == (ended & ~waits)) & (dut.ended_burst == ended)),
+        Assert(implies(ended & dut.retires, completion.completed)),
+        Assert(implies(failed, dut.halted & ~dut.tokens.signal & ~descriptors.w_en)),
+        Assert(implies(failed, ~to_am & ~to_wm)),
+        Assert(implies(fails & ~dut.halted, dut.status.error & (dut.status.code == Error.BUS_READ))),
+        Assert(implies((under_way != 0) | waits, dut.status.busy)),
+        # What holds always.
+        Assert(implies(number != 0, dut.head_valid)),
+        Assert((dut.begins_burst == (number == 0)) & (dut.index == number) & (number < BURST_BEATS)),
+        Assert(implies(dut.head_valid & (number != 0), dut.next_address == address)),
+        Assert(implies(dut.head_valid, ~head.purpose.packed & ~head.purpose.to_decoder)),
+        Assert(implies(dut.oldest.spare_valid, ~dut.oldest.spare.purpose.packed)),
+        Assert(implies(dut.oldest.spare_valid, ~dut.oldest.spare.purpose.to_decoder)),
+    ]
+    prove_by_induction(m, tmp_path, [*inputs_of(dut), *ports], steps=2)
