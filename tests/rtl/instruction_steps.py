@@ -1,5 +1,5 @@
-"""Programs that set all state at random, let one instruction with a field of a given class of values act, and bring what
-it changed to external memory. Each opcode has its maker; what a field's classes are, the coverage model says."""
+"""Programs that set all state at random, let one instruction with a field of a given class of values act, and bring
+what it changed to external memory. Each opcode has its maker; a field's classes are those of the coverage model."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -28,6 +28,7 @@ from tosaic.hw.isa import (
     used_bits,
 )
 from tosaic.hw.packed_weights import WeightCoding, pack
+from tosaic.hw.row_crc import rows_crc
 from tosaic.nnr import levels
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.stimulus import Stimulus
@@ -222,7 +223,10 @@ def tokens(making: Making) -> None:
 
 def transfer(making: Making) -> None:
     """Rows between the memories; a GO follows the pitches."""
-    opcode, unit = making.draw.opcode, making.draw.opcode.unit
+    unit = making.draw.opcode.unit
+    if making.draw.field == "checked":
+        checked(making)
+        return
     if making.draw.field == "streamed" and making.draw.wanted == "1":
         dense(making)
         return
@@ -248,8 +252,19 @@ def transfer(making: Making) -> None:
     if making.draw.field == "packed" and making.draw.wanted == "1":
         usual |= packed_row(making)
     making.emit(Opcode[f"{unit.name}_GO"], **usual, **flags)
-    if making.draw.field == "checked" or opcode == Opcode.LOAD_CHECK:
-        making.emit(Opcode.LOAD_CHECK)
+
+
+def checked(making: Making) -> None:
+    """A checked row and its CRC; a wrong one where that has a class of its own."""
+    draw, between = making.draw, making.between
+    at, size = between(0, 4000), between(1, 60)
+    usual = {"memory_address": at, "local_address": between(0, 2000), "row_bytes": size, "rows": 1}
+    fields = draw.fields(Opcode.LOAD_GO, usual | {"checked": int(draw.wanted != "0")})
+    crc = rows_crc(0, [at], making.memory[None, at : at + size], making.config.word_bytes)
+    making.assembler.emit(Opcode.LOAD_GO, **fields)
+    wrong = {"1": 1, "few": between(2, 15)}.get(draw.wanted or "")
+    right = crc if fields["checked"] else 0
+    making.assembler.emit(Opcode.LOAD_CHECK, crc=wrong if draw.field == "crc" and wrong else right)
 
 
 def window(making: Making) -> Fields:
@@ -493,7 +508,8 @@ def decode(making: Making) -> None:
         sizes["local_address"] = between(0, 40) * word
     making.memory[sizes["memory_address"] :][: len(block)] = np.frombuffer(block, np.uint8)
     making.assembler.emit(Opcode.LOAD_TENSOR, **tensor)
-    emit_fields(making.assembler, {"length_0": len(payload)}, Opcode.LOAD_STREAMS)
+    length = 0 if (draw.field, draw.wanted) == ("length_0", "0") else len(payload)
+    emit_fields(making.assembler, {"length_0": length}, Opcode.LOAD_STREAMS)
     making.assembler.emit(Opcode.LOAD_DECODE, **sizes)
 
 
@@ -505,6 +521,7 @@ MAKERS: dict[Opcode, Callable[[Making], None]] = {
     **dict.fromkeys((Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_DEPTHWISE_GO), depthwise),
     **dict.fromkeys((Opcode.NOP, Opcode.BRANCH, Opcode.END, Opcode.VECTOR_TEST), sequencer),
     Opcode.BEGIN: begin,
+    Opcode.LOAD_CHECK: checked,
     Opcode.VECTOR_MARK: mark,
 }
 
@@ -536,9 +553,11 @@ ILLEGAL = {
     *((Opcode.ARRAY_KERNEL, name, "0") for name in ("ky_count", "run_count", "chunks")),
     *((Opcode.ARRAY_DEPTHWISE, name, "0") for name in ("line", "x_stride", "y_stride")),
     (Opcode.ARRAY_WINDOW, "width", "0"),
+    *((Opcode.LOAD_CHECK, "crc", wanted) for wanted in ("1", "few")),
+    (Opcode.LOAD_STREAMS, "length_0", "0"),
     *((Opcode.BEGIN, name, "wrong") for name in ("isa_hash", "config_hash")),
 }
-"""Rows whose programs end with an error: a GO finds what was set up wrong, or BEGIN does."""
+"""Rows whose programs end with an error: a GO finds what was set up wrong, or a CRC or BEGIN's hash is."""
 
 
 def is_there(making: Making, row: Row) -> bool:
