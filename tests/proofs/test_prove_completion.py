@@ -12,11 +12,12 @@ beat was taken, and that nothing is answered that was not asked for.
 """
 
 import pytest
-from amaranth.hdl import Assert, Assume, Cat, Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal
 from amaranth.lib import data
-from amaranth.lib.fifo import FIFOInterface
 from amaranth.utils import exact_log2
 from proving import (
+    Left,
+    OpenQueue,
     before,
     constant,
     cut_queues,
@@ -275,58 +276,8 @@ def test_bursts_carry_each_byte_once(part, tmp_path):
 # Bursts to SIGNALs.
 
 
-class OpenQueue(FIFOInterface, Elaboratable):
-    """A queue whose words the proof sees: what SyncFIFO is (test_prove_queues.py)."""
-
-    def __init__(self, *, width, depth):
-        super().__init__(width=width, depth=depth)
-        self.words = [Signal(width, name=f"word{place}") for place in range(depth)]
-        self.level = Signal(range(depth + 1))
-
-    def elaborate(self, platform):
-        m = Module()
-        enters, leaves = self.w_en & self.w_rdy, self.r_en & self.r_rdy
-        m.d.comb += [
-            self.w_rdy.eq(self.level != self.depth),
-            self.r_rdy.eq(self.level != 0),
-            self.r_data.eq(self.words[0]),
-        ]
-        m.d.sync += self.level.eq(self.level + enters - leaves)
-        shift_in(m, self.words, self.level, enters, leaves, self.w_data)
-        return m
-
-
-def shift_in(m, words, level, enters, leaves, word):
-    """The first of the words leaves, another one comes behind the last one."""
-    for place, (here, after) in enumerate(zip(words, [*words[1:], None], strict=True)):
-        with m.If(enters & (level - leaves == place)):
-            m.d.sync += here.eq(word)
-        if after is not None:
-            with m.Elif(leaves):
-                m.d.sync += here.eq(after)
-
-
 MOST_BLOCKS = 4
 """Blocks of compressed weights that are issued and not decoded."""
-
-
-class Left:
-    """Of what is under way when a SIGNAL comes, how much is left: for each place in the queue of SIGNALs."""
-
-    def __init__(self, m, queue, most, begins, ends):
-        self.under_way = Signal(range(most + 1), name="under_way")
-        self.left = [Signal(range(most + 1), name=f"left{place}") for place in range(queue.depth)]
-        m.d.sync += self.under_way.eq(self.under_way + begins - ends)
-        enters, leaves = queue.w_en & queue.w_rdy, queue.r_en & queue.r_rdy
-        fewer = [Signal.like(left) for left in self.left]
-        m.d.comb += [new.eq(left - (ends & (left != 0))) for new, left in zip(fewer, self.left, strict=True)]
-        for place, left in enumerate(self.left):
-            with m.If(enters & (queue.level - leaves == place)):
-                m.d.sync += left.eq(self.under_way - ends)
-            with m.Elif(leaves):
-                m.d.sync += left.eq(fewer[place + 1] if place + 1 < queue.depth else 0)
-            with m.Else():
-                m.d.sync += left.eq(fewer[place])
 
 
 def test_a_signal_fires_when_all_before_it_is_complete(monkeypatch, tmp_path):
