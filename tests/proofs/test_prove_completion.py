@@ -276,14 +276,19 @@ def test_bursts_carry_each_byte_once(part, tmp_path):
 # Bursts to SIGNALs.
 
 
+PLACES = 3
+"""SIGNALs that may wait in the proof; 8 in the machine."""
 MOST_BLOCKS = 4
 """Blocks of compressed weights that are issued and not decoded."""
 
 
 def test_a_signal_fires_when_all_before_it_is_complete(monkeypatch, tmp_path):
     """A SIGNAL fires once, in its turn and with its tokens, as soon as all bursts that were issued before it are
-    complete and all blocks decoded, and not before, however long `halt` held it up."""
-    monkeypatch.setattr(completion_module, "SyncFIFO", OpenQueue)
+    complete and all blocks decoded, and not before, however long `halt` held it up. The queue has fewer places than in
+    the machine: each is as the one before it."""
+    monkeypatch.setattr(
+        completion_module, "SyncFIFO", lambda *, width, depth: OpenQueue(width=width, depth=PLACES)
+    )
     m = Module()
     dut = elaborated(m, "dut", Completion())
     queue = m.submodules.dut.submodules.queue
@@ -330,7 +335,7 @@ def test_a_signal_fires_when_all_before_it_is_complete(monkeypatch, tmp_path):
             left = Mux(kind.under_way > count, kind.under_way - count, 0)
             m.d.comb += Assert(implies(there, kind.left[place] == left))
         above = behind
-    prove_by_induction(m, tmp_path, inputs_of(dut), steps=2)
+    prove_by_induction(m, tmp_path, inputs_of(dut), steps=1)
 
 
 # Beats to memory, and the unit as a whole.
