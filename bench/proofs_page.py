@@ -1,5 +1,5 @@
-"""Writes docs/records/proofs.md from the times of a run: `bench/proofs_page.py build/proofs.jsonl` (make prove). Without
-times it writes the page's table of instructions alone."""
+"""Writes docs/records/proofs.md from the times of a run: `bench/proofs_page.py build/proofs.jsonl` (make prove).
+Without times it writes the page's table of instructions alone."""
 
 import ast
 import collections
@@ -15,13 +15,13 @@ file says in its first lines what is cut out or assumed. Processor seconds are t
 up to a third too many.
 
 Each is proved for one configuration: control and DMA for `nano`, the divided rows for `base`, the shared port for
-`nano,cores=2,bus_words=2`; the lane for each width that a configuration may have. The accumulator, the register bridge and the CABAC decoder's parts have their
-proofs beside their other tests, in `make test`.
+`nano,cores=2,bus_words=2`; the lane for each width that a configuration may have. The accumulator, the register bridge
+and the CABAC decoder's parts have their proofs beside their other tests, in `make test`.
 
-None is bounded in time. Four have a bound of another kind: commands are followed through a queue of 6 places (queues
-as long as they are have words of 2 bits, since a word's bits do not meet), three SIGNALs of DMA wait (of 8), the activation memory has 64 bytes (a longer
-address only chooses among more rows), and a weight is followed through the packer while words are taken at once (one
-enable holds all its stages).
+None is bounded in time. Four have a bound of another kind: commands are followed through a queue of 6 places (queues as
+long as they are have words of 2 bits, since a word's bits do not meet), three SIGNALs of DMA wait (of 8), the
+activation memory has 64 bytes (a longer address only chooses among more rows), and a weight is followed through the
+packer while words are taken at once (one enable holds all its stages).
 """
 
 

@@ -1,5 +1,5 @@
-"""The comparison instruction by instruction sees faults: each of these one-line changes of the emulator in the rows that
-are named with it, each of those of the RTL in some row."""
+"""The comparison instruction by instruction sees faults: each of these one-line changes of the emulator, in the row
+that is named with it."""
 
 import inspect
 import textwrap
