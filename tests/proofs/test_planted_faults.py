@@ -17,6 +17,7 @@ import test_prove_queues as queues
 import test_prove_unpack as unpack
 from proving import NotProvedError
 
+from tosaic.hw.array.commands import ArrayCommands
 from tosaic.hw.array.delivery_counter import DeliveryCounter
 from tosaic.hw.array.drain import Drain
 from tosaic.hw.array.part_sums import PartSums
@@ -321,6 +322,10 @@ FAULTS = {
     "a beat that came with an error is written": (
         *(LoadUnit, "_write", "halted | self.bad | head", "halted | head"),
         lambda tmp, monkeypatch: completion.test_load_signals_what_is_written(monkeypatch, tmp),
+    ),
+    "a SIGNAL of the array is forgotten that waits while many jobs pass": (
+        *(ArrayCommands, "_signal", "== MOST_BEHIND", "== 2 * MOST_BEHIND + 2"),
+        lambda tmp, monkeypatch: array.test_a_signal_waits_for_the_jobs_before_it(monkeypatch, tmp),
     ),
 }
 
