@@ -14,8 +14,9 @@ from .layouts import ArrayJob
 SIGNALS = 4
 """SIGNALs that may wait for their job while the queue goes on."""
 JOB_NUMBER_BITS = 4
-"""At most seven jobs are under way, of a slot each: the sign of the difference of two job numbers tells which comes
-first."""
+"""At most seven jobs are under way, of a slot each, and at most as many were handed out behind a SIGNAL that waits for
+its turn at the semaphores: the sign of the difference of two job numbers tells which comes first."""
+MOST_BEHIND = (1 << (JOB_NUMBER_BITS - 1)) - 1
 
 
 class PendingSignal(data.StructLayout):
@@ -53,6 +54,8 @@ class ArrayCommands(wiring.Component):
                 "busy": Out(1),
             }
         )
+        # Numbers of the jobs handed out and finished, and that one is handed out; for the proofs.
+        self.handed, self.done, self.hands_out = Signal(JOB_NUMBER_BITS), Signal(JOB_NUMBER_BITS), Signal()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -60,7 +63,7 @@ class ArrayCommands(wiring.Component):
         pending, checked, unknown = Signal(), Signal(), Signal()
         # A bit per opcode of the configuration: it was set up since the reset. `sums`: there are sums to go on from.
         set_up, sums = Signal(4), Signal()
-        handed, done = Signal(JOB_NUMBER_BITS), Signal(JOB_NUMBER_BITS)
+        handed, done, crowded = self.handed, self.done, Signal()
         m.d.comb += [self.jobs.payload.eq(job), self.jobs.valid.eq(checked)]
         self._take(m, job, set_up, pending, unknown)
 
@@ -68,10 +71,11 @@ class ArrayCommands(wiring.Component):
         has_input, has_window, has_kernel, has_depthwise = set_up
         defined = has_input & has_window & Mux(job.is_depthwise, has_depthwise, has_kernel)
         legal = self._legal(m, job) & defined & (job.is_depthwise | ~job.accumulate | sums)
+        m.d.comb += self.hands_out.eq(pending & ~checked & legal & ~crowded)
         with m.If(pending & ~checked):
-            with m.If(legal):
+            with m.If(legal & ~crowded):
                 m.d.sync += [checked.eq(1), handed.eq(handed + 1), sums.eq(self._leaves_sums(job))]
-            with m.Else():
+            with m.Elif(~legal):
                 m.d.sync += pending.eq(0)
         with m.If(self.jobs.valid & self.jobs.ready):
             m.d.sync += [pending.eq(0), checked.eq(0)]
@@ -79,7 +83,7 @@ class ArrayCommands(wiring.Component):
             m.d.sync += done.eq(done + 1)
         m.d.sync += self.fault.eq(unknown | (pending & ~checked & ~legal))
 
-        waits = self._signal(m, handed, done, pending & ~checked)
+        waits = self._signal(m, crowded, pending & ~checked)
         m.d.comb += self.busy.eq(pending | (handed != done) | waits | self.fault)
         return m
 
@@ -143,9 +147,10 @@ class ArrayCommands(wiring.Component):
             with m.Default():
                 m.d.comb += unknown.eq(taken)
 
-    def _signal(self, m: Module, handed: Signal, done: Signal, unchecked: Value) -> Value:
-        """Puts SIGNALs aside, not while a GO before them is `unchecked`; whether one waits."""
-        word = self.commands.payload
+    def _signal(self, m: Module, crowded: Signal, unchecked: Value) -> Value:
+        """Puts SIGNALs aside, not while a GO before them is `unchecked`; whether one waits. `crowded`: too many jobs
+        were handed out behind one."""
+        word, handed, done = self.commands.payload, self.handed, self.done
         mask_bits = self._config.core_mask_bits
         pending = PendingSignal(mask_bits)
         m.submodules.signals = signals = fifo.SyncFIFO(width=pending.size, depth=SIGNALS)
@@ -161,6 +166,7 @@ class ArrayCommands(wiring.Component):
             signals.w_data.eq(Cat(command.semaphore, command.count, command.cores[:mask_bits], handed)),
             signals.w_en.eq(is_signal & self.commands.valid & put_aside),
             signals.r_en.eq(self.tokens.signal),
+            crowded.eq(signals.r_rdy & ((handed - head.after)[:JOB_NUMBER_BITS] == MOST_BEHIND)),
             self.tokens.signal.eq(
                 signals.r_rdy & ~(done - head.after)[JOB_NUMBER_BITS - 1] & ~self.tokens.signal_full
             ),

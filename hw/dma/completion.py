@@ -12,10 +12,12 @@ from .bursts import SignalTokens
 
 _SIGNALS = 8
 """Largest number of SIGNALs that wait."""
-_BLOCK_BITS = 5
-"""Numbers of blocks of compressed weights are compared modulo this: up to four ahead and _SIGNALS behind."""
-_BURST_BITS = exact_log2(OUTSTANDING_BURSTS) + 2
-"""Numbers of bursts likewise: wide enough for OUTSTANDING_BURSTS ahead and _SIGNALS behind."""
+NUMBER_BITS = exact_log2(OUTSTANDING_BURSTS) + 2
+"""Bits of the numbers by which bursts, and blocks of compressed weights, are compared: half of them lie ahead of a
+SIGNAL, and half behind it."""
+_MOST_BEHIND = (1 << (NUMBER_BITS - 1)) - 8
+"""A SIGNAL that waits for its turn at the semaphores while so many bursts behind it were issued stops the issue; else
+the half behind it would not do."""
 
 
 class Completion(wiring.Component):
@@ -26,7 +28,8 @@ class Completion(wiring.Component):
 
     Ports:
         issued (1, in): a burst is issued in this cycle; only while `room`.
-        room (1, out): fewer than OUTSTANDING_BURSTS bursts are under way; from a register.
+        room (1, out): fewer than OUTSTANDING_BURSTS bursts are under way, and few were issued behind a SIGNAL that
+            waits; from a register.
         completed (1, in): the oldest burst becomes complete in this cycle.
         block_issued (1, in): the last burst of a block is issued in this cycle.
         block_decoded (1, in): the oldest block is decoded and written from the next cycle on.
@@ -44,6 +47,9 @@ class Completion(wiring.Component):
 
     def __init__(self, core_mask_bits: int = 0):
         self.core_mask_bits = core_mask_bits
+        # Numbers of bursts and blocks so far; for the proofs.
+        self.issued_count, self.completed_count = Signal(NUMBER_BITS), Signal(NUMBER_BITS)
+        self.blocks_issued, self.blocks_decoded = Signal(NUMBER_BITS), Signal(NUMBER_BITS)
         super().__init__(
             {
                 "issued": In(1),
@@ -66,11 +72,9 @@ class Completion(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        issued_count = Signal(_BURST_BITS)
-        completed_count = Signal(_BURST_BITS)
-        under_way = Signal(_BURST_BITS)
-        blocks_issued = Signal(_BLOCK_BITS)
-        blocks_decoded = Signal(_BLOCK_BITS)
+        issued_count, completed_count = self.issued_count, self.completed_count
+        blocks_issued, blocks_decoded = self.blocks_issued, self.blocks_decoded
+        under_way, behind, crowded = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal()
         m.d.comb += [
             under_way.eq(issued_count - completed_count),
             self.outstanding.eq(under_way != 0),
@@ -80,7 +84,9 @@ class Completion(wiring.Component):
             issued_count.eq(issued_count + self.issued),
             completed_count.eq(completed_count + self.completed),
             # A burst that completes in this cycle gives its place back in the next one.
-            self.room.eq(under_way < Mux(self.issued, OUTSTANDING_BURSTS - 1, OUTSTANDING_BURSTS)),
+            self.room.eq(
+                (under_way < Mux(self.issued, OUTSTANDING_BURSTS - 1, OUTSTANDING_BURSTS)) & ~crowded
+            ),
             blocks_issued.eq(blocks_issued + self.block_issued),
             blocks_decoded.eq(blocks_decoded + self.block_decoded),
             self.decoded.eq((blocks_issued == blocks_decoded) & ~self.block_issued),
@@ -88,11 +94,11 @@ class Completion(wiring.Component):
 
         # A SIGNAL waits with the numbers of the burst and of the block that follow it.
         entry = data.StructLayout(
-            {"tokens": SignalTokens(self.core_mask_bits), "burst": _BURST_BITS, "block": _BLOCK_BITS}
+            {"tokens": SignalTokens(self.core_mask_bits), "burst": NUMBER_BITS, "block": NUMBER_BITS}
         )
         m.submodules.queue = queue = SyncFIFO(width=entry.size, depth=_SIGNALS)
         head, tail = data.View(entry, queue.r_data), data.View(entry, queue.w_data)
-        burst_distance, block_distance = Signal(_BURST_BITS), Signal(_BLOCK_BITS)
+        burst_distance, block_distance = Signal(NUMBER_BITS), Signal(NUMBER_BITS)
         m.d.comb += [
             tail.tokens.eq(self.signals.payload),
             tail.burst.eq(issued_count),
@@ -102,6 +108,8 @@ class Completion(wiring.Component):
             # A distance in the upper half is negative: bursts before the SIGNAL are still under way.
             burst_distance.eq(completed_count - head.burst),
             block_distance.eq(blocks_decoded - head.block),
+            behind.eq(issued_count - head.burst),
+            crowded.eq(queue.r_rdy & (behind >= _MOST_BEHIND)),
             self.signal.eq(queue.r_rdy & ~burst_distance[-1] & ~block_distance[-1] & ~self.halt),
             queue.r_en.eq(self.signal),
             self.signal_semaphore.eq(head.tokens.semaphore),

@@ -72,8 +72,10 @@ class LoadUnit(DmaUnit):
         self.retires, self.ends_burst, self.bad = Signal(), Signal(), Signal()
         self.asking, self.leaves = Signal(), Signal()
         self.begins_burst = Signal(init=1)
-        # Beats that are requested and have not retired; the tests' proofs read it.
-        self.beats_under_way = Signal(range(OUTSTANDING_BEATS + 1))
+        # For the proofs: beats that are requested and have not retired, the oldest one's number in its burst, and that
+        # the beat in front of it was its burst's last one.
+        self.beats_under_way, self.index = Signal(range(OUTSTANDING_BEATS + 1)), Signal(BEAT_BITS)
+        self.ended_burst = Signal()
         self.next_address = Signal(LOCAL_ADDRESS_BITS, reset_less=True)
         # Of the decoder; all 0 if there is none.
         self.decoded = stream.Signature(word).create()
@@ -145,7 +147,7 @@ class LoadUnit(DmaUnit):
         """The oldest beat belongs to the oldest descriptor. It retires unless a write before it waits for its grant."""
         m.submodules.beats, m.submodules.oldest = beats, _ = self.beats, self.oldest
         read, descriptors = self.axi, self.descriptors
-        index, ended_burst = Signal(BEAT_BITS), Signal()
+        index, ended_burst = self.index, self.ended_burst
         m.d.comb += [
             beats.input.valid.eq(read.rvalid),
             beats.input.payload.data.eq(read.rdata),

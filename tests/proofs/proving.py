@@ -190,6 +190,56 @@ def leaves_free(m, queue):
     return [queue.r_rdy, queue.r_data, queue.w_rdy]
 
 
+class OpenQueue(FIFOInterface, Elaboratable):
+    """A queue whose words the proof sees: what SyncFIFO is (test_prove_queues.py)."""
+
+    def __init__(self, *, width, depth):
+        super().__init__(width=width, depth=depth)
+        self.words = [Signal(width, name=f"word{place}") for place in range(depth)]
+        self.level = Signal(range(depth + 1))
+
+    def elaborate(self, platform):
+        m = Module()
+        enters, leaves = self.w_en & self.w_rdy, self.r_en & self.r_rdy
+        m.d.comb += [
+            self.w_rdy.eq(self.level != self.depth),
+            self.r_rdy.eq(self.level != 0),
+            self.r_data.eq(self.words[0]),
+        ]
+        m.d.sync += self.level.eq(self.level + enters - leaves)
+        shift_in(m, self.words, self.level, enters, leaves, self.w_data)
+        return m
+
+
+def shift_in(m, words, level, enters, leaves, word):
+    """The first of the words leaves, another one comes behind the last one."""
+    for place, (here, after) in enumerate(zip(words, [*words[1:], None], strict=True)):
+        with m.If(enters & (level - leaves == place)):
+            m.d.sync += here.eq(word)
+        if after is not None:
+            with m.Elif(leaves):
+                m.d.sync += here.eq(after)
+
+
+class Left:
+    """Of what is under way when a SIGNAL comes, how much is left: for each place in the queue of SIGNALs."""
+
+    def __init__(self, m, queue, most, begins, ends):
+        self.under_way = Signal(range(most + 1), name="under_way")
+        self.left = [Signal(range(most + 1), name=f"left{place}") for place in range(queue.depth)]
+        m.d.sync += self.under_way.eq(self.under_way + begins - ends)
+        enters, leaves = queue.w_en & queue.w_rdy, queue.r_en & queue.r_rdy
+        fewer = [Signal.like(left) for left in self.left]
+        m.d.comb += [new.eq(left - (ends & (left != 0))) for new, left in zip(fewer, self.left, strict=True)]
+        for place, left in enumerate(self.left):
+            with m.If(enters & (queue.level - leaves == place)):
+                m.d.sync += left.eq(self.under_way - ends)
+            with m.Elif(leaves):
+                m.d.sync += left.eq(fewer[place + 1] if place + 1 < queue.depth else 0)
+            with m.Else():
+                m.d.sync += left.eq(fewer[place])
+
+
 def elaborated(m, name, component):
     """Puts the component into `m` now, so that the proof sees what it made."""
     m.submodules[name] = component.elaborate(None)
@@ -259,6 +309,8 @@ def run_proof(script: str, folder: Path, goals: int = 1) -> None:
 
 
 __all__ = [
+    "Left",
+    "OpenQueue",
     "WatchedFIFO",
     "WatchedFIFOBuffered",
     "WatchedLateQueue",

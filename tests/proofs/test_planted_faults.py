@@ -7,6 +7,7 @@ import pytest
 import test_prove_array as array
 import test_prove_axi as axi
 import test_prove_cabac as cabac
+import test_prove_completion as completion
 import test_prove_control as control
 import test_prove_cores as cores
 import test_prove_dma as dma
@@ -16,6 +17,7 @@ import test_prove_queues as queues
 import test_prove_unpack as unpack
 from proving import NotProvedError
 
+from tosaic.hw.array.commands import ArrayCommands
 from tosaic.hw.array.delivery_counter import DeliveryCounter
 from tosaic.hw.array.drain import Drain
 from tosaic.hw.array.part_sums import PartSums
@@ -28,6 +30,8 @@ from tosaic.hw.cores.read_share import CoreReader, ReadShare
 from tosaic.hw.cores.token_exchange import TokenExchange
 from tosaic.hw.cores.write_share import CoreWriter, WriteShare
 from tosaic.hw.dma.bursts import BurstSplitter
+from tosaic.hw.dma.completion import Completion
+from tosaic.hw.dma.issue import CommandIssue
 from tosaic.hw.dma.load import LoadUnit
 from tosaic.hw.dma.store import StoreUnit
 from tosaic.hw.dma.unpack import Unpacker, UnpackLane
@@ -117,11 +121,11 @@ FAULTS = {
     ),
     "a rounding shift does not round": (
         *(Alu, "_product", "Mux(nudged, ~negative, guard)", "nudged"),
-        lambda tmp, monkeypatch: lane.test_scaled_product(monkeypatch, tmp),
+        lambda tmp, monkeypatch: lane.test_scaled_product(48, monkeypatch, tmp),
     ),
     "double rounding is forgotten": (
         *(Alu, "_product", "Mux(nudged, ~negative, guard)", "guard"),
-        lambda tmp, monkeypatch: lane.test_rescale(1, monkeypatch, tmp),
+        lambda tmp, monkeypatch: lane.test_rescale(1, 48, monkeypatch, tmp),
     ),
     "MIN is MAX": (
         *(
@@ -130,15 +134,24 @@ FAULTS = {
             "s4.choose_less.eq(op[3] == Op.MIN)",
             "s4.choose_less.eq(op[3] == Op.MAX)",
         ),
-        lambda tmp, _: lane.test_operation(Op.MIN, tmp),
+        lambda tmp, _: lane.test_operation(Op.MIN, 48, tmp),
     ),
     "a wide result is clamped by its low bits": (
         *(Alu, "_limit", "s9_clamp & Mux(wide, y[-1], low)", "s9_clamp & low"),
-        lambda tmp, _: lane.test_limits(tmp),
+        lambda tmp, _: lane.test_limits(48, tmp),
     ),
     "the sign of a part is dropped": (
         *(multiplier, "partial_sums", "crossed[-1].replicate", "C(0, 1).replicate"),
-        lambda tmp, monkeypatch: lane.test_the_parts_make_the_product(lane.BITS, monkeypatch, tmp),
+        lambda tmp, monkeypatch: lane.test_the_parts_make_the_product(48, monkeypatch, tmp),
+    ),
+    "a top part that ends below the product's end has no sign": (
+        *(
+            multiplier,
+            "partial_sums",
+            "sign_extend(products[2, 0], PRODUCT_BITS - _PAIR_BITS).as_unsigned()",
+            "products[2, 0].as_unsigned()[: PRODUCT_BITS - _PAIR_BITS]",
+        ),
+        lambda tmp, monkeypatch: lane.test_the_parts_make_the_product(40, monkeypatch, tmp),
     ),
     "a command that waits is lost": (
         *(CommandQueue, "elaborate", "fifo.r_en.eq(moves)", "fifo.r_en.eq(1)"),
@@ -259,6 +272,60 @@ FAULTS = {
     "dependent quantization forgets its state": (
         *(WeightPacker, "_make_level", "(size << 1) - parts.odd", "size << 1"),
         lambda tmp, _: cabac.test_a_level_becomes_a_weight(tmp),
+    ),
+    "the rows of a GO follow the pitch of the other memory": (
+        *(
+            CommandIssue,
+            "_make_transfer",
+            '"local_pitch": self.local_pitch',
+            '"local_pitch": self.memory_pitch[:24]',
+        ),
+        lambda tmp, _: completion.test_commands_become_transfers_in_order(Unit.LOAD, tmp),
+    ),
+    "a row begins a few bytes further in on-chip memory": (
+        *(BurstSplitter, "_begin_row", "row.local_address - start[:lane_bits]", "row.local_address"),
+        lambda tmp, _: completion.test_bursts_carry_each_byte_once("row", tmp),
+    ),
+    "a SIGNAL passes the last row before it": (
+        *(BurstSplitter, "_take_rows", "given.purpose.is_signal | (given.rows == 1)", "given.rows <= 2"),
+        lambda tmp, _: completion.test_bursts_carry_each_byte_once("order", tmp),
+    ),
+    "a SIGNAL does not wait for compressed weights": (
+        *(Completion, "elaborate", "~burst_distance[-1] & ~block_distance[-1]", "~burst_distance[-1]"),
+        lambda tmp, monkeypatch: completion.test_a_signal_fires_when_all_before_it_is_complete(
+            monkeypatch, tmp
+        ),
+    ),
+    "a SIGNAL is forgotten that waits while many bursts pass": (
+        *(Completion, "elaborate", "& ~crowded", ""),
+        lambda tmp, monkeypatch: completion.test_a_signal_fires_when_all_before_it_is_complete(
+            monkeypatch, tmp
+        ),
+    ),
+    "a store is complete when its data are sent": (
+        *(StoreUnit, "_send", "completed.eq(write.bvalid)", "completed.eq(self.sent & write.wlast)"),
+        lambda tmp, monkeypatch: completion.test_store_signals_what_was_answered(monkeypatch, tmp),
+    ),
+    "an answer that nobody decoded is not an error": (
+        *(StoreUnit, "_report", "(write.bresp != 0)", "(write.bresp == 2)"),
+        lambda tmp, monkeypatch: completion.test_store_signals_what_was_answered(monkeypatch, tmp),
+    ),
+    "a load is complete before its last write is granted": (
+        *(
+            LoadUnit,
+            "_retire_beats",
+            "completed.eq(ended_burst & self.leaves)",
+            "completed.eq(self.retires & self.ends_burst)",
+        ),
+        lambda tmp, monkeypatch: completion.test_load_signals_what_is_written(monkeypatch, tmp),
+    ),
+    "a beat that came with an error is written": (
+        *(LoadUnit, "_write", "halted | self.bad | head", "halted | head"),
+        lambda tmp, monkeypatch: completion.test_load_signals_what_is_written(monkeypatch, tmp),
+    ),
+    "a SIGNAL of the array is forgotten that waits while many jobs pass": (
+        *(ArrayCommands, "_signal", "== MOST_BEHIND", "== 2 * MOST_BEHIND + 2"),
+        lambda tmp, monkeypatch: array.test_a_signal_waits_for_the_jobs_before_it(monkeypatch, tmp),
     ),
 }
 

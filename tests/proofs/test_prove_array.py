@@ -3,9 +3,11 @@ up. By induction, for `base`, whose rows have four parts."""
 
 import pytest
 from amaranth.hdl import Assert, Assume, Module, Mux, Signal
-from proving import before, constant, elaborated, implies, inputs_of, prove_by_induction
+from amaranth.lib import fifo
+from proving import Left, OpenQueue, before, constant, elaborated, implies, inputs_of, prove_by_induction
 
 from tosaic.hw.array.accumulate import ACCUMULATOR_BITS
+from tosaic.hw.array.commands import JOB_NUMBER_BITS, MOST_BEHIND, ArrayCommands, PendingSignal
 from tosaic.hw.array.delivery_counter import DeliveryCounter
 from tosaic.hw.array.layouts import split_levels
 from tosaic.hw.array.part_sums import PartSums
@@ -16,6 +18,7 @@ from tosaic.hw.interfaces import WM_ADDRESS_BITS
 
 pytestmark = pytest.mark.nightly
 PARTS = CONFIGS["base"]
+NANO = CONFIGS["nano"]
 FEW_COLUMNS = get_config("small,weight_banks=2")
 """A machine of few columns, for what columns do each by itself."""
 ROWS, BANKS = PARTS.divided_rows, PARTS.most_row_parts
@@ -160,3 +163,45 @@ def test_rows_of_parts_take_turns(tmp_path):
             Assert(implies(mine & has_pixel, (dut.place == place) & (dut.add == (part != 0)))),
         ]
     prove_by_induction(m, tmp_path, inputs_of(dut), steps=2)
+
+
+def test_a_signal_waits_for_the_jobs_before_it(monkeypatch, tmp_path):
+    """A SIGNAL of the array fires once, in its turn, as soon as all jobs that were handed out before it have made their
+    last read, and not before, however long the semaphores held it up. A job is handed out once."""
+    monkeypatch.setattr(fifo, "SyncFIFO", OpenQueue)
+    m = Module()
+    dut = elaborated(m, "dut", ArrayCommands(NANO))
+    queue, tokens = m.submodules.dut.submodules.signals, dut.tokens
+    jobs = Left(m, queue, MOST_BEHIND, dut.hands_out, dut.finished)
+    pending = [PendingSignal(0)(word) for word in queue.words]
+    waiting = before(m, dut.jobs.valid & ~dut.jobs.ready)
+    m.d.comb += [
+        Assume(implies(dut.finished, jobs.under_way != 0)),
+        Assume(implies(dut.hands_out, jobs.under_way < MOST_BEHIND)),
+        Assert(tokens.signal == ((queue.level != 0) & (jobs.left[0] == 0) & ~tokens.signal_full)),
+        Assert(tokens.signal == (queue.r_en & queue.r_rdy)),
+        Assert(implies(tokens.signal, tokens.signal_semaphore == pending[0].semaphore)),
+        Assert(implies(tokens.signal, tokens.signal_count == pending[0].count)),
+        Assert(dut.jobs.valid == (before(m, dut.hands_out) | waiting)),
+        Assert(implies(dut.hands_out, ~dut.jobs.valid)),
+        Assert(implies(jobs.under_way != 0, dut.busy)),
+        # What holds always.
+        Assert((queue.level <= queue.depth) & (jobs.under_way <= MOST_BEHIND)),
+        Assert((dut.handed - dut.done)[:JOB_NUMBER_BITS] == jobs.under_way),
+    ]
+    above = None
+    for place, signal in enumerate(pending):
+        there, behind = queue.level > place, Signal(JOB_NUMBER_BITS)
+        m.d.comb += [
+            behind.eq(dut.handed - signal.after),
+            Assert(implies(there, behind <= MOST_BEHIND)),
+            *(() if above is None else (Assert(implies(there, behind <= above)),)),
+            Assert(
+                implies(
+                    there,
+                    jobs.left[place] == Mux(jobs.under_way > behind, jobs.under_way - behind, 0),
+                )
+            ),
+        ]
+        above = behind
+    prove_by_induction(m, tmp_path, inputs_of(dut), steps=1)

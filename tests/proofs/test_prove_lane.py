@@ -1,4 +1,5 @@
-"""A lane's arithmetic, for all operands: every operation of isa.Op, through the real decoder of operations.
+"""A lane's arithmetic, for all operands: every operation of isa.Op, through the real decoder of operations, in lanes of
+every legal width.
 
 The lane is cut in three, and each part is proved for anything that the part before it could give: what is multiplied
 (`test_factors`), the result before its limits (the tests by operation), and the limits. The product is cut out of them:
@@ -13,24 +14,23 @@ from amaranth.hdl import Assert, Assume, C, Const, Module, Mux, Signal, signed
 from amaranth.lib.wiring import connect
 from proving import implies, prove_at_once, prove_steady
 
-from tosaic.hw.config import CONFIGS
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Op
+from tosaic.hw.legal import VECTOR_BITS
 from tosaic.hw.vector import alu as alu_module
 from tosaic.hw.vector import multiplier as multiplier_module
 from tosaic.hw.vector.alu import Alu
 from tosaic.hw.vector.multiplier import CHUNK_BITS, FACTOR_BITS, PRODUCT_BITS
 from tosaic.hw.vector.pipeline import Pipeline
 
-pytestmark = pytest.mark.nightly
-CONFIG = CONFIGS["base"]
-BITS, SMALL_BITS = CONFIG.vector_bits, 34
+pytestmark = [pytest.mark.nightly, pytest.mark.parametrize("bits", VECTOR_BITS)]
 
 
 class CutAlu(Alu):
     """Shows what its parts give each other, and gives free numbers instead where `any_x` or `any_y` is one."""
 
-    def __init__(self, any_x=None, any_y=None):
-        super().__init__(CONFIG)
+    def __init__(self, config, any_x=None, any_y=None):
+        super().__init__(config)
         self.any_x, self.any_y = any_x, any_y
 
     def _factors(self, m):
@@ -45,11 +45,11 @@ class CutAlu(Alu):
 class LaneUnderProof:
     """The decoder before a lane's arithmetic, with `op` issued in every cycle; all else is free and stays."""
 
-    def __init__(self, op: Op, any_x=None, any_y=None):
-        self.op, self.module = op, Module()
-        m = self.module
-        m.submodules.pipeline = pipeline = Pipeline(CONFIG)
-        self.alu = alu = CutAlu(any_x, any_y)
+    def __init__(self, op: Op, bits: int, any_x=None, any_y=None):
+        self.op, self.bits, self.module = op, bits, Module()
+        m, config = self.module, get_config(f"base,vector_bits={bits}")
+        m.submodules.pipeline = pipeline = Pipeline(config)
+        self.alu = alu = CutAlu(config, any_x, any_y)
         m.submodules.alu = alu.elaborate(None)  # now, for its parts' signals
         alu._MustUse__used = True
         connect(m, pipeline.control, alu.control)
@@ -82,19 +82,19 @@ class LaneUnderProof:
 
     def value(self, value):
         """`value` in the bits of a lane."""
-        held = Signal(signed(BITS), name="value")
+        held = Signal(signed(self.bits), name="value")
         self.module.d.comb += held.eq(value)
         return held
 
 
-def free_lane(op):
-    return LaneUnderProof(op, any_x=Signal(signed(BITS), name="any_x"))
+def free_lane(op, bits):
+    return LaneUnderProof(op, bits, any_x=Signal(signed(bits), name="any_x"))
 
 
 @pytest.mark.parametrize("op", [Op.RESCALE, Op.MUL, Op.LSL, Op.LSR, Op.ADD], ids=lambda op: op.name)
-def test_factors(op, tmp_path):
+def test_factors(op, bits, tmp_path):
     """x, and what it is multiplied with. The operations without a case of their own are as ADD."""
-    lane = LaneUnderProof(op)
+    lane = LaneUnderProof(op, bits)
     alu, b = lane.alu, lane.alu.b
     x = lane.value(alu.a + (Mux(lane.adds_bias, alu.bias, 0) - lane.uop.a_zp))
     factor = {
@@ -114,14 +114,14 @@ def test_factors(op, tmp_path):
     )
 
 
-def test_shift_of_a_rounding_shift(tmp_path):
-    lane = LaneUnderProof(Op.ASR)
+def test_shift_of_a_rounding_shift(bits, tmp_path):
+    lane = LaneUnderProof(Op.ASR, bits)
     lane.prove(tmp_path, lane.alu.factors.amount == lane.alu.b[:6], lane.alu.factors.factor == 1)
 
 
-def test_ones_for_an_absolute_value(tmp_path):
+def test_ones_for_an_absolute_value(bits, tmp_path):
     """ABS needs no b: its complement of x is x ^ -1."""
-    lane = LaneUnderProof(Op.ABS)
+    lane = LaneUnderProof(Op.ABS, bits)
     lane.prove(tmp_path, lane.alu.factors.b == -1)
 
 
@@ -143,42 +143,42 @@ OPERATIONS = {
 
 
 @pytest.mark.parametrize("op", OPERATIONS, ids=lambda op: op.name)
-def test_operation(op, tmp_path):
-    lane = free_lane(op)
+def test_operation(op, bits, tmp_path):
+    lane = free_lane(op, bits)
     x, b = lane.alu.any_x, lane.alu.b
     if op is Op.LSR:
         lane.module.d.comb += Assume(x[32:] == 0)
     lane.prove(tmp_path, lane.alu.y == lane.value(OPERATIONS[op](x, b, lane.out_zp)))
 
 
-def test_absolute_value(tmp_path):
-    lane = free_lane(Op.ABS)
+def test_absolute_value(bits, tmp_path):
+    lane = free_lane(Op.ABS, bits)
     x = lane.alu.any_x
     lane.module.d.comb += Assume(lane.alu.b == -1)
     lane.prove(tmp_path, lane.alu.y == lane.value(Mux(x < 0, -x, x) + lane.out_zp))
 
 
-def test_leading_zeros(tmp_path):
+def test_leading_zeros(bits, tmp_path):
     """CLZ by its definition: shifted by that many zeros less, what is left of the number is 1."""
-    lane = free_lane(Op.CLZ)
+    lane = free_lane(Op.CLZ, bits)
     x, y = lane.alu.any_x[:32], lane.alu.y
     lane.module.d.comb += Assume(lane.out_zp == 0)
     cases = [implies((x >> (31 - zeros)) == 1, y == zeros) for zeros in range(32)]
     lane.prove(tmp_path, *cases, implies(x == 0, y == 32))
 
 
-def test_rounding_shift(tmp_path):
+def test_rounding_shift(bits, tmp_path):
     """ASR: `round` adds the last bit that is shifted out."""
-    lane = free_lane(Op.ASR)
+    lane = free_lane(Op.ASR, bits)
     x, amount = lane.alu.any_x, lane.alu.b[:6]
     last_out = (x >> (amount - 1)[:6])[0] & (amount != 0) & lane.uop.round
     lane.prove(tmp_path, lane.alu.y == lane.value((x >> amount) + lane.out_zp + last_out))
 
 
 @pytest.mark.parametrize("op", [Op.TABLE8, Op.TABLE16], ids=lambda op: op.name)
-def test_table(op, tmp_path):
+def test_table(op, bits, tmp_path):
     """TOSA's TABLE: for 8 bits the entry, for 16 bits between two entries by the low 7 bits."""
-    lane = free_lane(op)
+    lane = free_lane(op, bits)
     x, low, high = lane.alu.any_x, lane.alu.table_low, lane.alu.table_high
     if op is Op.TABLE8:
         entry, value = (x + 128)[:8], low + lane.out_zp
@@ -187,14 +187,14 @@ def test_table(op, tmp_path):
     lane.prove(tmp_path, lane.alu.table_entry == entry, lane.alu.y == lane.value(value))
 
 
-def with_any_product(monkeypatch, op):
+def with_any_product(monkeypatch, op, bits):
     """A lane with a free x whose multiplier gives a free number of 64 bits, and this number."""
     product = Signal(signed(PRODUCT_BITS), name="product")
     rest = product[CHUNK_BITS:]
     monkeypatch.setattr(
         alu_module, "partial_sums", lambda products: (product[:CHUNK_BITS], rest, Const(0, len(rest)))
     )
-    lane = free_lane(op)
+    lane = free_lane(op, bits)
     lane.ports.append(product)
     return lane, product
 
@@ -206,18 +206,18 @@ def rounded_shift(lane, product, shift, nudge):
     return (product + half + nudge) >> shift
 
 
-def test_scaled_product(monkeypatch, tmp_path):
+def test_scaled_product(bits, monkeypatch, tmp_path):
     """MUL: TOSA's rounding shift of the product."""
-    lane, product = with_any_product(monkeypatch, Op.MUL)
+    lane, product = with_any_product(monkeypatch, Op.MUL, bits)
     shift = lane.each(lane.uop.shift)
     value = lane.value(rounded_shift(lane, product, shift, 0))
     lane.prove(tmp_path, lane.alu.y == lane.value(value + lane.out_zp), cases=shift)
 
 
 @pytest.mark.parametrize("double", [0, 1], ids=["single", "double"])
-def test_rescale(double, monkeypatch, tmp_path):
+def test_rescale(double, bits, monkeypatch, tmp_path):
     """apply_scale_32 and apply_scale_16: `nudge` is the double rounding's 2**30 by the sign of the value."""
-    lane, product = with_any_product(monkeypatch, Op.RESCALE)
+    lane, product = with_any_product(monkeypatch, Op.RESCALE, bits)
     x, b, shift = lane.alu.any_x, lane.alu.b, lane.each(lane.shift)
     nudge = Mux(shift > 31, Mux(x < 0, C(-(1 << 30)), C(1 << 30)), 0) if double else 0
     lane.module.d.comb += Assume(lane.uop.round == double)
@@ -229,16 +229,16 @@ def test_rescale(double, monkeypatch, tmp_path):
     lane.prove(tmp_path, lane.alu.y == lane.value(value + (b + lane.out_zp)), cases=shift)
 
 
-def test_left_shift(monkeypatch, tmp_path):
+def test_left_shift(bits, monkeypatch, tmp_path):
     """LSL takes the product as it is."""
-    lane, product = with_any_product(monkeypatch, Op.LSL)
+    lane, product = with_any_product(monkeypatch, Op.LSL, bits)
     lane.prove(tmp_path, lane.alu.y == lane.value(product + lane.out_zp))
 
 
-def test_limits(tmp_path):
+def test_limits(bits, tmp_path):
     """The clamp in all bits of the lane, then the wrap to 32 bits."""
-    y = Signal(signed(BITS), name="any_y")
-    lane = LaneUnderProof(Op.MOV, any_y=y)
+    y = Signal(signed(bits), name="any_y")
+    lane = LaneUnderProof(Op.MOV, bits, any_y=y)
     limits, finish = lane.limits, lane.finish
     lane.module.d.comb += Assume(limits.low <= limits.high)
     clamped = lane.value(Mux(y < limits.low, limits.low, Mux(y > limits.high, limits.high, y)))
@@ -277,7 +277,6 @@ class Number:
         return product
 
 
-@pytest.mark.parametrize("bits", [BITS, SMALL_BITS])
 def test_the_parts_make_the_product(bits, monkeypatch, tmp_path):
     """x * factor is the sum of the products of their parts, each at the place of its parts (the distributive law).
     Lanes of 34 bits multiply in fewer parts."""
