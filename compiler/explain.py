@@ -12,6 +12,7 @@ from tosaic.compiler.ir import Graph, validate
 from tosaic.compiler.legalize.passes import legalize
 from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.schedule.image import sequence
+from tosaic.compiler.schedule.prediction import predicted_cycles
 from tosaic.compiler.search import Choices, Task, plans_of
 from tosaic.compiler.tile.work import (
     ArrayBody,
@@ -57,8 +58,8 @@ def explain(graph: Graph, config: Config, speed: MemorySpeed = FULL_SPEED) -> It
     yield from _heading("3 place, 4 tile: where the tensors of each layer are, and in which pieces it runs")
     for step in _walk(plan.main):
         yield from _places(step)
-    yield f"predicted: {plan.cycles} cycles, without what units wait for each other"
-    blocks = emit(plan.main, config, plan.memories).all
+    blocks = emit(plan.main, config, plan.memories, costed=True).all
+    yield f"predicted: {predicted_cycles(blocks, config, speed)} cycles"
     yield from _heading("5 emit: work of the units, and the bytes that it reads and writes")
     for block in blocks:
         yield from _work(block)

@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from tosaic.driver.layer_slices import layers_beside
 from tosaic.driver.limits import Limit, limit, pieces_of_layers
 from tosaic.hw.config import Config
 from tosaic.sim.result import Slice
@@ -28,6 +29,8 @@ class LayerFigures:
     bytes: int | None = None
     """Moved by LOAD and STORE in the layer's cycles, for whichever layer; None where no timeline tells."""
     limit: Limit | None = None
+    beside: Sequence[int] = ()
+    """The numbers of the layers of which the other of ARRAY and VECTOR did work meanwhile."""
 
     @property
     def end(self) -> int:
@@ -39,7 +42,7 @@ def layer_figures(
 ) -> list[LayerFigures]:
     """One entry per layer of `Session.stats`, in order."""
     ends = list(itertools.accumulate(layer["cycles"] for layer in stats["layers"]))
-    found = []
+    found, beside = [], layers_beside(timeline)
     for number, (layer, end, pieces) in enumerate(
         zip(stats["layers"], ends, pieces_of_layers(ends, timeline), strict=True)
     ):
@@ -58,6 +61,7 @@ def layer_figures(
                 lost=max(cycles - -(-macs // macs_per_cycle), 0),
                 bytes=moved if timeline else None,
                 limit=limit(pieces, start, end) if timeline else None,
+                beside=beside.get(number, ()),
             )
         )
     return found

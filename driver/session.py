@@ -22,6 +22,7 @@ from .check import blame, compare
 from .configuration import find_config
 from .feeds import GOLDEN, SOURCE, Check, ValueInfo, array_of, checks_of, feed_of, samples_in, value_info
 from .float_graphs import refuse_floats
+from .layer_slices import with_layers
 from .loading import CompileOptions, load
 from .models import Progress, open_with_encodings
 from .origin import Origin, checked_model
@@ -381,8 +382,8 @@ class Session:
         self.close()
 
     def timeline(self) -> list[Slice]:
-        """Returns when each unit worked on what in the last run: every GO, in cycles measured on the RTL, elsewhere by
-        the emulator's cycle model.
+        """Returns when each unit worked on what, and for which layer, in the last run: every GO, in cycles measured on
+        the RTL, elsewhere by the emulator's cycle model.
 
         After a run on another target than the emulator the program is executed there once more. Empty on golden."""
         if self.program is None or self.result is None:
@@ -400,7 +401,7 @@ class Session:
 
                 slices = measured_slices(slices, self.result.activity) or slices
             self.result = dataclasses.replace(self.result, slices=slices)
-        return self.result.slices
+        return with_layers(self.program, self.result.slices)
 
     # --- inside
 

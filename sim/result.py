@@ -33,6 +33,8 @@ class Slice(typing.NamedTuple):
     """Slots of ARRAY, beats of VECTOR and of the memory bus that it takes, however long they wait."""
     measured: bool = False
     """The cycles are those of the RTL, not the cycle model's."""
+    layer: int | None = None
+    """The number of the program's layer that it is work of, where that is known."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -34,7 +34,7 @@ GOLDEN = {"sim.golden", "compiler.ir", "errors"}
 PARTS = {
     "compiler/cost": {
         *("compiler.cost", "compiler.machine_numbers", "compiler.memory_speed"),
-        *("hw.config", "hw.isa", "hw.packed_weights", "hw.slots"),
+        *("hw.config", "hw.isa", "hw.packed_weights", "hw.slots", "hw.constants"),
     },
     "compiler/ir": {"compiler.ir", "errors"},
     "compiler/cut": {"compiler.cut", "compiler.ir"},

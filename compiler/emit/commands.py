@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Hashable, Sequence
 
+from tosaic.compiler.cost.clock import UnitWork
 from tosaic.compiler.place.address import Address, Span
 from tosaic.hw.isa import Condition, Instruction, Opcode, Unit, make
 
@@ -82,6 +83,8 @@ class Work:
     """LOAD waits for a token of another core, which may in turn wait for all that comes before."""
     layer: int | None = None
     """The number of the layer that it belongs to; None between layers."""
+    cost: UnitWork | None = None
+    """What it costs the unit, where somebody asks."""
 
 
 @dataclasses.dataclass(eq=False)

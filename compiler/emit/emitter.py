@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Hashable
 
 from tosaic.compiler.emit.commands import Blocks, Command, CommandTable, Label, Work
+from tosaic.compiler.emit.unit_work import unit_work
 from tosaic.compiler.emit.vector_go import VectorGo
 from tosaic.compiler.emit.weight_ring import WeightRing
 from tosaic.compiler.fuse.microprogram import MicroProgram
@@ -91,12 +92,16 @@ class Emitter:
         """Whether the layer that is emitted runs together with others."""
         self.tape: list[Taped] | None = None
         """Takes the work that comes, if it has yet to find its order."""
+        self.costed = False
+        """Whether somebody asks what each piece costs its unit."""
 
     def add(self, work: Work, go: VectorGo | None = None) -> None:
         """Appends a piece of work of the present layer, with all configuration that it needs; VECTOR's is that of
         `go`."""
         if self.layer is not None and self.layers_before is not None:
             work.layer = self.layers_before + self.layer
+        if self.costed or self.tape is not None:
+            work.cost = unit_work(work, go, self.config, self.speed)
         if self.tape is None:
             self.play(Taped(work, go))
         else:

@@ -56,12 +56,15 @@ def emit(
     memories: Memories,
     on_layer: OnLayer | None = None,
     take: TakeWork | None = None,
+    *,
+    costed: bool = False,
 ) -> Blocks:
     """The plan's work for the units, in blocks; of a large program it can be taken layer by layer, so that not all of
-    it is there at once. External memory gets what constants emission adds.
+    it is there at once. External memory gets what constants emission adds. `costed`: the work tells what it costs.
 
     Raises FieldOverflow where a count does not fit its field."""
     emitter, layer_begins = emission_of(plan, config, memories, on_layer, take)
+    emitter.costed = costed
     emit_graph(emitter, plan, layer_begins)
     return emitter.blocks
 
@@ -157,7 +160,8 @@ def _emit_layer(emitter: Emitter, work: LayerWork, first_use: FirstUse = FirstUs
     if isinstance(work.body, ArrayBody):
         packing = WeightPacking(emission, work.body)
         packing.begin()
-    early, late = _by_use(work)
+    # A layer that runs together with others begins with pieces as small as all others.
+    early, late = (work.preloads, []) if emitter.woven else _by_use(work)
     for copy in early:
         for piece in _pieces(copy, work):
             emitter.copy(piece)

@@ -6,18 +6,16 @@ all work passes, need not wait; the units find the rest by their semaphores."""
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from tosaic.compiler.cost.array import dense_cycles
-from tosaic.compiler.cost.transfers import load_cycles
-from tosaic.compiler.cost.weave import UnitClock, WovenWork, program_cycles
+from tosaic.compiler.cost.clock import UnitClock, UnitWork
 from tosaic.compiler.emit.commands import Work
 from tosaic.compiler.emit.emitter import Emitter, Taped
 from tosaic.compiler.emit.vector_go import VectorGo
-from tosaic.compiler.place.address import Region, Span
+from tosaic.compiler.machine_numbers import WOVEN_WAIT_CYCLES
+from tosaic.compiler.place.address import Region
 from tosaic.compiler.place.intervals import Intervals
-from tosaic.hw.config import Config
-from tosaic.hw.isa import STORE_STREAM, Op, Opcode, Unit
+from tosaic.hw.isa import Op, Opcode, Unit
 
 _TABLES = (Op.TABLE8, Op.TABLE16)
 _Accesses = dict[Region, tuple[Intervals, Intervals]]
@@ -29,26 +27,27 @@ class _Chunk:
     """Work that stays together: what VECTOR takes from the array, with the array's work, and what moves for it."""
 
     taped: list[Taped] = dataclasses.field(default_factory=list)
-    pieces: list[WovenWork] = dataclasses.field(default_factory=list)
-    others: set[WovenWork] = dataclasses.field(default_factory=set)
+    pieces: list[UnitWork] = dataclasses.field(default_factory=list)
+    others: set[UnitWork] = dataclasses.field(default_factory=set)
     """Pieces of other layers that must have a place in the order."""
 
 
 class _Layer:
     """What is left of a layer."""
 
-    def __init__(self, tape: list[Taped], emitter: Emitter, before: Iterable["_Layer"]):
+    def __init__(self, tape: list[Taped], before: Iterable["_Layer"]):
         self.chunks = collections.deque(_chunks(tape))
         self._count = len(self.chunks)
         self.looks_up = any(each.go is not None and _looks_up(each.go) for each in tape)
         """VECTOR looks up a table, of which it holds one."""
         self.on_array = any(each.work.unit is Unit.ARRAY for each in tape)
         self._accesses: dict[Unit, _Accesses] = {}
-        self._pieces: list[WovenWork] = []
+        self._pieces: list[UnitWork] = []
         before = list(before)
         for chunk in self.chunks:
             for each in chunk.taped:
-                piece = WovenWork(each.work.unit, _cycles(each, emitter), _vectors(each.work))
+                piece = each.work.cost
+                assert piece is not None
                 own = set(self.touching(each.work))
                 other = {found for layer in before for found in layer.touching(each.work)}
                 chunk.others |= {found for found in other if found.end is None}
@@ -62,7 +61,7 @@ class _Layer:
         """The part of the layer that has no place yet."""
         return len(self.chunks) / self._count
 
-    def touching(self, work: Work) -> Iterator[WovenWork]:
+    def touching(self, work: Work) -> Iterator[UnitWork]:
         """The last piece of each unit that must come before some work."""
         for accesses in self._accesses.values():
             last = -1
@@ -95,7 +94,7 @@ class Weaver:
 
     def add(self, tape: list[Taped]) -> None:
         """The work of the next layer."""
-        self._layers.append(_Layer(tape, self._emitter, self._layers))
+        self._layers.append(_Layer(tape, self._layers))
 
     def finish(self) -> None:
         """Emits what is left."""
@@ -103,24 +102,43 @@ class Weaver:
             self._step()
 
     def _step(self) -> None:
-        """Emits the chunk that comes next."""
+        """Emits the chunk that comes next: one for which VECTOR need not wait, the array's first, of the layer of which
+        the most is left."""
         best: tuple[tuple[float, bool, float, int], _Layer] | None = None
         looked_up = False
         for number, layer in enumerate(self._layers):
-            if not number or self._may_come(layer, looked_up=looked_up):
+            if layer.chunks and (not number or self._may_come(layer, looked_up=looked_up)):
                 stall = self._clock.stall_cycles(layer.chunks[0].pieces)
-                key = (stall, not layer.on_array, -layer.left, number)
+                key = (stall if stall > WOVEN_WAIT_CYCLES else 0, not layer.on_array, -layer.left, number)
                 if best is None or key < best[0]:
                     best = key, layer
             looked_up |= layer.looks_up
         assert best is not None
-        layer = best[1]
-        chunk = layer.chunks.popleft()
+        chunk = best[1].chunks.popleft()
         self._clock.take(chunk.pieces)
         for each in chunk.taped:
             self._emitter.play(each)
+        self._load_ahead()
         while self._layers and not self._layers[0].chunks:
             self._layers.popleft()
+
+    def _load_ahead(self) -> None:
+        """Emits what the layers' next chunks load, as far as nothing holds it up: LOAD takes all in order, and one that
+        waits would hold up what others need first."""
+        for layer in self._layers:
+            while layer.chunks and self._is_ready(layer.chunks[0].pieces[0]):
+                chunk = layer.chunks[0]
+                self._clock.take([chunk.pieces.pop(0)])
+                self._emitter.play(chunk.taped.pop(0))
+                if not chunk.pieces:
+                    layer.chunks.popleft()
+
+    def _is_ready(self, piece: UnitWork) -> bool:
+        """Whether it is a load for which all is complete when VECTOR is done with what it has."""
+        now = self._clock.free[Unit.VECTOR]
+        return piece.unit is Unit.LOAD and all(
+            other.end is not None and other.end <= now for other in piece.after
+        )
 
     def _may_come(self, layer: _Layer, *, looked_up: bool) -> bool:
         """Whether the next chunk of a layer may come before layers before it are complete. Its last one tells the host
@@ -157,49 +175,3 @@ def _goes_on(taped: Taped) -> bool:
 
 def _looks_up(go: VectorGo) -> bool:
     return any(item.opcode is Opcode.VECTOR_UOP and item.op in _TABLES for item in go.program.instructions)
-
-
-def _cycles(taped: Taped, emitter: Emitter) -> float:
-    """Cycles of the unit that some work takes."""
-    work, config = taped.work, emitter.config
-    match work.unit:
-        case Unit.ARRAY:
-            return _array_cycles(work, config)
-        case Unit.VECTOR:
-            return 0 if taped.go is None else _vector_cycles(taped.go, config)
-    moved = _bytes(work.writes if work.unit is Unit.LOAD else work.reads)
-    return load_cycles(moved, float(emitter.speed.bytes_per_cycle(config)))
-
-
-def _bytes(spans: Sequence[Span]) -> int:
-    return sum(span.end - span.start for span in spans)
-
-
-def _vectors(work: Work) -> int:
-    """Vectors that the array makes, or that VECTOR takes of it."""
-    if work.unit is not Unit.ARRAY:
-        return work.array_vectors
-    go = work.commands[-1].instruction
-    return go.advances if go.opcode is Opcode.ARRAY_DEPTHWISE_GO else go.pixels * (go.more_blocks + 1)
-
-
-def _array_cycles(work: Work, config: Config) -> int:
-    go = work.commands[-1].instruction
-    if go.opcode is Opcode.ARRAY_DEPTHWISE_GO:
-        return int(go.advances)
-    return sum(dense_cycles(_steps(work), go.pixels, config) for _ in range(-1, go.more_blocks))
-
-
-def _steps(work: Work) -> int:
-    """Words of weights for each pixel."""
-    commands = (item.instruction for item in work.configuration)
-    kernel = next(item for item in commands if item.opcode is Opcode.ARRAY_KERNEL)
-    return int(kernel.ky_count * kernel.run_count * kernel.chunks)
-
-
-def _vector_cycles(go: VectorGo, config: Config) -> int:
-    program = go.program
-    beats = program.uop_beats(go.streams[STORE_STREAM].element)
-    first, last = program.body_start, program.body_end
-    parts = (beats[:first], beats[first:last], beats[last:])
-    return program_cycles(parts, go.vectors, go.slots, go.repeats, config)

@@ -110,6 +110,11 @@ def run_page(
 def _columns(timed: bool) -> list[Column]:
     moved = [
         Column("bytes", number=True, wide=True, tip="Moved by LOAD and STORE meanwhile, for whichever layer"),
+        Column(
+            "beside",
+            wide=True,
+            tip="Layers that run together with it: ARRAY works for one, VECTOR for the other",
+        ),
         Column("limited by", wide=True, tip="The units that are busy for most of the layer's cycles"),
     ]
     return [

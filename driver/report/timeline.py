@@ -18,6 +18,8 @@ def timeline_data(stats: dict[str, Any], timeline: Sequence[Slice]) -> dict[str,
         tracks[0].append([start, layer["cycles"], number, 0])
         start += layer["cycles"]
     for track, begins, piece in in_turn(timeline):
-        number = names.setdefault(piece.name, len(names))
+        known = piece.layer is not None and piece.layer < len(stats["layers"])
+        name = f"{piece.name}: {stats['layers'][piece.layer]['name']}" if known else piece.name
+        number = names.setdefault(name, len(names))
         tracks[1 + track].append([begins, piece.end - begins, number, piece.bytes])
     return {"cycles": stats["cycles"], "titles": titles, "names": list(names), "tracks": tracks}

@@ -216,3 +216,18 @@ def test_values_are_escaped_everywhere(tmp_path):
     values = {"title": "<x>", "facts": {"<k>": "<v>"}, "titles": ["<t>"], "rows": [["<r>"]], "confusions": []}
     write_page(page, "tosaic.driver.evaluate", "evaluation.html", **values, made={"command": "<c>"})
     assert page.read_text().count("&lt;") == 7
+
+
+def test_layers_that_run_together_stand_beside_each_other():
+    """ARRAY works on layer 1 while VECTOR works on layer 0; the end of layer 1 reaches into layer 2 a little."""
+    timeline = [
+        Slice("VECTOR", "elementwise", 0, 1000, layer=0),
+        Slice("ARRAY", "convolution", 400, 1600, layer=1),
+        Slice("VECTOR", "drain", 1000, 1620, layer=1),
+        Slice("ARRAY", "convolution", 1600, 3000, layer=2),
+        Slice("LOAD", "tensor", 0, 3000, layer=3),
+    ]
+    cycles = (1000, 620, 1380, 0)
+    stats = {"layers": [{"name": f"l{n}", "op": "x", "cycles": c, "macs": 0} for n, c in enumerate(cycles)]}
+    found = [list(layer.beside) for layer in layer_figures(stats, 256, timeline)]
+    assert found == [[1], [0], [], []]

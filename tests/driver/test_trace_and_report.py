@@ -52,6 +52,12 @@ def test_slices_cover_the_work(session):
     assert busy == counters["array_active"] + sum(counters[stall] for stall in stalls)
 
 
+def test_each_piece_tells_its_layer(session):
+    """The array's are the convolution's, layer 0; VECTOR takes its sums, and works on the other layer."""
+    layers = {unit: {piece.layer for piece in session.timeline() if piece.unit == unit} for unit in TRACKS}
+    assert layers["ARRAY"] == {0} and layers["VECTOR"] == {0, 1} and layers["STORE"] == {1}
+
+
 def test_trace_events(session, tmp_path):
     write_trace(tmp_path / "t.json", session.stats, session.timeline())
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
