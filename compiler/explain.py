@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from tosaic.compiler.cores.cores_plan import faster_on_cores
 from tosaic.compiler.cores.explain_segments import segments
+from tosaic.compiler.cost.clock import program_cycles
 from tosaic.compiler.emit.commands import Block, Command
 from tosaic.compiler.emit.graph_emission import emit
 from tosaic.compiler.explain_cascade import address, buffer, cascade, placement
@@ -12,7 +13,7 @@ from tosaic.compiler.ir import Graph, validate
 from tosaic.compiler.legalize.passes import legalize
 from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.schedule.image import sequence
-from tosaic.compiler.schedule.prediction import predicted_cycles
+from tosaic.compiler.schedule.prediction import block_works
 from tosaic.compiler.search import Choices, Task, plans_of
 from tosaic.compiler.tile.work import (
     ArrayBody,
@@ -59,7 +60,7 @@ def explain(graph: Graph, config: Config, speed: MemorySpeed = FULL_SPEED) -> It
     for step in _walk(plan.main):
         yield from _places(step)
     blocks = emit(plan.main, config, plan.memories, costed=True).all
-    yield f"predicted: {predicted_cycles(blocks, config, speed)} cycles"
+    yield f"predicted: {program_cycles(block_works(blocks), config, speed)} cycles"
     yield from _heading("5 emit: work of the units, and the bytes that it reads and writes")
     for block in blocks:
         yield from _work(block)

@@ -40,7 +40,7 @@ def with_layers(program: Program, timeline: Sequence[Slice]) -> list[Slice]:
 
 
 def layers_beside(timeline: Sequence[Slice]) -> Mapping[int, list[int]]:
-    """By layer, the numbers of the others of which ARRAY or VECTOR did work while the other unit did work of it."""
+    """Returns by layer the numbers of those of which ARRAY or VECTOR did work while the other unit did work of it."""
     working: collections.Counter[int] = collections.Counter()
     together: collections.Counter[frozenset[int]] = collections.Counter()
     under_way: list[Slice] = []

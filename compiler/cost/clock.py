@@ -7,17 +7,19 @@ import collections
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tosaic.compiler.machine_numbers import (
     ARRAY_DRAIN_CYCLES,
     ARRAY_START_CYCLES,
+    BRANCH_CYCLES,
     LOAD_TOKEN_CYCLES,
     PROGRAM_START_CYCLES,
     STORE_TOKEN_CYCLES,
     TOKEN_CYCLES,
     VECTOR_START_CYCLES,
     VECTOR_TOKEN_CYCLES,
+    WOVEN_WAIT_CYCLES,
 )
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.hw.config import Config
@@ -63,7 +65,7 @@ class MemoryPass:
     end: int
     """Where its last access is."""
     share: float
-    """Of the array's slots, those that read; of a vector in VECTOR, which goes first, the cycles."""
+    """The slots of the array that read, or the cycles of VECTOR, which goes first, for a vector."""
     cycles: int = 0
     """Cycles of VECTOR in which it does, in all."""
 
@@ -208,14 +210,16 @@ class UnitClock:
             self._last = max(self._last, piece.end)
 
     def stall_cycles(self, pieces: Sequence[UnitWork]) -> float:
-        """Cycles that VECTOR would wait if these came next, or for which they would hold up what comes behind them."""
+        """Cycles that VECTOR would wait if these came next, or for which they would hold up what comes behind them;
+        none where they are few."""
         trial = self.copy()
         trial.take(pieces)
         for piece in pieces:
             piece.end = None
         own = [piece.lead + piece.cycles + _TURN_CYCLES for piece in pieces if piece.unit is Unit.VECTOR]
         last = trial.free[Unit.VECTOR] if own else max(trial.free[piece.unit] for piece in pieces)
-        return max(0.0, last - self.free[Unit.VECTOR] - sum(own))
+        stall = last - self.free[Unit.VECTOR] - sum(own)
+        return stall if stall > WOVEN_WAIT_CYCLES else 0.0
 
     def _begin(self, piece: UnitWork) -> float:
         """Cycle in which a unit takes a piece: it is dispatched, and what must come first is complete."""
@@ -389,6 +393,25 @@ class UnitClock:
                 return first + (last - first) * number / max(1, count - 1)
             number -= count
         return 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BlockWork:
+    """Work without a branch, all units idle at its start."""
+
+    pieces: Sequence[UnitWork]
+    branches: bool
+    """A branch follows."""
+
+
+def program_cycles(blocks: Iterable[BlockWork], config: Config, speed: MemorySpeed) -> int:
+    """Cycles of blocks, each run once."""
+    total = 0.0
+    for block in blocks:
+        clock = UnitClock(config, speed)
+        clock.take(block.pieces)
+        total += clock.end_cycle + BRANCH_CYCLES * block.branches
+    return round(total)
 
 
 @functools.lru_cache(1 << 14)

@@ -12,7 +12,6 @@ from tosaic.compiler.cost.clock import UnitClock, UnitWork
 from tosaic.compiler.emit.commands import Work
 from tosaic.compiler.emit.emitter import Emitter, Taped
 from tosaic.compiler.emit.vector_go import VectorGo
-from tosaic.compiler.machine_numbers import WOVEN_WAIT_CYCLES
 from tosaic.compiler.place.address import Region
 from tosaic.compiler.place.intervals import Intervals
 from tosaic.hw.isa import Op, Opcode, Unit
@@ -109,7 +108,7 @@ class Weaver:
         for number, layer in enumerate(self._layers):
             if layer.chunks and (not number or self._may_come(layer, looked_up=looked_up)):
                 stall = self._clock.stall_cycles(layer.chunks[0].pieces)
-                key = (stall if stall > WOVEN_WAIT_CYCLES else 0, not layer.on_array, -layer.left, number)
+                key = (stall, not layer.on_array, -layer.left, number)
                 if best is None or key < best[0]:
                     best = key, layer
             looked_up |= layer.looks_up

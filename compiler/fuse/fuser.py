@@ -191,7 +191,7 @@ class Fuser:
         """Operators of a group one behind the other, from one that reads an int32 result of another layer to the first
         whose own result is narrower; empty if others read what they make."""
         source = self._wide_operand(index)
-        if source is None or source in group.operators:
+        if source is None or source in group.operators or len(self.graph.operators[index].outputs) != 1:
             return []
         chain = [index]
         while True:

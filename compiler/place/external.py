@@ -188,7 +188,10 @@ class ExternalMemory:
                 yield raw[start : start + _PART_BYTES]
                 if isinstance(raw, memoryview) and len(raw) >= LARGE_BYTES:
                     let_go(raw)
-            yield bytes(-len(raw) % ALIGNMENT_BYTES)
+            padding = bytes(-len(raw) % ALIGNMENT_BYTES)
+            # It goes before the next one is made.
+            del raw
+            yield padding
 
     def constants(self) -> bytes:
         """All constants, one after the other."""

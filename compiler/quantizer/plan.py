@@ -245,7 +245,7 @@ class Plan:
         return found
 
     def _find_waiting(self) -> set[str]:
-        """Of two operands that end two convolutions or MATMULs, or two SLICEs of one, the one that is made first: it
+        """Returns the operand that is made first, of two that end two convolutions or MATMULs, or two SLICEs of one: it
         goes through memory until the other one is there."""
         last: dict[str, tuple[int, int]] = {}
         """The last product that a tensor is made with, and its SLICE: parts of products are made one by one, those that

@@ -1,35 +1,25 @@
-"""Predicts the cycles of a program from the work of its units: the clock takes it in the order of the instructions."""
+"""The work of a program's units in the order of its instructions, for the clock that predicts its cycles."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from tosaic.compiler.cost.clock import UnitClock, UnitWork
+from tosaic.compiler.cost.clock import BlockWork, UnitWork
 from tosaic.compiler.emit.commands import Block
-from tosaic.compiler.machine_numbers import BRANCH_CYCLES
-from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.schedule.interleave import interleave
 from tosaic.compiler.schedule.items import Item
 from tosaic.compiler.schedule.tracker import Tracker
-from tosaic.hw.config import Config
-from tosaic.hw.isa import Opcode, Unit
-
-_EARLY = {Opcode.VECTOR_UOP, Opcode.VECTOR_BOUNDS}
+from tosaic.hw.isa import Unit
 
 
-def predicted_cycles(blocks: Iterable[Block], config: Config, speed: MemorySpeed) -> int:
-    """Cycles of blocks whose work was emitted with its costs, each run once."""
-    total = 0.0
+def block_works(blocks: Iterable[Block]) -> Iterator[BlockWork]:
+    """Yields the work of blocks that was emitted with its costs."""
     for block in blocks:
         tracker = Tracker()
         for work in block.work:
             tracker.add(work)
-        clock, known = UnitClock(config, speed), dict[tuple[Unit, int], UnitWork]()
+        known = dict[tuple[Unit, int], UnitWork]()
         for item in interleave(tracker.items):
-            piece = _piece(item, known)
-            known[item.unit, item.index] = piece
-            clock.take([piece])
-        total += clock.end_cycle
-        total += BRANCH_CYCLES if block.branch is not None else 0
-    return round(total)
+            known[item.unit, item.index] = _piece(item, known)
+        yield BlockWork(list(known.values()), branches=block.branch is not None)
 
 
 def _piece(item: Item, known: dict[tuple[Unit, int], UnitWork]) -> UnitWork:

@@ -508,7 +508,7 @@ class _Scale:
 
     @staticmethod
     def of(multiplier: np.ndarray, shift: np.ndarray, rank: int, double: bool, simplified: bool) -> "_Scale":
-        """Of multipliers and shifts, for terms of so many axes."""
+        """Multipliers and shifts, for terms of so many axes."""
         multiplier, shift = (np.atleast_1d(np.asarray(own, np.int64)) for own in (multiplier, shift))
         if multiplier.shape != shift.shape:
             multiplier, shift = np.broadcast_arrays(multiplier, shift)
@@ -541,7 +541,7 @@ class _Scale:
 def _scale(
     multipliers: bytes, shifts: bytes, shape: tuple[int, ...], double: bool, simplified: bool
 ) -> _Scale:
-    """Of the bytes of int64 multipliers and shifts."""
+    """What the bytes of int64 multipliers and shifts say."""
     multiplier, shift = (np.frombuffer(own, np.int64).reshape(shape) for own in (multipliers, shifts))
     twice = double & (shift > 31)
     taken = np.zeros_like(shift)

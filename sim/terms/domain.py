@@ -18,7 +18,7 @@ from .values import LARGEST, SMALLEST, Terms, aligned, select
 
 
 @dataclasses.dataclass(frozen=True)
-class _Read:
+class _ArrayRead:
     """The operands that the array read last."""
 
     of: tuple[bool, int]
@@ -38,7 +38,7 @@ class TermsDomain:
         self.algebra, self.pool = algebra, Pool(algebra)
         self._degree = 1
         """Degree of the operands that the array read last."""
-        self._read: _Read | None = None
+        self._read: _ArrayRead | None = None
         self._numbers = dict[int, Terms]()
         """Constants of one element."""
 
@@ -182,7 +182,7 @@ class TermsDomain:
         # The one sample's axis is that of the planes.
         result = result.reshape(len(result), *cells.shape[1:])
         result.flags.writeable = False
-        self._read = _Read((unsigned, zero_point), cells.copy(), result, self._degree)
+        self._read = _ArrayRead((unsigned, zero_point), cells.copy(), result, self._degree)
         return result
 
     def weights(self, words: np.ndarray, zero_point: int) -> Any:

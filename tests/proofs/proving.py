@@ -222,7 +222,7 @@ def shift_in(m, words, level, enters, leaves, word):
 
 
 class Left:
-    """Of what is under way when a SIGNAL comes, how much is left: for each place in the queue of SIGNALs."""
+    """What is left of what was under way when a SIGNAL came: for each place in the queue of SIGNALs."""
 
     def __init__(self, m, queue, most, begins, ends):
         self.under_way = Signal(range(most + 1), name="under_way")

@@ -120,11 +120,11 @@ FAULTS = {
         lambda tmp, _: control.test_a_soft_reset_ends(tmp),
     ),
     "a rounding shift does not round": (
-        *(Alu, "_product", "Mux(nudged, ~negative, guard)", "nudged"),
+        *(Alu, "_shifted", "Mux(nudged, ~negative, guard)", "nudged"),
         lambda tmp, monkeypatch: lane.test_scaled_product(48, monkeypatch, tmp),
     ),
     "double rounding is forgotten": (
-        *(Alu, "_product", "Mux(nudged, ~negative, guard)", "guard"),
+        *(Alu, "_shifted", "Mux(nudged, ~negative, guard)", "guard"),
         lambda tmp, monkeypatch: lane.test_rescale(1, 48, monkeypatch, tmp),
     ),
     "MIN is MAX": (

@@ -31,7 +31,7 @@ SAMPLES = 4
 DRAWS = 200
 """Largest number of draws until a program is legal."""
 SLICE = 12
-"""Of so many rows `make test` takes one."""
+"""Rows of which `make test` takes one."""
 
 
 def all_rows():

@@ -438,7 +438,7 @@ WIDE = "nano,address_bits=40,axi_cache=15,axi_prot=2"
 
 @pytest.fixture(scope="module")
 def wide_folder(tmp_path_factory):
-    """Of a machine whose memory may lie above 4 GiB, on a port that sees a processor's caches."""
+    """The folder of a machine whose memory may lie above 4 GiB, on a port that sees a processor's caches."""
     path = tmp_path_factory.mktemp("wide")
     write_folder(get_config(WIDE), path, bench_run(DIGITS, get_config(WIDE)))
     return path
