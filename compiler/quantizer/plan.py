@@ -245,28 +245,30 @@ class Plan:
         return found
 
     def _find_waiting(self) -> set[str]:
-        """Returns the operand that is made first, of two that end two convolutions or MATMULs, or two SLICEs of one: it
-        goes through memory until the other one is there."""
-        last: dict[str, tuple[int, int]] = {}
-        """The last product that a tensor is made with, and its SLICE: parts of products are made one by one, those that
-        the first operand is made of at last."""
+        """Returns the operand that is made in a layer of its own, of two that end two convolutions or MATMULs, or two
+        SLICEs of one: it goes through memory until the other one is there. The one with more products is computed with
+        what reads both, as the compiler does it; of equal ones the first."""
+        made: dict[str, tuple[int, int]] = {}
+        """What a tensor's layer begins with, by its place among the operators, and how many products that takes; 0
+        where several are added up."""
         found = set[str]()
-        for position, op in enumerate(self.graph.operators):
+        for place, op in enumerate(self.graph.operators):
             source, result = op.inputs[0] if op.inputs else "", op.outputs[0]
             if op.op in PRODUCTS:
-                last[result] = position, 0
-            elif op.op == "SLICE" and self._renamed(source) in last:
-                last[result] = last[self._renamed(source)][0], -position
+                made[result] = place, math.prod(self.graph.tensors[op.inputs[1]].shape[:-1])
+            elif op.op == "SLICE" and self._renamed(source) in made:
+                made[result] = place, made[self._renamed(source)][1]
             elif op.op in _LAYER_MATES:
-                own = {
-                    name: last[name]
+                own = [
+                    name
                     for name in data_inputs(op)
-                    if name in last and not self.held(name) and len(self.readers.get(name, ())) < 2
-                }
-                if len(set(own.values())) > 1:
-                    found.add(self._renamed(min(own, key=own.__getitem__)))
-                if own:
-                    last[result] = max(own.values())
+                    if name in made and not self.held(name) and len(self.readers.get(name, ())) < 2
+                ]
+                if len({made[name][0] for name in own}) > 1:
+                    found.add(self._renamed(min(reversed(own), key=lambda name: made[name][1])))
+                    made[result] = place, 0
+                elif own:
+                    made[result] = made[own[0]]
         return found
 
     def _renamed(self, tensor: str) -> str:
