@@ -256,8 +256,9 @@ class Plan:
             source, result = op.inputs[0] if op.inputs else "", op.outputs[0]
             if op.op in PRODUCTS:
                 made[result] = place, math.prod(self.graph.tensors[op.inputs[1]].shape[:-1])
-            elif op.op == "SLICE" and self._renamed(source) in made:
-                made[result] = place, made[self._renamed(source)][1]
+            elif op.op == "SLICE" and (whole := self._renamed(source)) in made:
+                # Halves are made by halves of the product; steps of a sequence are all there before.
+                made[result] = place, made[whole][1] if len(self.readers[whole]) < 3 else 0
             elif op.op in _LAYER_MATES:
                 own = [
                     name
