@@ -34,6 +34,7 @@ class Chooser:
         self._addresses = any_addresses(planner.network)
         self._known: dict[Hashable, int | None] = {}
         """Predicted cycles of shares, which come again in other segments."""
+        self._refused: set[tuple[int, int, Grid]] = set()
 
     def segments(self) -> list[Segment]:
         """The segments that together take the fewest predicted cycles, in order."""
@@ -59,6 +60,10 @@ class Chooser:
             first = segment.last
         return chosen
 
+    def refuse(self, segment: Segment) -> None:
+        """The segment is chosen no more: a share of it has no plan at its addresses, though the heaviest had one."""
+        self._refused.add((segment.first, segment.last, segment.grid))
+
     @property
     def border_cycles(self) -> int:
         return segment_border_cycles(self.planner.choices.speed)
@@ -67,6 +72,8 @@ class Chooser:
         """Layers [first, last) cut by a grid, with the cycles of the core that has most to do. None where they cannot
         be cut so, or surely take more than `most` cycles."""
         planner, config = self.planner, self.planner.choices.config
+        if (first, last, grid) in self._refused:
+            return None
         shares = planner.shares(first, last, grid)
         if isinstance(shares, NotCut) or len(shares) < min(2, grid.cores):
             return None

@@ -91,10 +91,16 @@ def plan_cores(task: Task, choose: type[Chooser] = Chooser) -> CoresPlan | None:
     if not set(sources) <= made or len(set(sources)) < len(sources):
         return None
     planner = SharePlanner(network, task.names, choices)
-    return _placed(planner, choose(planner, choices.config.cores), sources)
+    chooser = choose(planner, choices.config.cores)
+    while True:
+        placed = _placed(planner, chooser, sources)
+        if isinstance(placed, CoresPlan):
+            return placed
+        chooser.refuse(placed)
 
 
-def _placed(planner: SharePlanner, chooser: Chooser, sources: list[str]) -> CoresPlan:
+def _placed(planner: SharePlanner, chooser: Chooser, sources: list[str]) -> CoresPlan | Segment:
+    """The plan, or a segment of which a share does not fit."""
     segments, cores = chooser.segments(), chooser.cores
     network, external = planner.network, ExternalMemory()
     tensors, addresses = network.tensors, dict[str, Address]()
@@ -111,7 +117,10 @@ def _placed(planner: SharePlanner, chooser: Chooser, sources: list[str]) -> Core
         found = planner.shares(segment.first, segment.last, segment.grid)
         assert not isinstance(found, NotCut), found.reason
         for core, share in found.items():
-            plan = planner.plan(share, external, addresses, choices, left.get(core, ()))
+            try:
+                plan = planner.plan(share, external, addresses, choices, left.get(core, ()))
+            except UnsupportedError:
+                return segment
             left[core] = plan.memories.last_used
             external = plan.memories.external
             shares[core] = PlannedShare(share, plan)

@@ -235,6 +235,32 @@ def test_what_layers_leave_for_those_behind_them() -> None:
     assert network.numbers(1, 2) == network.operators[1]
 
 
+def test_a_segment_whose_share_has_no_plan_is_given_up() -> None:
+    """The middle rows of the first result are computed twice, so they must stay in memory, and do not fit."""
+    build = LayerBuilder(1)
+    first = build.rescale(
+        build.conv(build.input("x", (1, 400, 40, 16), DType.INT8), 16, (3, 3), pad=(1,) * 4), DType.INT8
+    )
+    build.output(first)
+    build.output(build.rescale(build.conv(first, 16, (3, 3), pad=(1,) * 4), DType.INT8))
+    graph, refused = build.finish(), list[Segment]()
+
+    class Hopeful(Chooser):
+        def segment(self, first: int, last: int, grid: Grid, most: float = math.inf) -> Segment | None:
+            if last - first == 2 and grid == Grid(2, 1) and not refused:
+                return Segment(first, last, grid, 1)
+            return super().segment(first, last, grid, most)
+
+        def refuse(self, segment: Segment) -> None:
+            refused.append(segment)
+            super().refuse(segment)
+
+    plan = plan_cores(task_of(graph, Choices(SMALL)), Hopeful)
+    assert [(each.first, each.last) for each in refused] == [(0, 2)]
+    assert plan is not None
+    assert [(each.segment.first, each.segment.last) for each in plan.segments] == [(0, 1), (1, 2)]
+
+
 # --- tokens
 
 
