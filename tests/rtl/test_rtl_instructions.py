@@ -28,7 +28,7 @@ MACHINES = ("nano", "small", "nano,load_crc=1,memory_parity=1")
 """Each class of values is tried on the first of these machines that has it."""
 SAMPLES = 4
 """Programs of each row in the nightly."""
-DRAWS = 200
+DRAWS = 1000
 """Largest number of draws until a program is legal."""
 SLICE = 12
 """Rows of which `make test` takes one."""
