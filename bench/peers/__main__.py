@@ -73,7 +73,7 @@ def call(words: Sequence[object]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=FOLDER)
     if done.returncode:
         lines = (done.stdout + done.stderr).strip().splitlines() or ["no output"]
-        raise Refused(lines[-1][:300])
+        raise Refused(lines[-1].replace(f"{FOLDER}/", "")[:300])
 
 
 def environment(name: str) -> pathlib.Path:
