@@ -42,28 +42,28 @@ PLANES_JOINED = 4
 
 PROGRAM_START_CYCLES = 8
 """Cycles from the start to the first instruction, beside the memory's latency.
-As the emulator's timing has it (90d6efec, 2026-11-29)."""
+As the emulator's timing has it (f4983474, 2026-11-29)."""
 ARRAY_START_CYCLES = 6
 """Cycles from a GO at the head of an idle array's queue to its first slot.
-As the emulator's timing has it (90d6efec, 2026-11-29)."""
+As the emulator's timing has it (f4983474, 2026-11-29)."""
 ARRAY_DRAIN_CYCLES = 12
 """Cycles from the slot that delivers a vector to the first one in which VECTOR may take it.
-As the emulator's timing has it (90d6efec, 2026-11-29)."""
+As the emulator's timing has it (f4983474, 2026-11-29)."""
 VECTOR_START_CYCLES = 2
 """Cycles from taking a GO of VECTOR to its first vector.
-As the emulator's timing has it (90d6efec, 2026-11-29)."""
+As the emulator's timing has it (f4983474, 2026-11-29)."""
 VECTOR_TOKEN_CYCLES = 8
 """Cycles from a GO's last vector to its token.
-As the emulator's timing has it (90d6efec, 2026-11-29)."""
+As the emulator's timing has it (f4983474, 2026-11-29)."""
 LOAD_TOKEN_CYCLES = 3
 """Cycles from a load's last beat to its token.
-As the emulator's timing has it (90d6efec, 2026-11-29)."""
+As the emulator's timing has it (f4983474, 2026-11-29)."""
 STORE_TOKEN_CYCLES = 11
 """Cycles from taking a store to its token, beside the memory's latency and its beats.
-As the emulator's timing has it (90d6efec, 2026-11-29)."""
+As the emulator's timing has it (f4983474, 2026-11-29)."""
 TOKEN_CYCLES = 3
 """Cycles from a token to the command behind the wait for it.
-As the emulator's timing has it (90d6efec, 2026-11-29)."""
+As the emulator's timing has it (f4983474, 2026-11-29)."""
 WOVEN_WAIT_CYCLES = 16
 """Cycles that VECTOR may wait, where GOs of several layers take turns, as if it did not. Set by hand from timelines on
 `base` in 8eff7a4f (2026-11-29)."""

@@ -297,6 +297,7 @@ class UnitClock:
             self._streamed(walk)
 
     def _streamed(self, walk: _ArrayWalk) -> None:
+        """A GO that takes its weights as they come ends with the load that brings the last of them."""
         piece = walk.piece
         if piece.behind is not None and piece.behind.end is not None:
             self.free[Unit.ARRAY] = piece.end = max(self.free[Unit.ARRAY], piece.behind.end)
@@ -415,7 +416,7 @@ def program_cycles(blocks: Iterable[BlockWork], config: Config, speed: MemorySpe
 
 
 @functools.lru_cache(1 << 14)
-def batch_cycles(uops: tuple[tuple[int, bool], ...], slots: int, latency: int) -> int:
+def dependent_batch_cycles(uops: tuple[tuple[int, bool], ...], slots: int, latency: int) -> int:
     """Cycles of micro-operations, each of (cycles for a vector, whether it reads what the one before has computed), on
     a batch of `slots` vectors: a slot waits until its own result of the one before is there."""
     end, ready = 0, -math.inf

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tosaic.compiler.cost.clock import Batch, Tiles, batch_cycles
+from tosaic.compiler.cost.clock import Batch, Tiles, dependent_batch_cycles
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.hw.config import Config
 from tosaic.hw.constants import (
@@ -123,7 +123,7 @@ def vector_batches(run: VectorRun, config: Config) -> tuple[int, list[Batch]]:
     for count, slots in ((whole, run.slots), (1, rest)):
         if not count or not slots:
             continue
-        cycles = batch_cycles(order, slots, config.vector_latency_cycles) + between
+        cycles = dependent_batch_cycles(order, slots, config.vector_latency_cycles) + between
         total += count * cycles
         if place is not None:
             beats = run.beats[place]

@@ -343,6 +343,7 @@ class Fuser:
         return None
 
     def _had_better_stay_out(self, root: int, index: int, group: _Group, grown: _Group) -> bool:
+        """Whether operator `index` had better be in another layer, though `grown`, which has it, is one."""
         if self._drains_too_slowly(root, index, grown):
             return True
         return group.base is not None and self._had_better_drain_before(root, index, grown)
